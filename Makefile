@@ -1,0 +1,63 @@
+# The two commands of the README are `make demo` and `make test`.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+KUBERNETES := v1.37.2
+PREFIX ?= /usr/local
+
+KUBE := k8s.io/component-base/version
+LDFLAGS := -s -w -X main.version=$(VERSION) \
+	-X $(KUBE).gitVersion=$(KUBERNETES)+jobd-$(VERSION) -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=37
+# One set of flags for everything, so that the packages are compiled once, and once more for the race detector.
+export GOFLAGS := -trimpath -buildvcs=false
+export CGO_ENABLED := 0
+
+.PHONY: build demo test test-deps unit e2e hammer fuzz bench lint generate install clean
+
+build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
+	@mkdir -p bin
+	@go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+demo: ## 2000 digits of pi, computed by a Job in a container
+	@testdata/demo/demo.sh
+
+test: test-deps lint unit e2e ## everything: what CI runs
+
+test-deps: ## the Debian packages that tests need
+	@testdata/test-deps.sh
+
+unit: ## all packages, under the race detector (vetted by lint)
+	CGO_ENABLED=1 go test -race -vet=off ./... ./testdata/images ./testdata/registry
+
+e2e: build ## real containers, a real kubectl, kill -9
+	JOBD_E2E=$(CURDIR)/bin go test -count=1 -timeout 20m ./daemon/e2e
+
+HAMMER ?= 10m
+hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
+	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients
+
+FUZZ ?= 1m
+fuzz: ## each fuzz test for FUZZ=1m
+	@for dir in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
+		for name in $$(grep -ho '^func Fuzz[A-Za-z0-9]*' $$dir/*_test.go | cut -c6-); do \
+			echo "$$dir $$name"; go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZ) ./$$dir || exit 1; \
+		done; done
+
+bench: build ## figures beside the raw limits of the same run, as in BENCHMARKS.md
+	go run ./testdata/bench -bin bin $(BENCHFLAGS)
+
+lint:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go vet ./... ./testdata/images ./testdata/images/cmd/mkimage ./testdata/oracle ./testdata/registry ./testdata/bench
+
+generate: ## the OpenAPI models of the served types
+	go generate ./api/openapi
+
+install: build ## binaries, systemd unit, shell completion
+	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
+	install -d $(DESTDIR)/etc/systemd/system
+	sed 's,@PREFIX@,$(PREFIX),g' cmd/jobd/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	bin/jobd completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobd
+	bin/jobctl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobctl
+
+clean:
+	rm -rf bin .demo

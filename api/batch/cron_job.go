@@ -1,0 +1,205 @@
+package batch
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	_ "time/tzdata" // CronJobSpec.TimeZone means the same on machines that have no time zones of their own
+
+	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/kind"
+)
+
+// maxCronJobName leaves room for the 11 characters that make the names of its Jobs.
+const maxCronJobName = utilvalidation.DNS1035LabelMaxLength - 11
+
+// SetCronJobDefaults fills in what a CronJob's manifest left out. Of the Job's spec only what belongs to its pods is
+// filled in: the rest is when the Job is made.
+func SetCronJobDefaults(cj *batchv1.CronJob) {
+	spec := &cj.Spec
+	if spec.ConcurrencyPolicy == "" {
+		spec.ConcurrencyPolicy = batchv1.AllowConcurrent
+	}
+	setDefault(&spec.Suspend, false)
+	setDefault(&spec.SuccessfulJobsHistoryLimit, 3)
+	setDefault(&spec.FailedJobsHistoryLimit, 1)
+	setPodConditionDefaults(spec.JobTemplate.Spec.PodFailurePolicy)
+	core.SetPodTemplateDefaults(&spec.JobTemplate.Spec.Template)
+}
+
+// PrepareCronJob makes a new CronJob what is stored: generation 1, no status.
+func PrepareCronJob(cj *batchv1.CronJob) {
+	cj.Generation = 1
+	cj.Status = batchv1.CronJobStatus{}
+}
+
+// PrepareCronJobUpdate keeps the status, which has a subresource of its own, and counts the generation.
+func PrepareCronJobUpdate(cj, old *batchv1.CronJob) {
+	cj.Status = old.Status
+	cj.Generation = old.Generation
+	if !equality.Semantic.DeepEqual(cj.Spec, old.Spec) {
+		cj.Generation++
+	}
+}
+
+// PrepareCronJobStatusUpdate keeps the spec.
+func PrepareCronJobStatusUpdate(cj, old *batchv1.CronJob) {
+	cj.Spec = old.Spec
+	cj.Generation = old.Generation
+}
+
+// ValidateCronJob checks a new CronJob.
+func ValidateCronJob(cj *batchv1.CronJob) field.ErrorList {
+	metadata := field.NewPath("metadata")
+	errs := validation.ValidateObjectMeta(&cj.ObjectMeta, true, validation.NameIsDNSSubdomain, metadata)
+	errs = append(errs, validateCronJobSpec(&cj.Spec, nil, field.NewPath("spec"))...)
+	if len(cj.Name) > maxCronJobName {
+		errs = append(errs, field.Invalid(metadata.Child("name"), cj.Name, fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
+	}
+	return errs
+}
+
+// ValidateCronJobUpdate checks a changed CronJob. What was once let in is not held against it again: its name, its time
+// zone, a time zone in its schedule.
+func ValidateCronJobUpdate(cj, old *batchv1.CronJob) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, validateCronJobSpec(&cj.Spec, &old.Spec, field.NewPath("spec"))...)
+}
+
+// ValidateCronJobStatusUpdate checks a write of the status.
+func ValidateCronJobStatusUpdate(cj, old *batchv1.CronJob) field.ErrorList {
+	return validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+}
+
+func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
+	errs := validateSchedule(spec, old != nil && strings.Contains(old.Schedule, "TZ"), path.Child("schedule"))
+	if spec.StartingDeadlineSeconds != nil {
+		errs = append(errs, validation.ValidateNonnegativeField(*spec.StartingDeadlineSeconds, path.Child("startingDeadlineSeconds"))...)
+	}
+	if old == nil || !ptr.Equal(old.TimeZone, spec.TimeZone) {
+		errs = append(errs, validateTimeZone(spec.TimeZone, path.Child("timeZone"))...)
+	}
+	if policy := path.Child("concurrencyPolicy"); spec.ConcurrencyPolicy == "" {
+		errs = append(errs, field.Required(policy, ""))
+	} else {
+		errs = append(errs, oneOf(policy, spec.ConcurrencyPolicy, []batchv1.ConcurrencyPolicy{
+			batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent})...)
+	}
+	errs = append(errs, validateJobSpec(&spec.JobTemplate.Spec, path.Child("jobTemplate", "spec"))...)
+	for _, limit := range []struct {
+		name  string
+		value *int32
+	}{{"successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit}, {"failedJobsHistoryLimit", spec.FailedJobsHistoryLimit}} {
+		if limit.value != nil {
+			errs = append(errs, validation.ValidateNonnegativeField(int64(*limit.value), path.Child(limit.name))...)
+		}
+	}
+	return errs
+}
+
+func validateSchedule(spec *batchv1.CronJobSpec, zoneAllowed bool, path *field.Path) field.ErrorList {
+	if spec.Schedule == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	if _, err := cron.ParseStandard(spec.Schedule); err != nil {
+		errs = append(errs, field.Invalid(path, spec.Schedule, err.Error()))
+	}
+	switch hasZone := strings.Contains(spec.Schedule, "TZ"); {
+	case hasZone && zoneAllowed && spec.TimeZone != nil:
+		errs = append(errs, field.Invalid(path, spec.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+	case hasZone && !zoneAllowed:
+		errs = append(errs, field.Invalid(path, spec.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+	}
+	return errs
+}
+
+// zonePart is one part of the path that a zone is found at.
+var zonePart = regexp.MustCompile(`^[A-Za-z._+0-9][A-Za-z._+0-9-]{0,13}$`)
+
+func validateTimeZone(zone *string, path *field.Path) field.ErrorList {
+	if zone == nil {
+		return nil
+	}
+	if *zone == "" {
+		return field.ErrorList{field.Invalid(path, zone, "timeZone must be nil or non-empty string")}
+	}
+	for _, part := range strings.Split(*zone, "/") {
+		if part == "." || part == ".." || !zonePart.MatchString(part) {
+			return field.ErrorList{field.Invalid(path, zone, "unknown time zone "+*zone)}
+		}
+	}
+	var errs field.ErrorList
+	if strings.EqualFold(*zone, "Local") {
+		errs = append(errs, field.Invalid(path, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+	}
+	if _, err := time.LoadLocation(*zone); err != nil {
+		errs = append(errs, field.Invalid(path, zone, err.Error()))
+	}
+	return errs
+}
+
+// CronJobWarnings are sent along with the answer to the creation of a CronJob.
+func CronJobWarnings(cj *batchv1.CronJob) []string {
+	return append(nameWarnings(cj.Name), cronJobSpecWarnings(&cj.Spec)...)
+}
+
+// CronJobUpdateWarnings are sent along with the answer to an update that changes the spec.
+func CronJobUpdateWarnings(cj, old *batchv1.CronJob) []string {
+	if cj.Generation == old.Generation {
+		return nil
+	}
+	return cronJobSpecWarnings(&cj.Spec)
+}
+
+func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
+	warnings := jobSpecWarnings(&spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
+	if strings.Contains(spec.Schedule, "TZ") {
+		warnings = append(warnings, "spec.schedule: cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+	}
+	return warnings
+}
+
+// CronJobColumns are those of the table that kubectl prints of CronJobs; priority 1 is for -o wide.
+func CronJobColumns() []metav1.TableColumnDefinition {
+	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		kind.NameColumn(),
+		{Name: "Schedule", Type: "string", Description: spec["schedule"]},
+		{Name: "Timezone", Type: "string", Description: spec["timeZone"]},
+		{Name: "Suspend", Type: "boolean", Description: spec["suspend"]},
+		{Name: "Active", Type: "integer", Description: status["active"]},
+		{Name: "Last Schedule", Type: "string", Description: status["lastScheduleTime"]},
+		kind.AgeColumn(),
+		{Name: "Containers", Type: "string", Priority: 1, Description: "Names of each container in the template."},
+		{Name: "Images", Type: "string", Priority: 1, Description: "Images referenced by each container in the template."},
+		{Name: "Selector", Type: "string", Priority: 1, Description: batchv1.JobSpec{}.SwaggerDoc()["selector"]},
+	}
+}
+
+// CronJobCells is one row of that table.
+func CronJobCells(cj *batchv1.CronJob, now time.Time) []any {
+	suspend, last := "<unset>", "<none>"
+	if cj.Spec.Suspend != nil {
+		suspend = map[bool]string{true: "True", false: "False"}[*cj.Spec.Suspend]
+	}
+	if cj.Status.LastScheduleTime != nil {
+		last = core.Age(*cj.Status.LastScheduleTime, now)
+	}
+	job := &cj.Spec.JobTemplate.Spec
+	names, images := core.ContainerNamesAndImages(job.Template.Spec.Containers)
+	return []any{
+		cj.Name, cj.Spec.Schedule, ptr.Deref(cj.Spec.TimeZone, "<none>"), suspend, int64(len(cj.Status.Active)), last,
+		core.Age(cj.CreationTimestamp, now), names, images, metav1.FormatLabelSelector(job.Selector),
+	}
+}

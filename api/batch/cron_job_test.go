@@ -1,0 +1,97 @@
+package batch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func newCronJob(edit func(*batchv1.CronJob)) *batchv1.CronJob {
+	cj := &batchv1.CronJob{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", ResourceVersion: "1"},
+		Spec: batchv1.CronJobSpec{Schedule: "*/5 * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "busybox"}},
+			}},
+		}}},
+	}
+	if edit != nil {
+		edit(cj)
+	}
+	SetCronJobDefaults(cj)
+	return cj
+}
+
+func TestCronJobDefaults(t *testing.T) {
+	cj := newCronJob(nil)
+	PrepareCronJob(cj)
+	s := cj.Spec
+	if s.ConcurrencyPolicy != batchv1.AllowConcurrent || *s.Suspend || *s.SuccessfulJobsHistoryLimit != 3 || *s.FailedJobsHistoryLimit != 1 || cj.Generation != 1 {
+		t.Errorf("%+v", s)
+	}
+	if job := s.JobTemplate.Spec; job.BackoffLimit != nil || job.Template.Spec.DNSPolicy == "" {
+		t.Errorf("of the Job only its pods have defaults: %+v", job)
+	}
+	if got := fmt.Sprint(CronJobCells(cj, time.Time{})); got != "[a */5 * * * * <none> False 0 <none> <unknown> c busybox <none>]" {
+		t.Error(got)
+	}
+}
+
+func TestCronJobs(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*batchv1.CronJob)
+		want string
+	}{
+		{"one as it should be", nil, "[]"},
+		{"a descriptor", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "@daily" }, "[]"},
+		{"52 characters", func(cj *batchv1.CronJob) { cj.Name = strings.Repeat("x", 52) }, "[]"},
+		{"53 characters", func(cj *batchv1.CronJob) { cj.Name = strings.Repeat("x", 53) }, "must be no more than 52 characters"},
+		{"no schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "" }, "[spec.schedule: Required value]"},
+		{"a schedule of four fields", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "* * * *" }, `[spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, found 4: [* * * *]]`},
+		{"a zone in the schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC * * * * *" }, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"},
+		{"a zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Berlin") }, "[]"},
+		{"the machine's zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Local") }, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"},
+		{"no such zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Atlantis") }, `[spec.timeZone: Invalid value: "Europe/Atlantis": unknown time zone Europe/Atlantis]`},
+		{"a zone that is a path", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("../etc/passwd") }, "unknown time zone ../etc/passwd"},
+		{"a zone without a name", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("") }, "timeZone must be nil or non-empty string"},
+		{"no such policy", func(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = "Queue" }, `[spec.concurrencyPolicy: Unsupported value: "Queue": supported values: "Allow", "Forbid", "Replace"]`},
+		{"a Job that could not be", func(cj *batchv1.CronJob) {
+			cj.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+		}, `spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`},
+		{"less than none", func(cj *batchv1.CronJob) {
+			cj.Spec.StartingDeadlineSeconds, cj.Spec.FailedJobsHistoryLimit = ptr.To[int64](-1), ptr.To[int32](-1)
+		}, "[spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0 spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0]"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := fmt.Sprint(ValidateCronJob(newCronJob(tc.edit))); !strings.Contains(got, tc.want) {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestWhatWasOnceLetInStays(t *testing.T) {
+	old := newCronJob(func(cj *batchv1.CronJob) {
+		cj.Name, cj.Spec.Schedule, cj.Spec.TimeZone = strings.Repeat("x", 60), "TZ=UTC * * * * *", ptr.To("Old/Zone")
+	})
+	changed := old.DeepCopy()
+	changed.Spec.Suspend = ptr.To(true)
+	changed.Status.LastScheduleTime = ptr.To(metav1.Now())
+	PrepareCronJobUpdate(changed, old)
+	if changed.Generation != old.Generation+1 || changed.Status.LastScheduleTime != nil {
+		t.Errorf("%+v", changed)
+	}
+	if got := fmt.Sprint(ValidateCronJobUpdate(changed, old)); !strings.Contains(got, "cannot use both timeZone field and TZ or CRON_TZ in schedule") || strings.Contains(got, "52") || strings.Contains(got, "unknown") {
+		t.Error(got)
+	}
+	if got := CronJobWarnings(old); len(got) != 1 || !strings.HasPrefix(got[0], "spec.schedule") {
+		t.Error(got)
+	}
+}

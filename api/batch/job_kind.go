@@ -1,0 +1,42 @@
+package batch
+
+// The description of the kind for the server. What the rules are is said beside it, in job_*.go.
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/api/kind"
+)
+
+// JobKind describes batch/v1 Jobs.
+func JobKind() *kind.Kind {
+	return kind.Of[batchv1.Job, batchv1.JobList](kind.Description[*batchv1.Job]{
+		GroupVersion: batchv1.SchemeGroupVersion,
+		Name:         "Job",
+		Categories:   []string{"all"},
+		Namespaced:   true,
+		Default:      SetJobDefaults,
+		Fields:       JobFields(),
+		Columns:      JobColumns(),
+		Cells:        JobCells,
+		Rules: kind.Rules[*batchv1.Job]{
+			Create:      PrepareJob,
+			Update:      PrepareJobUpdate,
+			Check:       ValidateJob,
+			CheckUpdate: ValidateJobUpdate,
+			Warn:        JobWarnings,
+			WarnUpdate:  JobUpdateWarnings,
+			// What batch/v1 has always done to the pods of a Job that is deleted without a policy.
+			Dependents: rest.OrphanDependents,
+			Reset:      kind.Path("status"),
+		},
+		Subresources: map[string]kind.Rules[*batchv1.Job]{
+			"status": {
+				Update:      PrepareJobStatusUpdate,
+				CheckUpdate: ValidateJobStatusUpdate,
+				Reset:       kind.Path("spec"),
+			},
+		},
+	})
+}

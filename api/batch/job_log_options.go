@@ -1,0 +1,101 @@
+package batch
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// JobLogOptions are the parameters of GET .../jobs/NAME/log: those of a pod's log, which hold for each of its logs, and
+// what only many logs have. It is jobd's own; clusters have no log of a Job.
+type JobLogOptions struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Container     string       `json:"container,omitempty"`
+	AllContainers bool         `json:"allContainers,omitempty"`
+	Follow        bool         `json:"follow,omitempty"`
+	Previous      bool         `json:"previous,omitempty"`
+	AllAttempts   bool         `json:"allAttempts,omitempty"`
+	SinceSeconds  *int64       `json:"sinceSeconds,omitempty"`
+	SinceTime     *metav1.Time `json:"sinceTime,omitempty"`
+	Timestamps    bool         `json:"timestamps,omitempty"`
+	TailLines     *int64       `json:"tailLines,omitempty"`
+	LimitBytes    *int64       `json:"limitBytes,omitempty"`
+	Stream        string       `json:"stream,omitempty"`
+	Prefix        bool         `json:"prefix,omitempty"`
+}
+
+// SwaggerDoc says what each parameter means.
+func (JobLogOptions) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"container":     "The container whose log is wanted. Defaults to the one that the annotation kubectl.kubernetes.io/default-container of the Job's template names, or the first.",
+		"allContainers": "The logs of all containers of each pod.",
+		"follow":        "Go on with what is written, by pods that are yet to come too, until the Job has finished.",
+		"previous":      "Of each container the attempt before the last.",
+		"allAttempts":   "Of each container every attempt of which there is a log, not the last alone.",
+		"sinceSeconds":  "Only what was written in the last seconds.",
+		"sinceTime":     "Only what was written since then (RFC3339).",
+		"timestamps":    "The time of writing (RFC3339) before each line.",
+		"tailLines":     "The last lines of each log alone.",
+		"limitBytes":    "End after so many bytes.",
+		"stream":        "All, Stdout or Stderr. Defaults to All.",
+		"prefix":        "Before each line the pod, the container, the pod's index if it has one, the attempt, and the stream that it was written to.",
+	}
+}
+
+// DeepCopyObject implements runtime.Object.
+func (o *JobLogOptions) DeepCopyObject() runtime.Object {
+	c := *o
+	for _, n := range []**int64{&c.SinceSeconds, &c.TailLines, &c.LimitBytes} {
+		if *n != nil {
+			v := **n
+			*n = &v
+		}
+	}
+	c.SinceTime = o.SinceTime.DeepCopy()
+	return &c
+}
+
+// Pod gives what a pod's log can be asked for too.
+func (o *JobLogOptions) Pod() *corev1.PodLogOptions {
+	p := &corev1.PodLogOptions{
+		Container: o.Container, Follow: o.Follow, Previous: o.Previous, SinceSeconds: o.SinceSeconds, SinceTime: o.SinceTime,
+		Timestamps: o.Timestamps, TailLines: o.TailLines, LimitBytes: o.LimitBytes,
+	}
+	if o.Stream != "" {
+		p.Stream = &o.Stream
+	}
+	return p
+}
+
+// LogContainers names the containers of a Job's pods, init containers first.
+func LogContainers(j *batchv1.Job) (names []string) {
+	spec := &j.Spec.Template.Spec
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for _, c := range list {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// defaultContainer is the annotation that names the container kubectl means when none is named.
+const defaultContainer = "kubectl.kubernetes.io/default-container"
+
+// Containers are those of a Job's pods whose logs are wanted.
+func (o *JobLogOptions) Containers(j *batchv1.Job) []string {
+	all := LogContainers(j)
+	chosen := j.Spec.Template.Annotations[defaultContainer]
+	switch {
+	case o.AllContainers:
+		return all
+	case o.Container != "":
+		return []string{o.Container}
+	case slices.Contains(all, chosen):
+		return []string{chosen}
+	}
+	return []string{j.Spec.Template.Spec.Containers[0].Name}
+}

@@ -1,0 +1,80 @@
+package batch
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// The labels that a Job's pods carried before labels had a prefix. Many a script selects by them.
+const (
+	legacyControllerUIDLabel = "controller-uid"
+	legacyJobNameLabel       = "job-name"
+)
+
+// PrepareJob makes a new Job what is stored: generation 1, no status, and, unless the selector is the user's own
+// (JobSpec.ManualSelector), a selector and template labels made from its uid and name, which must be set.
+// Defaults must have been set.
+func PrepareJob(job *batchv1.Job) {
+	job.Generation = 1
+	job.Status = batchv1.JobStatus{}
+	if !ptr.Deref(job.Spec.ManualSelector, false) {
+		generateSelector(job)
+	}
+	copyTemplateLabels(job)
+}
+
+// generateSelector leaves labels alone that the manifest has set itself: where they differ, validation refuses.
+func generateSelector(job *batchv1.Job) {
+	template := &job.Spec.Template
+	for label, value := range generatedLabels(job) {
+		metav1.SetMetaDataLabel(&template.ObjectMeta, label, valueOr(template.Labels, label, value))
+	}
+	if job.Spec.Selector == nil {
+		job.Spec.Selector = &metav1.LabelSelector{}
+	}
+	s := job.Spec.Selector
+	uid := valueOr(s.MatchLabels, batchv1.ControllerUidLabel, string(job.UID))
+	s.MatchLabels = labelsWith(s.MatchLabels, batchv1.ControllerUidLabel, uid)
+}
+
+// generatedLabels are those of every pod of a Job whose selector is not the user's own.
+func generatedLabels(job *batchv1.Job) map[string]string {
+	return map[string]string{
+		batchv1.ControllerUidLabel: string(job.UID),
+		batchv1.JobNameLabel:       job.Name,
+		legacyControllerUIDLabel:   string(job.UID),
+		legacyJobNameLabel:         job.Name,
+	}
+}
+
+func valueOr(labels map[string]string, key, value string) string {
+	if present, ok := labels[key]; ok {
+		return present
+	}
+	return value
+}
+
+func labelsWith(labels map[string]string, key, value string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	return labels
+}
+
+// PrepareJobUpdate keeps the status, which has a subresource of its own, and counts the generation.
+func PrepareJobUpdate(job, old *batchv1.Job) {
+	job.Status = old.Status
+	job.Generation = old.Generation
+	if !equality.Semantic.DeepEqual(job.Spec, old.Spec) {
+		job.Generation++
+	}
+}
+
+// PrepareJobStatusUpdate keeps the spec: a write of the status changes the status, and labels and annotations.
+func PrepareJobStatusUpdate(job, old *batchv1.Job) {
+	job.Spec = old.Spec
+	job.Generation = old.Generation
+}

@@ -1,0 +1,208 @@
+package batch
+
+import (
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// ValidateJobStatusUpdate checks a changed status, such as that of a Job which another controller manages
+// (JobSpec.ManagedBy): it is sound in itself, and a Job never goes back on what it has said.
+func ValidateJobStatusUpdate(job, old *batchv1.Job) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("status")
+	errs = append(errs, validateCounters(&job.Status, path)...)
+	errs = append(errs, validateUncounted(job.Status.UncountedTerminatedPods, path.Child("uncountedTerminatedPods"))...)
+	errs = append(errs, validateFinish(job, path)...)
+	errs = append(errs, validateIndexLists(job, old, path)...)
+	errs = append(errs, validateAgreement(job, path)...)
+	return append(errs, validateTransition(job, old, path)...)
+}
+
+func validateCounters(s *batchv1.JobStatus, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, counter := range []struct {
+		name  string
+		value int32
+	}{
+		{"active", s.Active},
+		{"succeeded", s.Succeeded},
+		{"failed", s.Failed},
+		{"ready", ptr.Deref(s.Ready, 0)},
+		{"terminating", ptr.Deref(s.Terminating, 0)},
+	} {
+		errs = append(errs, validation.ValidateNonnegativeField(int64(counter.value), path.Child(counter.name))...)
+	}
+	return errs
+}
+
+func validateUncounted(u *batchv1.UncountedTerminatedPods, path *field.Path) field.ErrorList {
+	if u == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	seen := map[types.UID]bool{}
+	check := func(uids []types.UID, path *field.Path) {
+		for i, uid := range uids {
+			switch {
+			case uid == "":
+				errs = append(errs, field.Invalid(path.Index(i), uid, "must not be empty"))
+			case seen[uid]:
+				errs = append(errs, field.Duplicate(path.Index(i), uid))
+			}
+			seen[uid] = true
+		}
+	}
+	check(u.Succeeded, path.Child("succeeded"))
+	check(u.Failed, path.Child("failed"))
+	return errs
+}
+
+// validateFinish checks what a Complete or Failed condition needs and rules out.
+func validateFinish(job *batchv1.Job, path *field.Path) field.ErrorList {
+	s := &job.Status
+	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
+	complete, failed := is(batchv1.JobComplete), is(batchv1.JobFailed)
+	finished := complete || failed
+
+	var errs field.ErrorList
+	conditions := func(wrong bool, detail string) {
+		if wrong {
+			errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{}, detail))
+		}
+	}
+	conditions(complete && failed, "cannot set Complete=True and Failed=true conditions")
+	conditions(complete && is(batchv1.JobFailureTarget), "cannot set Complete=True and FailureTarget=true conditions")
+	switch at := path.Child("completionTime"); {
+	case s.CompletionTime != nil && !complete:
+		errs = append(errs, field.Invalid(at, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
+	case s.CompletionTime == nil && complete:
+		errs = append(errs, field.Required(at, "completionTime is required for Complete jobs"))
+	}
+	if s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
+		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "must be equal to or after `startTime`"))
+	}
+	conditions(failed && !is(batchv1.JobFailureTarget), "cannot set Failed=True condition without the FailureTarget=true condition")
+	conditions(complete && !is(batchv1.JobSuccessCriteriaMet), "cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+	if !finished {
+		return errs
+	}
+	if s.Active > 0 {
+		errs = append(errs, field.Invalid(path.Child("active"), s.Active, "active>0 is invalid for finished job"))
+	}
+	// A Job that wants nothing completes while it is suspended, without ever having started.
+	wantsNothing := ptr.Deref(job.Spec.Suspend, false) && ptr.Deref(job.Spec.Completions, -1) == 0
+	if s.StartTime == nil && !wantsNothing {
+		errs = append(errs, field.Required(path.Child("startTime"), "startTime is required for finished job"))
+	}
+	if u := s.UncountedTerminatedPods; u != nil && len(u.Succeeded)+len(u.Failed) > 0 {
+		errs = append(errs, field.Invalid(path.Child("uncountedTerminatedPods"), u, "must be empty for finished job"))
+	}
+	return errs
+}
+
+// validateIndexLists checks completedIndexes and failedIndexes when they change: after the Job was scaled down they
+// are too long until the controller has cut them.
+func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList {
+	s := &job.Status
+	completedChanged := s.CompletedIndexes != old.Status.CompletedIndexes
+	failedChanged := !ptr.Equal(s.FailedIndexes, old.Status.FailedIndexes)
+
+	var errs field.ErrorList
+	invalid := func(name, value, detail string) {
+		errs = append(errs, field.Invalid(path.Child(name), value, detail))
+	}
+	perIndex := job.Spec.BackoffLimitPerIndex != nil
+	var completed, failed []interval
+	if job.Spec.Completions != nil {
+		var err error
+		completed, err = parseIndexes(s.CompletedIndexes, *job.Spec.Completions)
+		if err != nil && completedChanged {
+			invalid("completedIndexes", s.CompletedIndexes, "error parsing completedIndexes: "+err.Error())
+		}
+		failed, err = parseIndexes(ptr.Deref(s.FailedIndexes, ""), *job.Spec.Completions)
+		if err != nil && failedChanged && perIndex {
+			invalid("failedIndexes", *s.FailedIndexes, "error parsing failedIndexes: "+err.Error())
+		}
+	}
+	if completedChanged && s.CompletedIndexes != "" && !isIndexed(&job.Spec) {
+		invalid("completedIndexes", s.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode")
+	}
+	if failedChanged && s.FailedIndexes != nil && !perIndex {
+		invalid("failedIndexes", *s.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null")
+	}
+	if index, ok := firstCommon(completed, failed); ok && (completedChanged || failedChanged) {
+		invalid("failedIndexes", *s.FailedIndexes, fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", index))
+	}
+	return errs
+}
+
+// validateAgreement checks what the parts of a status say about one another.
+func validateAgreement(job *batchv1.Job, path *field.Path) field.ErrorList {
+	s := &job.Status
+	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
+	var errs field.ErrorList
+	if n := ptr.Deref(s.Terminating, 0); n > 0 && (is(batchv1.JobComplete) || is(batchv1.JobFailed)) {
+		errs = append(errs, field.Invalid(path.Child("terminating"), n, "terminating>0 is invalid for finished job"))
+	}
+	if s.Ready != nil && *s.Ready > s.Active {
+		errs = append(errs, field.Invalid(path.Child("ready"), *s.Ready, "cannot set more ready pods than active"))
+	}
+	for _, other := range [...]batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} {
+		if is(batchv1.JobSuccessCriteriaMet) && is(other) {
+			errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
+				fmt.Sprintf("cannot set SuccessCriteriaMet=True and %s=true conditions", other)))
+		}
+	}
+	return errs
+}
+
+// validateTransition checks that what has been said stays said.
+func validateTransition(job, old *batchv1.Job, path *field.Path) field.ErrorList {
+	s, was := &job.Status, &old.Status
+	lost := func(t batchv1.JobConditionType) bool {
+		return conditionTrue(was.Conditions, t) && !conditionTrue(s.Conditions, t)
+	}
+	var errs field.ErrorList
+	for _, t := range [...]batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget} {
+		if lost(t) {
+			errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
+				fmt.Sprintf("cannot disable the terminal %s=True condition", t)))
+		}
+	}
+	if s.Failed < was.Failed {
+		errs = append(errs, field.Invalid(path.Child("failed"), s.Failed, "cannot decrease the failed counter"))
+	}
+	if s.Succeeded < was.Succeeded && !elastic(&job.Spec) {
+		errs = append(errs, field.Invalid(path.Child("succeeded"), s.Succeeded, "cannot decrease the succeeded counter"))
+	}
+	if s.CompletionTime != nil && was.CompletionTime != nil {
+		errs = append(errs, validation.ValidateImmutableField(s.CompletionTime, was.CompletionTime, path.Child("completionTime"))...)
+	}
+	if was.StartTime != nil && !was.StartTime.Equal(s.StartTime) && !ptr.Deref(job.Spec.Suspend, false) && !resumed(job, old) {
+		errs = append(errs, field.Invalid(path.Child("startTime"), s.StartTime, "field is immutable for unsuspended job once set"))
+	}
+	if lost(batchv1.JobSuccessCriteriaMet) {
+		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{}, "cannot disable the SuccessCriteriaMet=True condition"))
+	}
+	if conditionTrue(was.Conditions, batchv1.JobComplete) && !conditionTrue(was.Conditions, batchv1.JobSuccessCriteriaMet) &&
+		conditionTrue(s.Conditions, batchv1.JobSuccessCriteriaMet) {
+		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
+			"cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"))
+	}
+	return errs
+}
+
+// elastic Jobs can be scaled down, and then lose indexes that have succeeded.
+func elastic(spec *batchv1.JobSpec) bool {
+	return isIndexed(spec) && ptr.Equal(spec.Completions, spec.Parallelism)
+}
+
+// resumed tells whether this very write takes back the Suspended condition: the Job starts anew then.
+func resumed(job, old *batchv1.Job) bool {
+	return conditionTrue(old.Status.Conditions, batchv1.JobSuspended) && !conditionTrue(job.Status.Conditions, batchv1.JobSuspended)
+}

@@ -1,0 +1,97 @@
+package batch
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// ValidateJobUpdate checks a changed Job, all but its status.
+func ValidateJobUpdate(job, old *batchv1.Job) field.ErrorList {
+	metadata, path := field.NewPath("metadata"), field.NewPath("spec")
+	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, metadata)
+	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validateJobSpec(&job.Spec, path)...)
+	errs = append(errs, validateSelector(&job.Spec, path)...)
+
+	now, was := &job.Spec, &old.Spec
+	errs = append(errs, validateCompletionsUpdate(now, was, path.Child("completions"))...)
+	immutable := func(name string, value, before any) {
+		errs = append(errs, validation.ValidateImmutableField(value, before, path.Child(name))...)
+	}
+	immutable("selector", now.Selector, was.Selector)
+	errs = append(errs, validateTemplateUpdate(&now.Template, old, path.Child("template"))...)
+	immutable("completionMode", now.CompletionMode, was.CompletionMode)
+	immutable("podFailurePolicy", now.PodFailurePolicy, was.PodFailurePolicy)
+	immutable("backoffLimitPerIndex", now.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
+	immutable("managedBy", now.ManagedBy, was.ManagedBy)
+	immutable("successPolicy", now.SuccessPolicy, was.SuccessPolicy)
+	return append(errs, validateSchedulingUpdate(now.Scheduling, was.Scheduling, path.Child("scheduling"))...)
+}
+
+// validateCompletionsUpdate lets an Indexed Job grow and shrink as long as all its indexes run at once.
+func validateCompletionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) field.ErrorList {
+	switch {
+	case !isIndexed(spec):
+		return validation.ValidateImmutableField(spec.Completions, old.Completions, path)
+	case equality.Semantic.DeepEqual(spec.Completions, old.Completions):
+		return nil
+	case spec.Completions == nil: // which is refused for an Indexed Job anyway
+		return nil
+	case *spec.Completions != ptr.Deref(spec.Parallelism, -1):
+		return field.ErrorList{field.Invalid(path, spec.Completions, "can only be modified in tandem with spec.parallelism")}
+	}
+	return nil
+}
+
+// validateTemplateUpdate lets a Job that is suspended and has no pods change where its pods go, what they are
+// labelled with and what resources they get.
+func validateTemplateUpdate(template *corev1.PodTemplateSpec, old *batchv1.Job, path *field.Path) field.ErrorList {
+	if !templateMutable(old) {
+		return validation.ValidateImmutableField(template, &old.Spec.Template, path)
+	}
+	spec, was := &template.Spec, old.Spec.Template.Spec.DeepCopy()
+	was.NodeSelector, was.Tolerations, was.SchedulingGates = spec.NodeSelector, spec.Tolerations, spec.SchedulingGates
+	was.Affinity = withNodeAffinity(was.Affinity, spec.Affinity)
+	copyResources(was.Containers, spec.Containers)
+	copyResources(was.InitContainers, spec.InitContainers)
+	return validation.ValidateImmutableField(spec, was, path.Child("spec"))
+}
+
+func templateMutable(job *batchv1.Job) bool {
+	if !ptr.Deref(job.Spec.Suspend, false) {
+		return false
+	}
+	return job.Status.StartTime == nil || conditionTrue(job.Status.Conditions, batchv1.JobSuspended) && job.Status.Active == 0
+}
+
+// withNodeAffinity is the old affinity with the new one's node affinity.
+func withNodeAffinity(old, affinity *corev1.Affinity) *corev1.Affinity {
+	out := corev1.Affinity{}
+	if old != nil {
+		out = *old
+	}
+	out.NodeAffinity = nil
+	if affinity != nil {
+		out.NodeAffinity = affinity.NodeAffinity
+	}
+	if affinity == nil && out == (corev1.Affinity{}) {
+		return nil
+	}
+	return &out
+}
+
+// copyResources takes over the resources of containers that are still the same ones.
+func copyResources(to, from []corev1.Container) {
+	if len(to) != len(from) {
+		return
+	}
+	for i := range to {
+		if to[i].Name == from[i].Name {
+			to[i].Resources = from[i].Resources
+		}
+	}
+}

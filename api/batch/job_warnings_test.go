@@ -1,0 +1,40 @@
+package batch
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWarningsOfAJob(t *testing.T) {
+	for _, tc := range []struct {
+		name, job, spec string
+		want            []string
+	}{
+		{"none", "j", ``, nil},
+		{"a name that is no label", "a.b", ``, []string{"metadata.name: this is used in Pod names and hostnames"}},
+		{"too many indexes to be tracked", "j", `{completionMode: Indexed, completions: 100001, parallelism: 10001}`, []string{"In Indexed Jobs with a number of completions higher than 10^5"}},
+		{"what a template says in vain", "j", `{template: {spec: {schedulerName: mine}}}`, []string{"spec.template.spec.schedulerName: has no effect in jobd: "}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			job := minimalJob(t, tc.job, tc.spec)
+			create(job, "u1")
+			got := JobWarnings(job)
+			if len(got) != len(tc.want) {
+				t.Fatalf("%q", got)
+			}
+			for i := range got {
+				if !strings.HasPrefix(got[i], tc.want[i]) {
+					t.Errorf("%q, want %q", got[i], tc.want[i])
+				}
+			}
+			changed := job.DeepCopy()
+			if w := JobUpdateWarnings(changed, job); len(w) > 0 {
+				t.Errorf("of an update that changes nothing: %q", w)
+			}
+			changed.Generation++
+			if w := JobUpdateWarnings(changed, job); tc.job == "j" && len(w) != len(tc.want) {
+				t.Errorf("of an update: %q", w)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package batch
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Limits of JobSpec.PodFailurePolicy.
+const (
+	maxFailureRules        = 20
+	maxExitCodes           = 255
+	maxConditionsOfOneRule = 20
+)
+
+func validatePodFailurePolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	rules := spec.PodFailurePolicy.Rules
+	if len(rules) > maxFailureRules {
+		errs = append(errs, field.TooMany(path.Child("rules"), len(rules), maxFailureRules))
+	}
+	for i := range rules {
+		errs = append(errs, validateFailureRule(spec, &rules[i], path.Child("rules").Index(i))...)
+	}
+	return errs
+}
+
+func validateFailureRule(spec *batchv1.JobSpec, rule *batchv1.PodFailurePolicyRule, path *field.Path) field.ErrorList {
+	errs := requiredOneOf(path.Child("action"), rule.Action, []batchv1.PodFailurePolicyAction{
+		batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
+		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore,
+	})
+	if rule.Action == batchv1.PodFailurePolicyActionFailIndex && spec.BackoffLimitPerIndex == nil {
+		errs = append(errs, field.Invalid(path.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
+	}
+	if rule.OnExitCodes != nil {
+		errs = append(errs, validateOnExitCodes(&spec.Template.Spec, rule.OnExitCodes, path.Child("onExitCodes"))...)
+	}
+	errs = append(errs, validateOnPodConditions(rule.OnPodConditions, path.Child("onPodConditions"))...)
+	switch byCode, byCondition := rule.OnExitCodes != nil, len(rule.OnPodConditions) > 0; {
+	case byCode && byCondition:
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
+	case !byCode && !byCondition:
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required"))
+	}
+	return errs
+}
+
+func validateOnExitCodes(pod *corev1.PodSpec, on *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path) field.ErrorList {
+	errs := requiredOneOf(path.Child("operator"), on.Operator, []batchv1.PodFailurePolicyOnExitCodesOperator{
+		batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn,
+	})
+	if on.ContainerName != nil && !hasContainer(pod, *on.ContainerName) {
+		errs = append(errs, field.Invalid(path.Child("containerName"), *on.ContainerName,
+			"must be one of the container or initContainer names in the pod template"))
+	}
+	path = path.Child("values")
+	switch n := len(on.Values); {
+	case n == 0:
+		errs = append(errs, field.Invalid(path, on.Values, "at least one value is required"))
+	case n > maxExitCodes:
+		errs = append(errs, field.TooMany(path, n, maxExitCodes))
+	}
+	seen := make(map[int32]bool, len(on.Values))
+	for i, code := range on.Values {
+		if code == 0 && on.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
+			errs = append(errs, field.Invalid(path.Index(i), code, "must not be 0 for the In operator"))
+		}
+		if seen[code] {
+			errs = append(errs, field.Duplicate(path.Index(i), code))
+		}
+		seen[code] = true
+	}
+	if !slices.IsSorted(on.Values) {
+		errs = append(errs, field.Invalid(path, on.Values, "must be ordered"))
+	}
+	return errs
+}
+
+func validateOnPodConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(patterns) > maxConditionsOfOneRule {
+		errs = append(errs, field.TooMany(path, len(patterns), maxConditionsOfOneRule))
+	}
+	for i, pattern := range patterns {
+		for _, msg := range utilvalidation.IsQualifiedName(string(pattern.Type)) {
+			errs = append(errs, field.Invalid(path.Index(i).Child("type"), string(pattern.Type), msg))
+		}
+		errs = append(errs, requiredOneOf(path.Index(i).Child("status"), pattern.Status, []corev1.ConditionStatus{
+			corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown,
+		})...)
+	}
+	return errs
+}
+
+func hasContainer(pod *corev1.PodSpec, name string) bool {
+	named := func(c corev1.Container) bool { return c.Name == name }
+	return slices.ContainsFunc(pod.Containers, named) || slices.ContainsFunc(pod.InitContainers, named)
+}

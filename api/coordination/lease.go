@@ -1,0 +1,60 @@
+// Package coordination holds the rules of coordination.k8s.io/v1: Lease, by which clients elect a leader.
+package coordination
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/kind"
+)
+
+// ValidateLease checks a new lease.
+func ValidateLease(lease *coordinationv1.Lease) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&lease.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validateLeaseSpec(&lease.Spec, field.NewPath("spec"))...)
+}
+
+// ValidateLeaseUpdate checks a changed lease.
+func ValidateLeaseUpdate(lease, old *coordinationv1.Lease) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&lease.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, validateLeaseSpec(&lease.Spec, field.NewPath("spec"))...)
+}
+
+func validateLeaseSpec(spec *coordinationv1.LeaseSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if d := spec.LeaseDurationSeconds; d != nil && *d <= 0 {
+		errs = append(errs, field.Invalid(path.Child("leaseDurationSeconds"), *d, "must be greater than 0"))
+	}
+	if n := spec.LeaseTransitions; n != nil && *n < 0 {
+		errs = append(errs, field.Invalid(path.Child("leaseTransitions"), *n, "must be greater than or equal to 0"))
+	}
+	return errs
+}
+
+// LeaseKind describes coordination.k8s.io/v1 Leases.
+func LeaseKind() *kind.Kind {
+	return kind.Of[coordinationv1.Lease, coordinationv1.LeaseList](kind.Description[*coordinationv1.Lease]{
+		GroupVersion: coordinationv1.SchemeGroupVersion,
+		Name:         "Lease",
+		Namespaced:   true,
+		Columns: []metav1.TableColumnDefinition{
+			kind.NameColumn(),
+			{Name: "Holder", Type: "string", Description: coordinationv1.LeaseSpec{}.SwaggerDoc()["holderIdentity"]},
+			kind.AgeColumn(),
+		},
+		Cells: func(lease *coordinationv1.Lease, now time.Time) []any {
+			return []any{lease.Name, ptr.Deref(lease.Spec.HolderIdentity, ""), core.Age(lease.CreationTimestamp, now)}
+		},
+		Rules: kind.Rules[*coordinationv1.Lease]{
+			Check:       ValidateLease,
+			CheckUpdate: ValidateLeaseUpdate,
+			CreateOnPut: true,
+		},
+	})
+}

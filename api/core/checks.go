@@ -1,0 +1,87 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// invalid makes an error of each message.
+func invalid(path *field.Path, value any, messages []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, msg := range messages {
+		errs = append(errs, field.Invalid(path, value, msg))
+	}
+	return errs
+}
+
+func dnsLabel(path *field.Path, value string) field.ErrorList {
+	return invalid(path, value, utilvalidation.IsDNS1123Label(value))
+}
+
+// oneOf refuses a value that is not among the supported ones.
+func oneOf[T ~string](path *field.Path, value T, supported []T) field.ErrorList {
+	if slices.Contains(supported, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, supported)}
+}
+
+// requiredOneOf tells a missing value from one that is not supported.
+func requiredOneOf[T ~string](path *field.Path, value T, supported []T) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return oneOf(path, value, supported)
+}
+
+func required(path *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return nil
+}
+
+// notNegative words its error as a cluster does for all kinds of counts.
+func notNegative[T int32 | int64](path *field.Path, value T) field.ErrorList {
+	if value < 0 {
+		return field.ErrorList{field.Invalid(path, value, "must be greater than or equal to 0")}
+	}
+	return nil
+}
+
+// exactlyOne checks a struct of which one member is to be set, and only the first one set counts.
+type exactlyOne struct {
+	path  *field.Path
+	what  string
+	found bool
+	errs  field.ErrorList
+}
+
+func (o *exactlyOne) member(name string, set bool, check func(*field.Path) field.ErrorList) {
+	switch {
+	case !set:
+	case o.found:
+		o.errs = append(o.errs, field.Forbidden(o.path.Child(name), fmt.Sprintf("may not specify more than 1 %s type", o.what)))
+	default:
+		o.found = true
+		if check != nil {
+			o.errs = append(o.errs, check(o.path.Child(name))...)
+		}
+	}
+}
+
+func (o *exactlyOne) result() field.ErrorList {
+	if !o.found {
+		return append(o.errs, field.Required(o.path, fmt.Sprintf("must specify a %s type", o.what)))
+	}
+	return o.errs
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,121 @@
+package core
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateEvent checks an event, new or changed: it stands in the namespace of what it is about, and that of
+// something without a namespace in "default". One that says when it was (eventTime) says who reports it and why, too.
+func ValidateEvent(event *corev1.Event) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	about := event.InvolvedObject.Namespace
+	switch {
+	case about == "" && event.Namespace != metav1.NamespaceDefault && event.Namespace != metav1.NamespaceSystem:
+		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about, "does not match event.namespace"))
+	case about != "" && event.Namespace != about:
+		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about, "does not match event.namespace"))
+	}
+	if event.EventTime.IsZero() {
+		return errs
+	}
+	errs = append(errs, required(field.NewPath("reportingController"), event.ReportingController)...)
+	errs = append(errs, invalid(field.NewPath("reportingController"), event.ReportingController, utilvalidation.IsQualifiedName(event.ReportingController))...)
+	for _, f := range []struct {
+		name, value string
+		max         int
+	}{{"reportingInstance", event.ReportingInstance, 128}, {"action", event.Action, 128}, {"reason", event.Reason, 128}, {"message", event.Message, 1024}} {
+		path := field.NewPath(f.name)
+		if f.name != "message" {
+			errs = append(errs, required(path, f.value)...)
+		}
+		if len(f.value) > f.max {
+			errs = append(errs, field.Invalid(path, "", fmt.Sprintf("can have at most %d characters", f.max)))
+		}
+	}
+	return errs
+}
+
+// validateNewerEvent is what events.k8s.io demands beyond that: what older events said differently is not said.
+func validateNewerEvent(event *corev1.Event) field.ErrorList {
+	var errs field.ErrorList
+	if event.EventTime.IsZero() {
+		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
+	}
+	if event.Type != corev1.EventTypeNormal && event.Type != corev1.EventTypeWarning {
+		errs = append(errs, field.Invalid(field.NewPath("type"), "", "has invalid value: "+event.Type))
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"firstTimestamp", !event.FirstTimestamp.IsZero()}, {"lastTimestamp", !event.LastTimestamp.IsZero()},
+		{"count", event.Count != 0}, {"source", event.Source != (corev1.EventSource{})},
+	} {
+		if f.set {
+			errs = append(errs, field.Invalid(field.NewPath(f.name), "", "needs to be unset"))
+		}
+	}
+	return errs
+}
+
+// validateNewerEventUpdate lets an event of events.k8s.io become a series, and nothing else.
+func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
+	var errs field.ErrorList
+	for _, f := range []struct {
+		name     string
+		now, was any
+	}{
+		{"involvedObject", event.InvolvedObject, old.InvolvedObject},
+		{"reason", event.Reason, old.Reason},
+		{"message", event.Message, old.Message},
+		{"source", event.Source, old.Source},
+		{"firstTimestamp", event.FirstTimestamp, old.FirstTimestamp},
+		{"lastTimestamp", event.LastTimestamp, old.LastTimestamp},
+		{"count", event.Count, old.Count},
+		{"type", event.Type, old.Type},
+		{"eventTime", event.EventTime, old.EventTime},
+		{"action", event.Action, old.Action},
+		{"related", event.Related, old.Related},
+		{"reportingController", event.ReportingController, old.ReportingController},
+		{"reportingInstance", event.ReportingInstance, old.ReportingInstance},
+	} {
+		errs = append(errs, validation.ValidateImmutableField(f.now, f.was, field.NewPath(f.name))...)
+	}
+	return errs
+}
+
+// ValidateEventUpdate checks a changed event.
+func ValidateEventUpdate(event, old *corev1.Event) field.ErrorList {
+	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), ValidateEvent(event)...)
+}
+
+// EventFields are those that a field selector of events may name, beside metadata.name and metadata.namespace.
+func EventFields() map[string]func(*corev1.Event) string {
+	return map[string]func(*corev1.Event) string{
+		"involvedObject.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
+		"involvedObject.namespace":       func(e *corev1.Event) string { return e.InvolvedObject.Namespace },
+		"involvedObject.name":            func(e *corev1.Event) string { return e.InvolvedObject.Name },
+		"involvedObject.uid":             func(e *corev1.Event) string { return string(e.InvolvedObject.UID) },
+		"involvedObject.apiVersion":      func(e *corev1.Event) string { return e.InvolvedObject.APIVersion },
+		"involvedObject.resourceVersion": func(e *corev1.Event) string { return e.InvolvedObject.ResourceVersion },
+		"involvedObject.fieldPath":       func(e *corev1.Event) string { return e.InvolvedObject.FieldPath },
+		"reason":                         func(e *corev1.Event) string { return e.Reason },
+		"reportingComponent":             eventReporter,
+		"source":                         eventReporter,
+		"type":                           func(e *corev1.Event) string { return e.Type },
+	}
+}
+
+// eventReporter is who reports: the two generations of the API have a field each.
+func eventReporter(e *corev1.Event) string {
+	if e.Source.Component != "" {
+		return e.Source.Component
+	}
+	return e.ReportingController
+}

@@ -1,0 +1,88 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func eventOf(t *testing.T, manifest string) *corev1.Event {
+	t.Helper()
+	e := &corev1.Event{}
+	if err := yaml.UnmarshalStrict([]byte(manifest), e); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestEventStandsWhereItsObjectDoes(t *testing.T) {
+	for _, tc := range []struct {
+		name, event string
+		fine        bool
+	}{
+		{"in its namespace", `{metadata: {name: e, namespace: a}, involvedObject: {namespace: a}}`, true},
+		{"not in another", `{metadata: {name: e, namespace: a}, involvedObject: {namespace: b}}`, false},
+		{"that of a node in default", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Node}}`, true},
+		{"and nowhere else", `{metadata: {name: e, namespace: a}, involvedObject: {kind: Node}}`, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if errs := ValidateEvent(eventOf(t, tc.event)); (len(errs) == 0) != tc.fine {
+				t.Error(errs)
+			}
+		})
+	}
+}
+
+func TestEventTable(t *testing.T) {
+	now := someTime.Add(5 * time.Minute)
+	for _, tc := range []struct{ name, event, want string }{
+		{"older API", `{metadata: {name: e}, type: Normal, reason: SuccessfulCreate, message: " Created pod: p ", count: 3, involvedObject: {kind: Job, name: j},
+			source: {component: job-controller, host: h}, firstTimestamp: '2026-11-20T13:34:18Z', lastTimestamp: '2026-11-20T13:38:18Z'}`,
+			"60s Normal SuccessfulCreate job/j  job-controller, h Created pod: p 5m 3 e"},
+		{"newer API, once", `{metadata: {name: e}, type: Warning, reason: R, message: m, involvedObject: {kind: Pod, name: p, fieldPath: "spec.containers{c}"},
+			reportingComponent: kubelet, eventTime: '2026-11-20T13:34:18.000000Z'}`,
+			"5m Warning R pod/p spec.containers{c} kubelet m 5m 1 e"},
+		{"newer API, again and again", `{metadata: {name: e}, reason: R, involvedObject: {kind: Node}, eventTime: '2026-11-20T13:34:18.000000Z', series: {count: 4, lastObservedTime: '2026-11-20T13:39:08.000000Z'}}`,
+			"10s  R node    5m 4 e"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cells := EventCells(eventOf(t, tc.event), now)
+			if got := fmt.Sprintln(cells...); got != tc.want+"\n" {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+			if len(cells) != len(EventColumns()) {
+				t.Errorf("%d cells for %d columns", len(cells), len(EventColumns()))
+			}
+		})
+	}
+}
+
+func TestEventFields(t *testing.T) {
+	fields := EventFields()
+	for name, want := range map[string]string{"source": "old", "involvedObject.kind": "Pod", "type": "Normal"} {
+		if got := fields[name](eventOf(t, `{source: {component: old}, reportingComponent: new, involvedObject: {kind: Pod}, type: Normal}`)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := fields["source"](eventOf(t, `{reportingComponent: new}`)); got != "new" {
+		t.Errorf("source of an event of the newer API: %q", got)
+	}
+}
+
+// TestANewerEventIsRefusedInTheSameWords each time, however much of it is of older ones.
+func TestANewerEventIsRefusedInTheSameWords(t *testing.T) {
+	event := &corev1.Event{
+		EventTime: metav1.NowMicro(), Type: corev1.EventTypeNormal, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
+		Source: corev1.EventSource{Component: "c"},
+	}
+	const want = `[firstTimestamp: Invalid value: "": needs to be unset, lastTimestamp: Invalid value: "": needs to be unset, count: Invalid value: "": needs to be unset, source: Invalid value: "": needs to be unset]`
+	for range 20 {
+		if got := validateNewerEvent(event).ToAggregate().Error(); got != want {
+			t.Fatalf("got %s", got)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package core
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// SetNamespaceDefaults gives the namespace the label with its name, by which selectors find it.
+func SetNamespaceDefaults(ns *corev1.Namespace) {
+	if ns.Name == "" {
+		return // it is still to be generated
+	}
+	if ns.Labels == nil {
+		ns.Labels = map[string]string{}
+	}
+	ns.Labels[corev1.LabelMetadataName] = ns.Name
+}
+
+// PrepareNamespace makes a new namespace Active, with the finalizer that holds it until it is empty.
+func PrepareNamespace(ns *corev1.Namespace) {
+	SetNamespaceDefaults(ns) // the name may have been generated after the defaults were set
+	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
+	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
+		ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
+	}
+}
+
+// PrepareNamespaceUpdate keeps finalizers and status: they have subresources of their own.
+func PrepareNamespaceUpdate(ns, old *corev1.Namespace) {
+	ns.Spec.Finalizers = old.Spec.Finalizers
+	ns.Status = old.Status
+}
+
+// PrepareNamespaceStatusUpdate keeps all but the status.
+func PrepareNamespaceStatusUpdate(ns, old *corev1.Namespace) {
+	ns.Spec = old.Spec
+}
+
+// PrepareNamespaceFinalize keeps the status: a write to finalize changes the finalizers.
+func PrepareNamespaceFinalize(ns, old *corev1.Namespace) {
+	ns.Status = old.Status
+}
+
+// ValidateNamespace checks a new namespace.
+func ValidateNamespace(ns *corev1.Namespace) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName, field.NewPath("metadata"))
+	return append(errs, validateNamespaceFinalizers(ns)...)
+}
+
+// ValidateNamespaceUpdate checks a changed namespace.
+func ValidateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
+	return validation.ValidateObjectMetaUpdate(&ns.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+}
+
+// ValidateNamespaceStatusUpdate checks that the phase is what the deletion timestamp says.
+func ValidateNamespaceStatusUpdate(ns, old *corev1.Namespace) field.ErrorList {
+	errs := ValidateNamespaceUpdate(ns, old)
+	phase := field.NewPath("status", "phase")
+	switch {
+	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
+		errs = append(errs, field.Invalid(phase, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty"))
+	case ns.DeletionTimestamp != nil && ns.Status.Phase != corev1.NamespaceTerminating:
+		errs = append(errs, field.Invalid(phase, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"))
+	}
+	return errs
+}
+
+// ValidateNamespaceFinalize checks a write of the finalizers.
+func ValidateNamespaceFinalize(ns, old *corev1.Namespace) field.ErrorList {
+	return append(ValidateNamespaceUpdate(ns, old), validateNamespaceFinalizers(ns)...)
+}
+
+func validateNamespaceFinalizers(ns *corev1.Namespace) field.ErrorList {
+	var errs field.ErrorList
+	path := field.NewPath("spec", "finalizers")
+	for i, f := range ns.Spec.Finalizers {
+		if f == corev1.FinalizerKubernetes {
+			continue
+		}
+		bad := validation.ValidateFinalizerName(string(f), path.Index(i))
+		if len(bad) == 0 && !slices.Contains([]byte(f), '/') {
+			bad = field.ErrorList{field.Invalid(path.Index(i), string(f), "name is neither a standard finalizer name nor is it fully qualified")}
+		}
+		errs = append(errs, bad...)
+	}
+	return errs
+}
+
+// NamespaceFields are those that a field selector of namespaces may name, beside metadata.name.
+func NamespaceFields() map[string]func(*corev1.Namespace) string {
+	return map[string]func(*corev1.Namespace) string{
+		"status.phase": func(ns *corev1.Namespace) string { return string(ns.Status.Phase) },
+	}
+}

@@ -1,0 +1,158 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/kind"
+)
+
+const nodeRoleLabel = "node-role.kubernetes.io/"
+
+// PrepareNodeUpdate keeps the status, which has a subresource of its own, and the taint that goes with a cordon. It notes
+// since when pods have to leave because of a taint (TaintEffectNoExecute), since some may stay for a while.
+func PrepareNodeUpdate(node, old *corev1.Node) {
+	node.Status = old.Status
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return !node.Spec.Unschedulable && isCordon(t)
+	})
+	if node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, isCordon) {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
+			Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule, TimeAdded: since(time.Now()),
+		})
+	}
+	for i := range node.Spec.Taints {
+		t := &node.Spec.Taints[i]
+		if t.Effect != corev1.TaintEffectNoExecute || t.TimeAdded != nil {
+			continue
+		}
+		t.TimeAdded = since(time.Now())
+		for _, was := range old.Spec.Taints {
+			if was.MatchTaint(t) && was.Value == t.Value && was.TimeAdded != nil {
+				t.TimeAdded = was.TimeAdded
+			}
+		}
+	}
+}
+
+func isCordon(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeUnschedulable && t.Effect == corev1.TaintEffectNoSchedule
+}
+
+func since(now time.Time) *metav1.Time {
+	t := metav1.NewTime(now.Truncate(time.Second))
+	return &t
+}
+
+// PrepareNodeStatusUpdate keeps the spec.
+func PrepareNodeStatusUpdate(node, old *corev1.Node) { node.Spec = old.Spec }
+
+// ValidateNode checks a new node.
+func ValidateNode(node *corev1.Node) field.ErrorList {
+	return validation.ValidateObjectMeta(&node.ObjectMeta, false, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+}
+
+// ValidateNodeUpdate checks a changed node. The one node there is can be cordoned (NodeSpec.Unschedulable) and tainted.
+func ValidateNodeUpdate(node, old *corev1.Node) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&node.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	errs = append(errs, validateTaints(node.Spec.Taints, path.Child("taints"))...)
+	rest := node.Spec.DeepCopy()
+	rest.Unschedulable, rest.Taints = old.Spec.Unschedulable, old.Spec.Taints
+	if !equality.Semantic.DeepEqual(*rest, old.Spec) {
+		errs = append(errs, field.Forbidden(path, "of jobd's node only spec.unschedulable and spec.taints may be changed"))
+	}
+	return errs
+}
+
+func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range taints {
+		t, path := &taints[i], path.Index(i)
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
+		errs = append(errs, invalid(path.Child("value"), t.Value, utilvalidation.IsValidLabelValue(t.Value))...)
+		errs = append(errs, oneOf(path.Child("effect"), t.Effect,
+			[]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute})...)
+		if slices.ContainsFunc(taints[:i], func(other corev1.Taint) bool { return other.MatchTaint(t) }) {
+			duplicate := field.Duplicate(path, *t)
+			duplicate.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, duplicate)
+		}
+	}
+	return errs
+}
+
+// NodeFields are those that a field selector of nodes may name, beside metadata.name.
+func NodeFields() map[string]func(*corev1.Node) string {
+	return map[string]func(*corev1.Node) string{
+		"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) },
+	}
+}
+
+// NodeColumns are those of the table that kubectl prints of nodes; priority 1 is for -o wide.
+func NodeColumns() []metav1.TableColumnDefinition {
+	info, status := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		kind.NameColumn(),
+		{Name: "Status", Type: "string", Description: "The status of the node"},
+		{Name: "Roles", Type: "string", Description: "The roles of the node"},
+		kind.AgeColumn(),
+		{Name: "Version", Type: "string", Description: info["kubeletVersion"]},
+		{Name: "Internal-IP", Type: "string", Priority: 1, Description: status["addresses"]},
+		{Name: "External-IP", Type: "string", Priority: 1, Description: status["addresses"]},
+		{Name: "OS-Image", Type: "string", Priority: 1, Description: info["osImage"]},
+		{Name: "Kernel-Version", Type: "string", Priority: 1, Description: info["kernelVersion"]},
+		{Name: "Container-Runtime", Type: "string", Priority: 1, Description: info["containerRuntimeVersion"]},
+	}
+}
+
+// NodeCells is one row of that table.
+func NodeCells(node *corev1.Node, now time.Time) []any {
+	status := "Unknown"
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			status = "Ready"
+		} else if c.Type == corev1.NodeReady {
+			status = "NotReady"
+		}
+	}
+	if node.Spec.Unschedulable {
+		status += ",SchedulingDisabled"
+	}
+	var roles []string
+	for _, label := range sortedKeys(node.Labels) {
+		if role, ok := strings.CutPrefix(label, nodeRoleLabel); ok && role != "" {
+			roles = append(roles, role)
+		}
+	}
+	address := func(kind corev1.NodeAddressType) string {
+		i := slices.IndexFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == kind })
+		if i < 0 {
+			return "<none>"
+		}
+		return node.Status.Addresses[i].Address
+	}
+	info := &node.Status.NodeInfo
+	return []any{
+		node.Name, status, orElse(strings.Join(roles, ","), "<none>"), Age(node.CreationTimestamp, now), info.KubeletVersion,
+		address(corev1.NodeInternalIP), address(corev1.NodeExternalIP), orElse(info.OSImage, "<unknown>"),
+		orElse(info.KernelVersion, "<unknown>"), orElse(info.ContainerRuntimeVersion, "<unknown>"),
+	}
+}
+
+func orElse(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}

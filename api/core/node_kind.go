@@ -1,0 +1,34 @@
+package core
+
+// The description of the kind for the server. What the rules are is said in node.go.
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/kind"
+)
+
+// NodeKind describes v1 Nodes.
+func NodeKind() *kind.Kind {
+	return kind.Of[corev1.Node, corev1.NodeList](kind.Description[*corev1.Node]{
+		GroupVersion: corev1.SchemeGroupVersion,
+		Name:         "Node",
+		ShortNames:   []string{"no"},
+		Fields:       NodeFields(),
+		Columns:      NodeColumns(),
+		Cells:        NodeCells,
+		Rules: kind.Rules[*corev1.Node]{
+			Update:      PrepareNodeUpdate,
+			Check:       ValidateNode,
+			CheckUpdate: ValidateNodeUpdate,
+			Reset:       kind.Path("status"),
+		},
+		Subresources: map[string]kind.Rules[*corev1.Node]{
+			"status": {
+				Update:      PrepareNodeStatusUpdate,
+				CheckUpdate: ValidateNodeUpdate,
+				Reset:       kind.Path("spec"),
+			},
+		},
+	})
+}

@@ -1,0 +1,214 @@
+package core
+
+import (
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+)
+
+const defaultFileMode = int32(0o644)
+
+// SetPodDefaults fills in what a Pod's manifest left out. Calling it again changes nothing.
+func SetPodDefaults(pod *corev1.Pod) {
+	spec := &pod.Spec
+	SetPodSpecDefaults(spec)
+	if spec.EnableServiceLinks == nil {
+		spec.EnableServiceLinks = ptr.To(true)
+	}
+	eachContainer(spec, func(c *corev1.Container) {
+		defaultRequests(&c.Resources)
+		if spec.HostNetwork {
+			defaultHostPorts(c.Ports)
+		}
+	})
+	if spec.Resources != nil {
+		defaultRequests(spec.Resources)
+	}
+}
+
+// SetPodTemplateDefaults fills in what a template left out: less than for a Pod, which gets the rest when it is made.
+func SetPodTemplateDefaults(template *corev1.PodTemplateSpec) {
+	SetPodSpecDefaults(&template.Spec)
+}
+
+// SetPodSpecDefaults fills in what Pods and templates have in common.
+func SetPodSpecDefaults(spec *corev1.PodSpec) {
+	setDefault(&spec.DNSPolicy, corev1.DNSClusterFirst)
+	setDefault(&spec.RestartPolicy, corev1.RestartPolicyAlways)
+	setDefault(&spec.SchedulerName, corev1.DefaultSchedulerName)
+	if spec.SecurityContext == nil {
+		spec.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	if spec.TerminationGracePeriodSeconds == nil {
+		spec.TerminationGracePeriodSeconds = ptr.To(int64(corev1.DefaultTerminationGracePeriodSeconds))
+	}
+	// Both names of the field always say the same; the old one counts only when it stands alone.
+	setDefault(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+
+	for i := range spec.Volumes {
+		defaultVolume(&spec.Volumes[i].VolumeSource)
+	}
+	eachContainer(spec, defaultContainer)
+	for i := range spec.EphemeralContainers {
+		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
+		defaultContainer(&c)
+		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
+	}
+	roundResources(spec.Overhead)
+	if spec.Resources != nil {
+		roundResources(spec.Resources.Limits)
+		roundResources(spec.Resources.Requests)
+	}
+}
+
+func defaultContainer(c *corev1.Container) {
+	setDefault(&c.ImagePullPolicy, pullPolicyFor(c.Image))
+	setDefault(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+	setDefault(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		setDefault(&c.Ports[i].Protocol, corev1.ProtocolTCP)
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil {
+			setDefault(&from.FieldRef.APIVersion, "v1")
+		}
+	}
+	roundResources(c.Resources.Limits)
+	roundResources(c.Resources.Requests)
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		defaultProbe(p)
+	}
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil {
+				defaultHTTPGet(h.HTTPGet)
+			}
+		}
+	}
+}
+
+// pullPolicyFor is Always for :latest, written or implied, else IfNotPresent.
+func pullPolicyFor(image string) corev1.PullPolicy {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return corev1.PullIfNotPresent // validation says what is wrong with it
+	}
+	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok && tagged.Tag() == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+func defaultProbe(p *corev1.Probe) {
+	if p == nil {
+		return
+	}
+	setDefault(&p.TimeoutSeconds, 1)
+	setDefault(&p.PeriodSeconds, 10)
+	setDefault(&p.SuccessThreshold, 1)
+	setDefault(&p.FailureThreshold, 3)
+	defaultHTTPGet(p.HTTPGet)
+	if p.GRPC != nil && p.GRPC.Service == nil {
+		p.GRPC.Service = ptr.To("")
+	}
+}
+
+func defaultHTTPGet(h *corev1.HTTPGetAction) {
+	if h == nil {
+		return
+	}
+	setDefault(&h.Path, "/")
+	setDefault(&h.Scheme, corev1.URISchemeHTTP)
+}
+
+func defaultVolume(v *corev1.VolumeSource) {
+	if *v == (corev1.VolumeSource{}) {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	switch {
+	case v.HostPath != nil:
+		if v.HostPath.Type == nil {
+			v.HostPath.Type = ptr.To(corev1.HostPathUnset)
+		}
+	case v.Secret != nil:
+		defaultMode(&v.Secret.DefaultMode)
+	case v.ConfigMap != nil:
+		defaultMode(&v.ConfigMap.DefaultMode)
+	case v.DownwardAPI != nil:
+		defaultMode(&v.DownwardAPI.DefaultMode)
+		defaultDownwardItems(v.DownwardAPI.Items)
+	case v.Projected != nil:
+		defaultMode(&v.Projected.DefaultMode)
+		for i := range v.Projected.Sources {
+			s := &v.Projected.Sources[i]
+			if s.ServiceAccountToken != nil && s.ServiceAccountToken.ExpirationSeconds == nil {
+				s.ServiceAccountToken.ExpirationSeconds = ptr.To(int64(3600))
+			}
+			if s.DownwardAPI != nil {
+				defaultDownwardItems(s.DownwardAPI.Items)
+			}
+		}
+	case v.Image != nil:
+		setDefault(&v.Image.PullPolicy, pullPolicyFor(v.Image.Reference))
+	}
+}
+
+func defaultMode(mode **int32) {
+	if *mode == nil {
+		*mode = ptr.To(defaultFileMode)
+	}
+}
+
+func defaultDownwardItems(items []corev1.DownwardAPIVolumeFile) {
+	for i := range items {
+		if items[i].FieldRef != nil {
+			setDefault(&items[i].FieldRef.APIVersion, "v1")
+		}
+	}
+}
+
+// defaultRequests asks for as much as is allowed where nothing is asked for.
+func defaultRequests(r *corev1.ResourceRequirements) {
+	for name, limit := range r.Limits {
+		if _, ok := r.Requests[name]; ok {
+			continue
+		}
+		if r.Requests == nil {
+			r.Requests = corev1.ResourceList{}
+		}
+		r.Requests[name] = limit.DeepCopy()
+	}
+}
+
+func defaultHostPorts(ports []corev1.ContainerPort) {
+	for i := range ports {
+		setDefault(&ports[i].HostPort, ports[i].ContainerPort)
+	}
+}
+
+// roundResources rounds up to a thousandth, the finest amount that the API keeps.
+func roundResources(list corev1.ResourceList) {
+	for name, q := range list {
+		q.RoundUp(resource.Milli)
+		list[name] = q
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// eachContainer visits init containers, then main ones.
+func eachContainer(spec *corev1.PodSpec, visit func(*corev1.Container)) {
+	for i := range spec.InitContainers {
+		visit(&spec.InitContainers[i])
+	}
+	for i := range spec.Containers {
+		visit(&spec.Containers[i])
+	}
+}

@@ -1,0 +1,41 @@
+package core
+
+// The description of the kind for the server. What the rules are is said beside it, in pod_*.go.
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/kind"
+)
+
+// PodKind describes v1 Pods.
+func PodKind() *kind.Kind {
+	return kind.Of[corev1.Pod, corev1.PodList](kind.Description[*corev1.Pod]{
+		GroupVersion: corev1.SchemeGroupVersion,
+		Name:         "Pod",
+		ShortNames:   []string{"po"}, Categories: []string{"all"},
+		Namespaced: true,
+		Default:    SetPodDefaults,
+		Fields:     PodFields(),
+		Columns:    PodColumns(),
+		Cells:      PodCells,
+		Rules: kind.Rules[*corev1.Pod]{
+			Create:      func(pod *corev1.Pod) { PreparePod(pod, time.Now()) },
+			Update:      PreparePodUpdate,
+			Check:       ValidatePod,
+			CheckUpdate: ValidatePodUpdate,
+			Warn:        PodWarnings,
+			Grace:       PodGrace,
+			Reset:       kind.Path("status"),
+		},
+		Subresources: map[string]kind.Rules[*corev1.Pod]{
+			"status": {
+				Update:      PreparePodStatusUpdate,
+				CheckUpdate: ValidatePodStatusUpdate,
+				Reset:       kind.Path("spec").Union(kind.Path("metadata", "deletionTimestamp")).Union(kind.Path("metadata", "ownerReferences")),
+			},
+		},
+	})
+}

@@ -1,0 +1,124 @@
+package core
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// corev1.PodReasonSchedulingGated is the reason of PodScheduled=False for a Pod that waits for its gates.
+	// unreadyGrace is how long a Pod tolerates a node that is not ready or unreachable, in seconds.
+	unreadyGrace = int64(300)
+)
+
+// PreparePod makes a new Pod what a cluster stores after admission: Pending, of generation 1, with its QoS class,
+// priority, service account and the tolerations every Pod has. A uid and a creation time are given to one that has
+// none yet. Defaults must have been set.
+func PreparePod(pod *corev1.Pod, now time.Time) {
+	if pod.UID == "" {
+		pod.UID = uuid.NewUUID()
+	}
+	if pod.CreationTimestamp.IsZero() {
+		pod.CreationTimestamp = metav1.NewTime(now.Truncate(time.Second))
+	}
+	pod.Generation = 1
+
+	spec := &pod.Spec
+	setDefault(&spec.ServiceAccountName, DefaultServiceAccount)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	if spec.Priority == nil {
+		spec.Priority = ptr.To(builtinPriority(spec.PriorityClassName))
+	}
+	if spec.PreemptionPolicy == nil {
+		spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
+	}
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !toleratesNoExecute(spec.Tolerations, taint) {
+			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To(unreadyGrace),
+			})
+		}
+	}
+
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: PodQOS(spec)}
+	if len(spec.SchedulingGates) > 0 {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
+			Message:            "Scheduling is blocked due to non-empty scheduling gates",
+			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+		}}
+	}
+}
+
+// PreparePodUpdate keeps of the old Pod what a write of the object may not touch, and counts the generation.
+func PreparePodUpdate(pod, old *corev1.Pod) {
+	pod.Status = old.Status
+	pod.Generation = old.Generation
+	if !equality.Semantic.DeepEqual(pod.Spec, old.Spec) {
+		pod.Generation++
+	}
+}
+
+// PreparePodStatusUpdate keeps of the old Pod all that a write of the status may not touch.
+func PreparePodStatusUpdate(pod, old *corev1.Pod) {
+	pod.Spec = old.Spec
+	pod.Generation = old.Generation
+	pod.DeletionTimestamp = old.DeletionTimestamp
+	pod.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
+	pod.OwnerReferences = old.OwnerReferences
+	setDefault(&pod.Status.QOSClass, old.Status.QOSClass)
+}
+
+// PodGrace sets the grace period of a deletion from the request, else from the Pod, and tells whether the Pod has
+// to be waited for: one that never ran or has ended goes at once.
+func PodGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
+	if options == nil {
+		return false
+	}
+	period := int64(0)
+	switch {
+	case options.GracePeriodSeconds != nil:
+		period = *options.GracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		period = *pod.Spec.TerminationGracePeriodSeconds
+	}
+	if pod.Spec.NodeName == "" || PodEnded(pod) {
+		period = 0
+	}
+	if period < 0 {
+		period = 1
+	}
+	options.GracePeriodSeconds = &period
+	return true
+}
+
+// PodEnded tells whether the Pod's phase is one that never changes again.
+func PodEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// builtinPriority is that of the two classes that exist without an object.
+func builtinPriority(class string) int32 {
+	switch class {
+	case "system-cluster-critical":
+		return 2000000000
+	case "system-node-critical":
+		return 2000001000
+	}
+	return 0
+}
+
+func toleratesNoExecute(tolerations []corev1.Toleration, key string) bool {
+	for _, t := range tolerations {
+		if (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "") {
+			return true
+		}
+	}
+	return false
+}

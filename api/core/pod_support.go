@@ -1,0 +1,440 @@
+package core
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// support says what jobd does with one field of a Pod. A field that it does not honour is never dropped in silence.
+type support struct {
+	effect effect
+	reason string
+	// fine names values that need no word in spite of the effect. It gets the value, the struct it stands in, and
+	// the Pod's spec.
+	fine func(value, parent any, pod *corev1.PodSpec) bool
+}
+
+type effect int
+
+const (
+	honours effect = iota // done; if it is a struct of the table, field by field
+	warns                 // kept without effect, which does no harm on one node: the answer carries a warning
+	refuses               // not done, and the Pod would not be what its manifest says: it is refused
+)
+
+func works() support                { return support{effect: honours} }
+func warn(reason string) support    { return support{effect: warns, reason: reason} }
+func refused(reason string) support { return support{effect: refuses, reason: reason} }
+
+// unless excepts values.
+func (s support) unless(fine func(value, parent any, pod *corev1.PodSpec) bool) support {
+	s.fine = fine
+	return s
+}
+
+// but excepts some values of a field.
+func (s support) but(values ...any) support {
+	return s.unless(func(value, _ any, _ *corev1.PodSpec) bool { return slices.Contains(values, value) })
+}
+
+// Why things are refused.
+const (
+	noDevices    = "devices are not built yet"
+	noResources  = "resources of whole pods are not built yet"
+	noUserNS     = "user namespaces are not built yet"
+	noForeign    = "only volumes that lie on this machine exist here"
+	noSELinux    = "SELinux is not built yet"
+	noAppArmor   = "profiles of AppArmor are not enforced yet, only Unconfined is had"
+	noWindows    = "this machine runs Linux"
+	oneNode      = "there is one node, so it has no effect"
+	noFileOwner  = "owners of single files are not built yet"
+	dockerConfig = "pulls use the credentials of the daemon's Docker config instead"
+)
+
+// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest. Moving a line to
+// works() makes its field part of what jobd does. A test holds it against the API's types, so that a field
+// which a new version brings has to be classified first.
+var podSupport = map[reflect.Type]map[string]support{
+	reflect.TypeFor[corev1.PodSpec](): {
+		"volumes":                       works(),
+		"initContainers":                works(),
+		"containers":                    works(),
+		"ephemeralContainers":           refused("containers cannot be added to a running pod yet"),
+		"restartPolicy":                 works(),
+		"terminationGracePeriodSeconds": works(),
+		"activeDeadlineSeconds":         works(),
+		"dnsPolicy":                     works(),
+		"nodeSelector":                  works(),
+		"serviceAccountName":            works(),
+		"serviceAccount":                works(), // always the same as serviceAccountName
+		"automountServiceAccountToken":  works(),
+		"nodeName":                      refused("jobd itself binds pods to its node"),
+		"hostNetwork":                   works(),
+		"hostPID":                       works(),
+		"hostIPC":                       works(),
+		"shareProcessNamespace":         works(),
+		"securityContext":               works(),
+		"imagePullSecrets":              warn(dockerConfig),
+		"hostname":                      works(),
+		"subdomain":                     works(),
+		"affinity":                      works(),
+		"schedulerName":                 warn("jobd schedules every pod itself").but(corev1.DefaultSchedulerName),
+		"tolerations":                   works(),
+		"hostAliases":                   works(),
+		"priorityClassName":             works(),
+		"priority":                      works(),
+		"dnsConfig":                     works(),
+		"readinessGates":                works(),
+		"runtimeClassName":              refused("there is one OCI runtime, and no runtime classes"),
+		"enableServiceLinks":            works(), // no Service has a virtual address, and so none is linked to
+		"preemptionPolicy":              works(),
+		"overhead":                      refused("there are no runtime classes, which set it"),
+		"topologySpreadConstraints":     warn(oneNode),
+		"setHostnameAsFQDN":             works(),
+		"os":                            works(),
+		"hostUsers":                     refused(noUserNS).but(true),
+		"schedulingGates":               works(),
+		"resourceClaims":                refused(noDevices),
+		"resources":                     refused(noResources),
+		"hostnameOverride":              refused("overriding the host name is not built yet"),
+		"schedulingGroup":               works(),
+		"evictionResponders":            refused("eviction responders are not built yet"),
+	},
+	reflect.TypeFor[corev1.Affinity](): {"nodeAffinity": works(), "podAffinity": warn(oneNode), "podAntiAffinity": warn(oneNode)},
+	reflect.TypeFor[corev1.NodeAffinity](): {
+		"requiredDuringSchedulingIgnoredDuringExecution":  works(),
+		"preferredDuringSchedulingIgnoredDuringExecution": warn(oneNode),
+	},
+	reflect.TypeFor[corev1.NodeSelector]():            {"nodeSelectorTerms": works()},
+	reflect.TypeFor[corev1.NodeSelectorTerm]():        {"matchExpressions": works(), "matchFields": works()},
+	reflect.TypeFor[corev1.NodeSelectorRequirement](): {"key": works(), "operator": works(), "values": works()},
+	reflect.TypeFor[corev1.Container](): {
+		"name":                     works(),
+		"image":                    works(),
+		"command":                  works(),
+		"args":                     works(),
+		"workingDir":               works(),
+		"ports":                    works(),
+		"envFrom":                  works(),
+		"env":                      works(),
+		"resources":                works(),
+		"resizePolicy":             warn("pods are not resized, so it has no effect"),
+		"restartPolicy":            works(),
+		"restartPolicyRules":       works(),
+		"volumeMounts":             works(),
+		"volumeDevices":            refused(noDevices),
+		"livenessProbe":            works(),
+		"readinessProbe":           works(),
+		"startupProbe":             works(),
+		"lifecycle":                works(),
+		"terminationMessagePath":   works(),
+		"terminationMessagePolicy": works(),
+		"imagePullPolicy":          works(),
+		"securityContext":          works(),
+		"stdin":                    works(),
+		"stdinOnce":                works(),
+		"tty":                      works(),
+	},
+	reflect.TypeFor[corev1.Volume](): {"name": works()},
+	reflect.TypeFor[corev1.VolumeSource](): {
+		"emptyDir":              works(),
+		"hostPath":              works(),
+		"configMap":             works(),
+		"secret":                works(),
+		"projected":             works(),
+		"downwardAPI":           works(),
+		"image":                 refused("volumes of images are not built yet"),
+		"persistentVolumeClaim": refused(noForeign),
+		"ephemeral":             refused(noForeign),
+		"csi":                   refused(noForeign),
+		"nfs":                   refused(noForeign),
+		"iscsi":                 refused(noForeign),
+		"gitRepo":               refused(noForeign),
+		"gcePersistentDisk":     refused(noForeign),
+		"awsElasticBlockStore":  refused(noForeign),
+		"glusterfs":             refused(noForeign),
+		"rbd":                   refused(noForeign),
+		"flexVolume":            refused(noForeign),
+		"cinder":                refused(noForeign),
+		"cephfs":                refused(noForeign),
+		"flocker":               refused(noForeign),
+		"fc":                    refused(noForeign),
+		"azureFile":             refused(noForeign),
+		"azureDisk":             refused(noForeign),
+		"vsphereVolume":         refused(noForeign),
+		"quobyte":               refused(noForeign),
+		"photonPersistentDisk":  refused(noForeign),
+		"portworxVolume":        refused(noForeign),
+		"scaleIO":               refused(noForeign),
+		"storageos":             refused(noForeign),
+	},
+	reflect.TypeFor[corev1.EmptyDirVolumeSource](): {
+		"medium":    refused("huge pages as a volume are not built yet").but(corev1.StorageMediumMemory),
+		"sizeLimit": works(),
+		"mode":      refused("a mode of its own is not built yet"),
+	},
+	reflect.TypeFor[corev1.HostPathVolumeSource]():  {"path": works(), "type": works()},
+	reflect.TypeFor[corev1.ConfigMapVolumeSource](): {"items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner)},
+	reflect.TypeFor[corev1.SecretVolumeSource]():    {"secretName": works(), "items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner)},
+	reflect.TypeFor[corev1.KeyToPath]():             {"key": works(), "path": works(), "mode": works(), "user": refused(noFileOwner)},
+	reflect.TypeFor[corev1.DownwardAPIVolumeSource](): {
+		"items": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner),
+	},
+	reflect.TypeFor[corev1.DownwardAPIVolumeFile](): {
+		"path": works(), "fieldRef": works(), "resourceFieldRef": works(), "mode": works(), "user": refused(noFileOwner),
+	},
+	reflect.TypeFor[corev1.ProjectedVolumeSource](): {"sources": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner)},
+	reflect.TypeFor[corev1.VolumeProjection](): {
+		"secret":              works(),
+		"downwardAPI":         works(),
+		"configMap":           works(),
+		"serviceAccountToken": works(),
+		"clusterTrustBundle":  refused("trust bundles belong to clusters"),
+		"podCertificate":      refused("certificates of pods belong to clusters"),
+	},
+	reflect.TypeFor[corev1.LocalObjectReference]():          {"name": works()},
+	reflect.TypeFor[corev1.SecretProjection]():              {"items": works(), "optional": works()},
+	reflect.TypeFor[corev1.ConfigMapProjection]():           {"items": works(), "optional": works()},
+	reflect.TypeFor[corev1.DownwardAPIProjection]():         {"items": works()},
+	reflect.TypeFor[corev1.ServiceAccountTokenProjection](): {"audience": works(), "expirationSeconds": works(), "path": works(), "user": refused(noFileOwner)},
+	reflect.TypeFor[corev1.VolumeMount](): {
+		"name":              works(),
+		"readOnly":          works(),
+		"recursiveReadOnly": works(),
+		"mountPath":         works(),
+		"subPath":           works(),
+		"mountPropagation":  refused("mounts that spread to the host are not built yet").but(corev1.MountPropagationNone, corev1.MountPropagationHostToContainer),
+		"subPathExpr":       works(),
+		"bindMountOptions":  refused("mount options are not built yet"),
+	},
+	reflect.TypeFor[corev1.ContainerPort](): {
+		"name":          works(),
+		"hostPort":      works(),
+		"containerPort": works(),
+		"protocol":      works(),
+		"hostIP":        refused("ports of the host are mapped on its IPv4 addresses only").unless(isIPv4),
+	},
+	reflect.TypeFor[corev1.EnvVar](): {"name": works(), "value": works(), "valueFrom": works()},
+	reflect.TypeFor[corev1.EnvVarSource](): {
+		"fieldRef":         works(),
+		"resourceFieldRef": works(),
+		"configMapKeyRef":  works(),
+		"secretKeyRef":     works(),
+		"fileKeyRef":       works(),
+	},
+	reflect.TypeFor[corev1.EnvFromSource]():         {"prefix": works(), "configMapRef": works(), "secretRef": works()},
+	reflect.TypeFor[corev1.ConfigMapEnvSource]():    {"optional": works()},
+	reflect.TypeFor[corev1.SecretEnvSource]():       {"optional": works()},
+	reflect.TypeFor[corev1.ConfigMapKeySelector]():  {"key": works(), "optional": works()},
+	reflect.TypeFor[corev1.SecretKeySelector]():     {"key": works(), "optional": works()},
+	reflect.TypeFor[corev1.FileKeySelector]():       {"volumeName": works(), "path": works(), "key": works(), "optional": works()},
+	reflect.TypeFor[corev1.ObjectFieldSelector]():   {"apiVersion": works(), "fieldPath": works()},
+	reflect.TypeFor[corev1.ResourceFieldSelector](): {"containerName": works(), "resource": works(), "divisor": works()},
+	reflect.TypeFor[corev1.ResourceRequirements](): {
+		"limits":   works(),
+		"requests": works(),
+		"claims":   refused(noDevices),
+	},
+	reflect.TypeFor[corev1.ResourceList](): {
+		string(corev1.ResourceCPU):              works(),
+		string(corev1.ResourceMemory):           works(),
+		string(corev1.ResourceEphemeralStorage): works(),
+		corev1.ResourceHugePagesPrefix:          works(),
+		anyOther:                                works(), // counted, if the node has any
+	},
+	reflect.TypeFor[corev1.ContainerRestartRule]():            {"action": works(), "exitCodes": works()},
+	reflect.TypeFor[corev1.ContainerRestartRuleOnExitCodes](): {"operator": works(), "values": works()},
+	reflect.TypeFor[corev1.Lifecycle](): {
+		"postStart":  works(),
+		"preStop":    works(),
+		"stopSignal": works(),
+	},
+	reflect.TypeFor[corev1.LifecycleHandler](): {"exec": works(), "httpGet": works(), "tcpSocket": works(), "sleep": works()},
+	reflect.TypeFor[corev1.Probe](): {
+		"initialDelaySeconds":           works(),
+		"timeoutSeconds":                works(),
+		"periodSeconds":                 works(),
+		"successThreshold":              works(),
+		"failureThreshold":              works(),
+		"terminationGracePeriodSeconds": works(),
+	},
+	reflect.TypeFor[corev1.ProbeHandler]():    {"exec": works(), "httpGet": works(), "tcpSocket": works(), "grpc": works()},
+	reflect.TypeFor[corev1.ExecAction]():      {"command": works()},
+	reflect.TypeFor[corev1.HTTPGetAction]():   {"path": works(), "port": works(), "host": works(), "scheme": works(), "httpHeaders": works(), "protocol": refused("probes over HTTP/2 are not built yet").but(corev1.HTTPProtocolHTTP1)},
+	reflect.TypeFor[corev1.HTTPHeader]():      {"name": works(), "value": works()},
+	reflect.TypeFor[corev1.TCPSocketAction](): {"port": works(), "host": works()},
+	reflect.TypeFor[corev1.GRPCAction]():      {"port": works(), "service": works(), "mode": works()},
+	reflect.TypeFor[corev1.SleepAction]():     {"seconds": works()},
+	reflect.TypeFor[corev1.PodSecurityContext](): {
+		"seLinuxOptions":           refused(noSELinux),
+		"windowsOptions":           refused(noWindows),
+		"runAsUser":                works(),
+		"runAsGroup":               works(),
+		"runAsNonRoot":             works(),
+		"supplementalGroups":       works(),
+		"supplementalGroupsPolicy": works(),
+		"fsGroup":                  works(),
+		"sysctls":                  works(),
+		"fsGroupChangePolicy":      works(), // a volume that an fsGroup applies to is always new
+		"seccompProfile":           works(),
+		"appArmorProfile":          works(),
+		"seLinuxChangePolicy":      refused(noSELinux),
+	},
+	reflect.TypeFor[corev1.SecurityContext](): {
+		"capabilities":             works(),
+		"privileged":               works(),
+		"seLinuxOptions":           refused(noSELinux),
+		"windowsOptions":           refused(noWindows),
+		"runAsUser":                works(),
+		"runAsGroup":               works(),
+		"runAsNonRoot":             works(),
+		"readOnlyRootFilesystem":   works(),
+		"allowPrivilegeEscalation": works(),
+		"procMount":                works(),
+		"seccompProfile":           works(),
+		"appArmorProfile":          works(),
+	},
+	reflect.TypeFor[corev1.Capabilities](): {"add": works(), "drop": works()},
+	reflect.TypeFor[corev1.SeccompProfile](): {
+		"type":             works(),
+		"localhostProfile": works(),
+	},
+	reflect.TypeFor[corev1.AppArmorProfile](): {
+		"type":             refused(noAppArmor).but(corev1.AppArmorProfileTypeUnconfined),
+		"localhostProfile": works(), // of a type that is refused
+	},
+	reflect.TypeFor[corev1.Sysctl](): {
+		"name":  refused("this sysctl is not among the safe ones").unless(isSafeSysctl),
+		"value": works(),
+	},
+	reflect.TypeFor[corev1.HostAlias]():          {"ip": works(), "hostnames": works()},
+	reflect.TypeFor[corev1.PodDNSConfig]():       {"nameservers": works(), "searches": works(), "options": works()},
+	reflect.TypeFor[corev1.PodDNSConfigOption](): {"name": works(), "value": works()},
+	reflect.TypeFor[corev1.PodReadinessGate]():   {"conditionType": works()},
+	reflect.TypeFor[corev1.PodSchedulingGate]():  {"name": works()},
+	reflect.TypeFor[corev1.Toleration](): {
+		"key": works(), "operator": works(), "value": works(), "effect": works(), "tolerationSeconds": works(),
+	},
+	reflect.TypeFor[corev1.PodSchedulingGroup](): {"podGroupName": works()},
+	reflect.TypeFor[corev1.PodOS]():              {"name": refused(noWindows).but(corev1.Linux)},
+}
+
+// anyOther stands for every resource that is not named.
+const anyOther = "*"
+
+func isIPv4(value, _ any, pod *corev1.PodSpec) bool {
+	ip, err := netip.ParseAddr(value.(string))
+	return pod.HostNetwork || err == nil && ip.Is4()
+}
+
+// isSafeSysctl tells of those that a namespace keeps apart and that cannot hurt the host, as far as the pod has that
+// namespace to itself.
+func isSafeSysctl(value, _ any, pod *corev1.PodSpec) bool {
+	switch name := strings.ReplaceAll(value.(string), "/", "."); name {
+	case "kernel.shm_rmid_forced":
+		return !pod.HostIPC
+	case "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+		"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
+		"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
+		"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem":
+		return !pod.HostNetwork
+	}
+	return false
+}
+
+// Unsupported refuses each field that is set and that jobd does not honour; path is the spec's.
+func Unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	eachUnhonoured(spec, path, func(s support, path *field.Path) {
+		if s.effect == refuses {
+			errs = append(errs, field.Forbidden(path, "jobd does not support this: "+s.reason))
+		}
+	})
+	return errs
+}
+
+// Warnings names each field that is set and has no effect here, harmlessly; path is the spec's.
+func Warnings(spec *corev1.PodSpec, path *field.Path) []string {
+	var out []string
+	eachUnhonoured(spec, path, func(s support, path *field.Path) {
+		if s.effect == warns {
+			out = append(out, fmt.Sprintf("%s: has no effect in jobd: %s", path, s.reason))
+		}
+	})
+	return out
+}
+
+func eachUnhonoured(spec *corev1.PodSpec, path *field.Path, found func(support, *field.Path)) {
+	w := walker{pod: spec, found: found}
+	w.fields(reflect.ValueOf(spec).Elem(), path)
+}
+
+// walker goes through what is set of a spec, in the order of the types' fields.
+type walker struct {
+	pod   *corev1.PodSpec
+	found func(support, *field.Path)
+}
+
+func (w walker) fields(v reflect.Value, path *field.Path) {
+	t := v.Type()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		value := v.Field(i)
+		if name == "" { // inlined
+			w.fields(value, path)
+			continue
+		}
+		if isSet(value) {
+			w.value(podSupport[t][name], reflect.Indirect(value), v, path.Child(name))
+		}
+	}
+}
+
+func (w walker) value(s support, value, parent reflect.Value, path *field.Path) {
+	if s.effect != honours {
+		if s.fine == nil || !s.fine(value.Interface(), parent.Interface(), w.pod) {
+			w.found(s, path)
+		}
+		return
+	}
+	switch {
+	case value.Type() == reflect.TypeFor[corev1.ResourceList]():
+		w.resources(value.Interface().(corev1.ResourceList), parent, path)
+	case podSupport[value.Type()] != nil:
+		w.fields(value, path)
+	case value.Kind() == reflect.Slice && podSupport[value.Type().Elem()] != nil:
+		for i := range value.Len() {
+			w.fields(value.Index(i), path.Index(i))
+		}
+	}
+}
+
+func (w walker) resources(list corev1.ResourceList, parent reflect.Value, path *field.Path) {
+	known := podSupport[reflect.TypeFor[corev1.ResourceList]()]
+	for _, name := range sortedKeys(list) {
+		s, ok := known[string(name)]
+		switch {
+		case ok:
+		case strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
+			s = known[corev1.ResourceHugePagesPrefix]
+		default:
+			s = known[anyOther]
+		}
+		w.value(s, reflect.ValueOf(list[name]), parent, path.Key(string(name)))
+	}
+}
+
+// isSet tells whether a manifest said something. What it points to may be zero: false is a word too.
+func isSet(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() > 0
+	}
+	return !v.IsZero()
+}

@@ -1,0 +1,149 @@
+package core
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// A field that a new version of the API brings is not ignored: it is classified, or this fails.
+func TestEveryFieldOfAPodIsClassified(t *testing.T) {
+	reached := map[reflect.Type]bool{}
+	var visit func(reflect.Type)
+	visit = func(typ reflect.Type) {
+		if reached[typ] {
+			return
+		}
+		reached[typ] = true
+		rules, ok := podSupport[typ]
+		if !ok {
+			t.Errorf("%v can be reached through honoured fields and is not classified", typ)
+			return
+		}
+		left := map[string]bool{}
+		for name := range rules {
+			left[name] = true
+		}
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" {
+				visit(f.Type)
+				continue
+			}
+			rule, ok := rules[name]
+			if !ok {
+				t.Errorf("%v.%s is not classified", typ, name)
+			}
+			delete(left, name)
+			if inner := structBelow(f.Type); ok && rule.effect == honours && inner != nil {
+				visit(inner)
+			}
+			if ok && rule.effect != honours && rule.reason == "" {
+				t.Errorf("%v.%s is not honoured, and nothing says why", typ, name)
+			}
+		}
+		for name := range left {
+			t.Errorf("%v has no field %q", typ, name)
+		}
+	}
+	visit(reflect.TypeFor[corev1.PodSpec]())
+	reached[reflect.TypeFor[corev1.ResourceList]()] = true
+	for typ := range podSupport {
+		if !reached[typ] {
+			t.Errorf("%v is classified but no honoured field leads to it", typ)
+		}
+	}
+}
+
+// structBelow is the struct of the API that a field holds, by pointer or in a list too.
+func structBelow(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[resource.Quantity]() || t == reflect.TypeFor[intstr.IntOrString]() {
+		return nil
+	}
+	return t
+}
+
+func TestWhatJobdDoesNotHonourIsSaid(t *testing.T) {
+	for _, tc := range []struct{ name, spec, refused, warned string }{
+		{"a plain pod is honoured", `containers: [{name: c, image: i, command: [a], env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]`, "", ""},
+		{"a probe is fine", `containers: [{name: c, livenessProbe: {exec: {command: [a]}}}]`, "", ""},
+		{"a hook and a stop signal are fine", `containers: [{name: c, lifecycle: {preStop: {exec: {command: [a]}}, stopSignal: SIGINT}}]`, "", ""},
+		{"a sidecar is fine", `initContainers: [{name: c, restartPolicy: Always}]`, "", ""},
+		{"a terminal is honoured", `containers: [{name: c, stdin: true, stdinOnce: true, tty: true}]`, "", ""},
+		{"configuration is honoured", `{volumes: [{name: v, configMap: {name: a, items: [{key: k, path: p}]}}], containers: [{name: c, envFrom: [{secretRef: {name: s}}], env: [{name: A, valueFrom: {secretKeyRef: {key: k, name: s}}}]}]}`, "", ""},
+		{"what is projected is honoured", `volumes: [{name: v, projected: {sources: [{secret: {name: a}}, {serviceAccountToken: {path: t, audience: vault, expirationSeconds: 600}}]}}]`, "", ""},
+		{"a service account is honoured", `{serviceAccountName: robot, automountServiceAccountToken: true}`, "", ""},
+		{"volumes of this machine are honoured", `volumes: [{name: a, emptyDir: {medium: Memory, sizeLimit: 1Gi}}, {name: b, hostPath: {path: /x, type: Directory}}]`, "", ""},
+		{"a limit of a volume on disk is honoured", `volumes: [{name: a, emptyDir: {sizeLimit: 1Gi}}]`, "", ""},
+		{"huge pages as a volume are refused", `volumes: [{name: a, emptyDir: {medium: HugePages}}]`, "spec.volumes[0].emptyDir.medium", ""},
+		{"resources are honoured, with a limit of disk", `containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1, ephemeral-storage: 1Gi}}}]`,
+			"", ""},
+		{"where a pod goes among several nodes has no effect", `{nodeSelector: {disk: ssd}, schedulerName: mine, affinity: {podAffinity: {}}, tolerations: [{operator: Exists}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}`,
+			"", "spec.affinity.podAffinity spec.schedulerName spec.topologySpreadConstraints"},
+		{"a selector is honoured", `{nodeSelector: {kubernetes.io/os: linux}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}`, "", ""},
+		{"false is a word", `{shareProcessNamespace: false, hostUsers: true, automountServiceAccountToken: false}`, "", ""},
+		{"a namespace of users is refused", `{shareProcessNamespace: true, hostUsers: false}`, "spec.hostUsers", ""},
+		{"a port of the host leads to the pod", `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 127.0.0.1}]}]`, "", ""},
+		{"an IPv6 address of the host does not", `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: "::1"}]}]`, "spec.containers[0].ports[0].hostIP", ""},
+		{"in its network it is there", `{hostNetwork: true, containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]}`, "", ""},
+		{"a seccomp profile of one's own is honoured", `securityContext: {seccompProfile: {type: Localhost, localhostProfile: a.json}}`, "", ""},
+		{"the runtime's is honoured", `containers: [{name: c, securityContext: {seccompProfile: {type: RuntimeDefault}, privileged: true, capabilities: {add: [ALL]}}}]`, "", ""},
+		{"only an AppArmor profile that is none is honoured", `{securityContext: {appArmorProfile: {type: Unconfined}}, containers: [{name: c, securityContext: {appArmorProfile: {type: RuntimeDefault}}}]}`, "spec.containers[0].securityContext.appArmorProfile.type", ""},
+		{"safe sysctls are honoured, others refused", `securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "1"}, {name: kernel.msgmax, value: "1"}]}`, "spec.securityContext.sysctls[1].name", ""},
+		{"of the host's network none is safe", `{hostNetwork: true, securityContext: {sysctls: [{name: net/ipv4/tcp_syncookies, value: "1"}]}}`, "spec.securityContext.sysctls[0].name", ""},
+		{"mounts that spread to the host are refused", `containers: [{name: c, volumeMounts: [{name: a, mountPath: /a, mountPropagation: Bidirectional}, {name: a, mountPath: /b, mountPropagation: HostToContainer, subPath: x}]}]`,
+			"spec.containers[0].volumeMounts[0].mountPropagation", ""},
+		{"priority classes count", `priorityClassName: mine`, "", ""},
+		{"pull secrets are replaced by the Docker config", `imagePullSecrets: [{name: a}]`, "", "spec.imagePullSecrets"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var spec corev1.PodSpec
+			if err := yaml.UnmarshalStrict([]byte(tc.spec), &spec); err != nil {
+				t.Fatal(err)
+			}
+			var refused, warned []string
+			for _, e := range Unsupported(&spec, field.NewPath("spec")) {
+				refused = append(refused, e.Field)
+			}
+			for _, w := range Warnings(&spec, field.NewPath("spec")) {
+				at, _, _ := strings.Cut(w, ": ")
+				warned = append(warned, at)
+			}
+			if got := strings.Join(refused, " "); got != tc.refused {
+				t.Errorf("refused %q, want %q", got, tc.refused)
+			}
+			if got := strings.Join(warned, " "); got != tc.warned {
+				t.Errorf("warned of %q, want %q", got, tc.warned)
+			}
+		})
+	}
+}
+
+func TestDefaultsNeedNoWarning(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	SetPodDefaults(pod)
+	PreparePod(pod, someTime)
+	path := field.NewPath("spec")
+	if errs, warnings := Unsupported(&pod.Spec, path), Warnings(&pod.Spec, path); len(errs)+len(warnings) > 0 {
+		t.Errorf("refused %v, warned %v", errs, warnings)
+	}
+	pod.Spec.SchedulerName = "other"
+	pod.Spec.RuntimeClassName = ptr.To("other")
+	if w := Warnings(&pod.Spec, path); len(w) != 1 || !strings.HasPrefix(w[0], "spec.schedulerName: ") {
+		t.Errorf("warned %v", w)
+	}
+	if e := Unsupported(&pod.Spec, path); len(e) != 1 || !strings.Contains(e[0].Error(), "spec.runtimeClassName: Forbidden: jobd does not support this: ") {
+		t.Errorf("refused %v", e)
+	}
+}

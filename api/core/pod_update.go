@@ -1,0 +1,110 @@
+package core
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+// ValidatePodUpdate checks a changed Pod. What runs is not changed any more: a deadline may come closer, tolerations may
+// be added, gates be taken away, and a grace period that makes no sense be mended.
+func ValidatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
+	if !slices.EqualFunc(pod.Spec.SchedulingGates, old.Spec.SchedulingGates, func(a, b corev1.PodSchedulingGate) bool { return a == b }) {
+		for i, gate := range pod.Spec.SchedulingGates {
+			if !slices.Contains(old.Spec.SchedulingGates, gate) {
+				errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
+			}
+		}
+	}
+	added := pod.Spec.Tolerations
+	for _, t := range old.Spec.Tolerations {
+		if !slices.ContainsFunc(added, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, t) }) {
+			errs = append(errs, field.Forbidden(path.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
+			break
+		}
+	}
+	errs = append(errs, validateTolerations(added, path.Child("tolerations"))...)
+
+	rest := pod.Spec.DeepCopy()
+	rest.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
+	rest.SchedulingGates = old.Spec.SchedulingGates
+	rest.Tolerations = old.Spec.Tolerations
+	if ptr.Deref(old.Spec.TerminationGracePeriodSeconds, 0) < 0 && ptr.Deref(rest.TerminationGracePeriodSeconds, 0) == 1 {
+		rest.TerminationGracePeriodSeconds = old.Spec.TerminationGracePeriodSeconds
+	}
+	if !equality.Semantic.DeepEqual(*rest, old.Spec) {
+		errs = append(errs, field.Forbidden(path, "pod updates may not change fields other than `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative); jobd does not support changing a container's image yet"))
+	}
+	return errs
+}
+
+func validateDeadlineUpdate(deadline, old *int64, path *field.Path) field.ErrorList {
+	switch {
+	case deadline == nil && old != nil:
+		return field.ErrorList{field.Invalid(path, deadline, "must not update from a positive integer to nil value")}
+	case deadline == nil:
+		return nil
+	case *deadline < 0 || *deadline > math.MaxInt32:
+		return field.ErrorList{field.Invalid(path, *deadline, utilvalidation.InclusiveRangeError(0, math.MaxInt32))}
+	case old != nil && *deadline > *old:
+		return field.ErrorList{field.Invalid(path, *deadline, "must be less than or equal to previous value")}
+	}
+	return nil
+}
+
+// ValidatePodStatusUpdate checks a changed status: what has ended stays ended.
+func ValidatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	path := field.NewPath("status")
+	if pod.Spec.NodeName != old.Spec.NodeName {
+		errs = append(errs, field.Forbidden(path.Child("nodeName"), "may not be changed directly"))
+	}
+	if s := pod.Status.NominatedNodeName; s != "" {
+		errs = append(errs, invalid(path.Child("nominatedNodeName"), s, utilvalidation.IsDNS1123Subdomain(s))...)
+	}
+	for _, list := range []struct {
+		name     string
+		now, was []corev1.ContainerStatus
+	}{
+		{"containerStatuses", pod.Status.ContainerStatuses, old.Status.ContainerStatuses},
+		{"initContainerStatuses", pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses},
+	} {
+		errs = append(errs, validateStatesUpdate(pod, list.now, list.was, path.Child(list.name))...)
+	}
+	if pod.Status.QOSClass != old.Status.QOSClass {
+		errs = append(errs, field.Invalid(path.Child("qosClass"), pod.Status.QOSClass, validation.FieldImmutableErrorMsg))
+	}
+	for i, ip := range pod.Status.PodIPs {
+		errs = append(errs, utilvalidation.IsValidIP(path.Child("podIPs").Index(i), ip.IP)...)
+	}
+	return errs
+}
+
+// validateStatesUpdate refuses that a container which is not started again runs again.
+func validateStatesUpdate(pod *corev1.Pod, now, was []corev1.ContainerStatus, path *field.Path) field.ErrorList {
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, before := range was {
+		t := before.State.Terminated
+		if t == nil || t.ExitCode != 0 && pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+			continue
+		}
+		for i := range now {
+			if now[i].Name == before.Name && now[i].State.Terminated == nil {
+				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,122 @@
+package core
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+func preparedPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7"}, spec: {restartPolicy: OnFailure, schedulingGates: [{name: a/b}], initContainers: [{name: i, image: i}], containers: [{name: c, image: i}]}}`)
+	SetPodDefaults(pod)
+	PreparePod(pod, someTime)
+	if errs := ValidatePod(pod); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	return pod
+}
+
+func TestWhatOfAPodMayChange(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   string
+	}{
+		{"nothing", func(*corev1.Pod) {}, ""},
+		{"labels and annotations", func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, ""},
+		{"a deadline is set", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(5)) }, ""},
+		{"a deadline is not negative", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(-5)) }, "spec.activeDeadlineSeconds: Invalid value: -5: must be between 0 and 2147483647, inclusive"},
+		{"a toleration is added", func(p *corev1.Pod) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+		}, ""},
+		{"a toleration is not taken away", func(p *corev1.Pod) { p.Spec.Tolerations = p.Spec.Tolerations[1:] }, "spec.tolerations: Forbidden: existing toleration"},
+		{"a gate is taken away", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, ""},
+		{"a gate is not added", func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "c/d"})
+		}, "spec.schedulingGates[1]: Forbidden: only deletion is allowed, but found new scheduling gate 'c/d'"},
+		{"a command is not changed", func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"x"} }, "spec: Forbidden: pod updates may not change fields other than"},
+		{"an image neither, since it would not be honoured", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" }, "spec: Forbidden: pod updates may not change fields other than"},
+		{"nor its node", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, "spec: Forbidden: pod updates may not change fields other than"},
+		{"nor its grace period", func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1)) }, "spec: Forbidden: pod updates may not change fields other than"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			old := preparedPod(t)
+			pod := old.DeepCopy()
+			tc.change(pod)
+			var got []string
+			for _, e := range ValidatePodUpdate(pod, old) {
+				got = append(got, e.Error())
+			}
+			if text := strings.Join(got, "\n"); (text == "") != (tc.want == "") || !strings.HasPrefix(text, tc.want) {
+				t.Errorf("got %q, want %q", text, tc.want)
+			}
+		})
+	}
+	t.Run("a deadline only comes closer", func(t *testing.T) {
+		old := preparedPod(t)
+		old.Spec.ActiveDeadlineSeconds = ptr.To(int64(5))
+		for deadline, fine := range map[*int64]bool{ptr.To(int64(4)): true, ptr.To(int64(6)): false, nil: false} {
+			pod := old.DeepCopy()
+			pod.Spec.ActiveDeadlineSeconds = deadline
+			if errs := ValidatePodUpdate(pod, old); (len(errs) == 0) != fine {
+				t.Errorf("%v: %v", ptr.Deref(deadline, -1), errs)
+			}
+		}
+	})
+	t.Run("a negative grace period is mended", func(t *testing.T) {
+		old := preparedPod(t)
+		old.Spec.TerminationGracePeriodSeconds = ptr.To(int64(-1))
+		pod := old.DeepCopy()
+		pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1))
+		if errs := ValidatePodUpdate(pod, old); len(errs) > 0 {
+			t.Error(errs)
+		}
+	})
+}
+
+func TestWhatHasEndedStaysEnded(t *testing.T) {
+	ended := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for _, tc := range []struct {
+		name     string
+		policy   corev1.RestartPolicy
+		was, now corev1.ContainerState
+		refused  bool
+	}{
+		{"never", corev1.RestartPolicyNever, ended(1), running, true},
+		{"on failure, after a success", corev1.RestartPolicyOnFailure, ended(0), running, true},
+		{"on failure, after a failure", corev1.RestartPolicyOnFailure, ended(1), running, false},
+		{"always", corev1.RestartPolicyAlways, ended(0), running, false},
+		{"it ends again", corev1.RestartPolicyNever, ended(1), ended(2), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			old := preparedPod(t)
+			old.Spec.RestartPolicy = tc.policy
+			old.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: tc.was}}
+			pod := old.DeepCopy()
+			pod.Status.ContainerStatuses[0].State = tc.now
+			errs := ValidatePodStatusUpdate(pod, old)
+			if refused := len(errs) > 0; refused != tc.refused {
+				t.Error(errs)
+			}
+			for _, e := range errs {
+				if e.Error() != "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state" {
+					t.Error(e)
+				}
+			}
+		})
+	}
+	old := preparedPod(t)
+	pod := old.DeepCopy()
+	pod.Status.QOSClass = corev1.PodQOSGuaranteed
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "x"}}
+	pod.Status.NominatedNodeName = "A"
+	if errs := ValidatePodStatusUpdate(pod, old); len(errs) != 3 {
+		t.Error(errs)
+	}
+}

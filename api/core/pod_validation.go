@@ -1,0 +1,76 @@
+package core
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidatePod checks a new Pod, after PreparePod.
+func ValidatePod(pod *corev1.Pod) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
+}
+
+// ValidatePodTemplateSpec checks the template of pods that are yet to be made; path is the template's.
+func ValidatePodTemplateSpec(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	// Clusters leave "metadata" out of these two paths.
+	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
+	errs = append(errs, validation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
+	return append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
+}
+
+func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	pod := newPodContext(spec)
+	errs := validateVolumes(spec.Volumes, path.Child("volumes"))
+	// Init containers are checked last of the two, so that of a name used twice it is theirs which is refused.
+	errs = append(errs, pod.containers(path.Child("containers"))...)
+	errs = append(errs, pod.initContainers(path.Child("initContainers"))...)
+	errs = append(errs, requiredOneOf(path.Child("restartPolicy"), spec.RestartPolicy,
+		[]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever})...)
+	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
+	errs = append(errs, validatePodSecurityContext(spec, path.Child("securityContext"))...)
+	errs = append(errs, validateAffinity(spec.Affinity, path.Child("affinity"))...)
+	errs = append(errs, validateDNS(spec, path)...)
+	errs = append(errs, validateGates(spec.SchedulingGates, path.Child("schedulingGates"))...)
+	errs = append(errs, validateSchedulingGroup(spec.SchedulingGroup, path.Child("schedulingGroup"))...)
+	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
+	errs = append(errs, validateTolerations(spec.Tolerations, path.Child("tolerations"))...)
+	errs = append(errs, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
+	errs = append(errs, validateNames(spec, path)...)
+	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
+		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *d, utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
+	}
+	if p := spec.PreemptionPolicy; p != nil {
+		errs = append(errs, oneOf(path.Child("preemptionPolicy"), *p, []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever})...)
+	}
+	return append(errs, Unsupported(spec, path)...)
+}
+
+// validateNames checks those fields of a spec that are names of something.
+func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range []struct {
+		field, value string
+		rule         func(string) []string
+	}{
+		{"serviceAccountName", spec.ServiceAccountName, utilvalidation.IsDNS1123Subdomain},
+		{"nodeName", spec.NodeName, utilvalidation.IsDNS1123Subdomain},
+		{"hostname", spec.Hostname, utilvalidation.IsDNS1123Label},
+		{"subdomain", spec.Subdomain, utilvalidation.IsDNS1123Label},
+		{"priorityClassName", spec.PriorityClassName, utilvalidation.IsDNS1123Subdomain},
+	} {
+		if name.value != "" {
+			errs = append(errs, invalid(path.Child(name.field), name.value, name.rule(name.value))...)
+		}
+	}
+	for i, gate := range spec.ReadinessGates {
+		errs = append(errs, invalid(path.Child("readinessGates").Index(i).Child("conditionType"), string(gate.ConditionType),
+			utilvalidation.IsQualifiedName(string(gate.ConditionType)))...)
+	}
+	return errs
+}

@@ -1,0 +1,213 @@
+package core
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// One container is there unless a case has its own; what jobd does not support is another test's matter.
+func TestPodSpecIsValidatedAsInACluster(t *testing.T) {
+	for _, tc := range []struct{ name, spec, want string }{
+		{"a minimal spec is fine", ``, ``},
+		{"a container is needed", `containers: []`, `spec.containers: Required value`},
+		{"a container needs a name and an image", `containers: [{}]`, `spec.containers[0].name: Required value
+spec.containers[0].image: Required value`},
+		{"a container's name is a DNS label", `containers: [{name: A, image: i}]`, `spec.containers[0].name: Invalid value: "A": ` + label},
+		{"an image has no space around it", `containers: [{name: a, image: " i"}]`, `spec.containers[0].image: Invalid value: " i": must not have leading or trailing whitespace`},
+		{"names are not used twice", `{containers: [{name: a, image: i}], initContainers: [{name: a, image: i}]}`, `spec.initContainers[0].name: Duplicate value: "a"`},
+		{"pull policies are known", `containers: [{name: a, image: i, imagePullPolicy: Often}]`, `spec.containers[0].imagePullPolicy: Unsupported value: "Often": supported values: "Always", "IfNotPresent", "Never"`},
+		{"restart policies are known", `restartPolicy: Maybe`, `spec.restartPolicy: Unsupported value: "Maybe": supported values: "Always", "OnFailure", "Never"`},
+		{"rules for restarts need a policy to fall back on", `containers: [{name: a, image: i, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}]`,
+			`spec.containers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used`},
+		{"rules for restarts name an action and exit codes", `initContainers: [{name: a, image: i, restartPolicy: Never, restartPolicyRules: [{action: Stop, exitCodes: {operator: Is}}, {action: RestartAllContainers}]}]`,
+			`spec.initContainers[0].restartPolicyRules[0].action: Unsupported value: "Stop": supported values: "Restart", "RestartAllContainers"
+spec.initContainers[0].restartPolicyRules[0].exitCodes.operator: Unsupported value: "Is": supported values: "In", "NotIn"
+spec.initContainers[0].restartPolicyRules[1].exitCodes: Required value: must be specified`},
+		{"an AppArmor profile is of a kind", `{securityContext: {appArmorProfile: {type: Some}}, containers: [{name: a, image: i, securityContext: {appArmorProfile: {type: Localhost}}}, {name: b, image: i, securityContext: {appArmorProfile: {type: Unconfined, localhostProfile: x}}}]}`,
+			`spec.containers[0].securityContext.appArmorProfile.localhostProfile: Required value: must be set when AppArmor type is Localhost
+spec.containers[1].securityContext.appArmorProfile.localhostProfile: Invalid value: "x": can only be set when AppArmor type is Localhost
+spec.securityContext.appArmorProfile.type: Unsupported value: "Some": supported values: "Localhost", "RuntimeDefault", "Unconfined"`},
+		{"message policies are known", `containers: [{name: a, image: i, terminationMessagePolicy: Fax}]`, `spec.containers[0].terminationMessagePolicy: Unsupported value: "Fax": supported values: "FallbackToLogsOnError", "File"`},
+		{"a deadline is positive", `activeDeadlineSeconds: 0`, `spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive`},
+		{"a host name is a DNS label", `hostname: a.b`, `spec.hostname: Invalid value: "a.b": must not contain dots`},
+
+		{"a variable has a name", `containers: [{name: a, image: i, env: [{value: x}]}]`, `spec.containers[0].env[0].name: Required value`},
+		{"a variable's name may be odd but has no =", `containers: [{name: a, image: i, env: [{name: "1 b", value: x}, {name: "a=b"}]}]`,
+			`spec.containers[0].env[1].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII characters other than '='`},
+		{"a variable comes from somewhere", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {}}]}]`,
+			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"},
+		{"but from one place only", `containers: [{name: a, image: i, env: [{name: A, value: x, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}]`,
+			"spec.containers[0].env[0].valueFrom: Invalid value: \"\": may not be specified when `value` is not empty"},
+		{"labels and annotations have keys", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {fieldRef: {fieldPath: "metadata.labels['a/b']"}}}, {name: B, valueFrom: {fieldRef: {fieldPath: metadata.labels}}}]}]`,
+			`spec.containers[0].env[1].valueFrom.fieldRef.fieldPath: Unsupported value: "metadata.labels": supported values: "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"`},
+		{"no other field has", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {fieldRef: {fieldPath: "metadata.name['a']"}}}]}]`,
+			`spec.containers[0].env[0].valueFrom.fieldRef: Invalid value: "metadata.name": does not support subscript`},
+		{"a field has to exist", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nope}}}]}]`,
+			`spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: "spec.nope": error converting fieldPath: field label not supported: spec.nope`},
+		{"a resource has to exist", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.gpu}}}]}]`,
+			`spec.containers[0].env[0].valueFrom.resourceFieldRef.resource: Unsupported value: "limits.gpu": supported values: "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"`},
+		{"a divisor fits its resource", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1Mi}}}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1Mi}}}]}]`,
+			`spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "cpu": only divisor's values 1m or 1 are supported with the cpu resource`},
+
+		{"ports have a number", `containers: [{name: a, image: i, ports: [{name: web}, {containerPort: 70000, name: web}]}]`, `spec.containers[0].ports[0].containerPort: Required value
+spec.containers[0].ports[1].name: Duplicate value: "web"
+spec.containers[0].ports[1].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive`},
+		{"in the host's network they are the host's", `{hostNetwork: true, containers: [{name: a, image: i, ports: [{containerPort: 80, hostPort: 81}]}, {name: b, image: i, ports: [{containerPort: 81, hostPort: 81}]}]}`,
+			"spec.containers[0].ports[0].containerPort: Invalid value: 80: must match `hostPort` when `hostNetwork` is true\nspec.containers[1].ports[0].hostPort: Duplicate value: \"TCP//81\""},
+
+		{"volumes have a name of their own", `volumes: [{emptyDir: {}}, {name: a}, {name: a}]`, `spec.volumes[0].name: Required value
+spec.volumes[2].name: Duplicate value: "a"`},
+		{"a volume is one thing", `volumes: [{name: a, emptyDir: {}, hostPath: {path: /x}}]`, `spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type`},
+		{"a path of the host is given and does not step back", `volumes: [{name: a, hostPath: {path: ""}}, {name: b, hostPath: {path: /a/../b}}, {name: c, hostPath: {path: /x, type: Pipe}}]`,
+			`spec.volumes[0].hostPath.path: Required value
+spec.volumes[1].hostPath.path: Invalid value: "/a/../b": must not contain '..'
+spec.volumes[2].hostPath.type: Unsupported value: "Pipe": supported values: "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"`},
+		{"a volume's size is not negative", `volumes: [{name: a, emptyDir: {sizeLimit: -1}}]`, `spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity`},
+		{"what is mounted exists", `containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /a}]}]`, `spec.containers[0].volumeMounts[0].name: Not found: "v"`},
+		{"where it is mounted is one place", `{volumes: [{name: v}], containers: [{name: a, image: i, volumeMounts: [{name: v}, {name: v, mountPath: /a}, {name: v, mountPath: /a}]}]}`,
+			`spec.containers[0].volumeMounts[0].mountPath: Required value
+spec.containers[0].volumeMounts[2].mountPath: Invalid value: "/a": must be unique`},
+		{"a sub path stays inside", `{volumes: [{name: v}], containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /a, subPath: /x}, {name: v, mountPath: /b, subPath: a/../../b}]}]}`,
+			`spec.containers[0].volumeMounts[0].subPath: Invalid value: "/x": must be a relative path
+spec.containers[0].volumeMounts[1].subPath: Invalid value: "a/../../b": must not contain '..'`},
+
+		{"a request is within its limit", `containers: [{name: a, image: i, resources: {limits: {cpu: 100m}, requests: {cpu: 200m, memory: -1}}}]`,
+			`spec.containers[0].resources.requests: Invalid value: "200m": must be less than or equal to cpu limit of 100m
+spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0`},
+		{"resources are known", `containers: [{name: a, image: i, resources: {limits: {gpu: 1}}}]`,
+			`spec.containers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified
+spec.containers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource for containers
+spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified
+spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers`},
+		{"devices are counted whole and not shared out", `containers: [{name: a, image: i, resources: {limits: {a.b/gpu: 1500m}, requests: {a.b/gpu: 1, a.b/tpu: 1}}}]`,
+			`spec.containers[0].resources.limits[a.b/gpu]: Invalid value: "1500m": must be an integer
+spec.containers[0].resources.requests: Invalid value: "1": must be equal to a.b/gpu limit of 1500m
+spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources`},
+
+		{"a probe does something", `containers: [{name: a, image: i, livenessProbe: {successThreshold: 2, httpGet: {port: 0}, exec: {}}}]`,
+			`spec.containers[0].livenessProbe.exec.command: Required value
+spec.containers[0].livenessProbe.httpGet: Forbidden: may not specify more than 1 handler type
+spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1`},
+		{"a probe asks a port", `containers: [{name: a, image: i, readinessProbe: {httpGet: {port: web!}, periodSeconds: -1}, startupProbe: {}}]`,
+			`spec.containers[0].readinessProbe.httpGet.port: Invalid value: "web!": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)
+spec.containers[0].readinessProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0
+spec.containers[0].startupProbe: Required value: must specify a handler type`},
+		{"an init container does not stay, so it is not probed", `initContainers: [{name: b, image: i, livenessProbe: {exec: {command: [a]}}, lifecycle: {}}]`,
+			`spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without restartPolicy=Always
+spec.initContainers[0].livenessProbe: Forbidden: may not be set for init containers without restartPolicy=Always`},
+		{"a hook sleeps no longer than the grace period", `{terminationGracePeriodSeconds: 5, containers: [{name: a, image: i, lifecycle: {preStop: {sleep: {seconds: 6}}}}]}`,
+			`spec.containers[0].lifecycle.preStop.sleep: Invalid value: 6: must be non-negative and less than terminationGracePeriodSeconds (5)`},
+
+		{"users and groups are numbers that exist", `{securityContext: {runAsUser: -1, supplementalGroups: [-1], fsGroup: -2}, containers: [{name: a, image: i, securityContext: {runAsGroup: -1}}]}`,
+			`spec.containers[0].securityContext.runAsGroup: Invalid value: -1: must be between 0 and 2147483647, inclusive
+spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive
+spec.securityContext.fsGroup: Invalid value: -2: must be between 0 and 2147483647, inclusive
+spec.securityContext.supplementalGroups[0]: Invalid value: -1: must be between 0 and 2147483647, inclusive`},
+		{"a seccomp profile names its file", `securityContext: {seccompProfile: {type: Localhost}}`, `spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost`},
+		{"sysctls have names", `securityContext: {sysctls: [{name: "", value: a}, {name: a.b}, {name: a.b}]}`, `spec.securityContext.sysctls[0].name: Required value
+spec.securityContext.sysctls[2].name: Duplicate value: "a.b"`},
+		{"namespaces of processes are either the host's or shared", `{hostPID: true, shareProcessNamespace: true}`, `spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`},
+
+		{"DNS of one's own names a server", `dnsPolicy: None`, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"},
+		{"servers have addresses", `dnsConfig: {nameservers: [a], searches: [a..b]}`, `spec.dnsConfig.nameservers[0]: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+spec.dnsConfig.searches[0]: Invalid value: "a..b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')`},
+		{"aliases have addresses", `hostAliases: [{ip: x, hostnames: [a]}]`, `spec.hostAliases[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`},
+		{"gates are not written twice", `schedulingGates: [{name: a/b}, {name: a/b}]`, `spec.schedulingGates[1]: Duplicate value: "a/b"`},
+		{"a scheduling group has a name", `schedulingGroup: {}`, "spec.schedulingGroup: Invalid value: \"\": must specify one of: `podGroupName`"},
+		{"tolerations make sense", `tolerations: [{key: a, operator: Perhaps}, {operator: Equal}, {key: a, effect: NoSchedule, tolerationSeconds: 1}]`,
+			`spec.tolerations[0].operator: Unsupported value: "Perhaps": supported values: "Equal", "Exists"
+spec.tolerations[1].operator: Invalid value: "Equal": operator must be Exists when ` + "`key`" + ` is empty, which means "match all values and all keys"
+spec.tolerations[2].effect: Invalid value: "NoSchedule": effect must be 'NoExecute' when ` + "`tolerationSeconds`" + ` is set`},
+		{"affinity makes sense", `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}, preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, preference: {matchExpressions: [{key: a, operator: In}]}}]}, podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{}]}}`,
+			`spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: must have at least one node selector term
+spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be in the range 1-100
+spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].values: Required value: must be specified when ` + "`operator`" + ` is 'In' or 'NotIn'
+spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Required value: can not be empty`},
+		{"pods are spread by something", `topologySpreadConstraints: [{whenUnsatisfiable: Never}]`,
+			`spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero
+spec.topologySpreadConstraints[0].topologyKey: Required value: can not be empty
+spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "Never": supported values: "DoNotSchedule", "ScheduleAnyway"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := &corev1.Pod{}
+			if err := yaml.UnmarshalStrict([]byte(tc.spec), &pod.Spec); err != nil {
+				t.Fatal(err)
+			}
+			if pod.Spec.Containers == nil {
+				pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+			}
+			SetPodDefaults(pod)
+			supported := map[string]bool{}
+			for _, e := range Unsupported(&pod.Spec, field.NewPath("spec")) {
+				supported[e.Error()] = true
+			}
+			var got []string
+			for _, e := range validatePodSpec(&pod.Spec, field.NewPath("spec")) {
+				if !supported[e.Error()] {
+					got = append(got, e.Error())
+				}
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, "\n")); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+const label = `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
+
+func TestVolumesThatAreNotBuiltAreCheckedToo(t *testing.T) {
+	for _, tc := range []struct{ name, volume, want string }{
+		{"a ConfigMap has a name", `configMap: {items: [{key: "", path: ../a}]}`, `v.configMap.name: Required value
+v.configMap.items[0].key: Required value
+v.configMap.items[0].path: Invalid value: "../a": must not contain '..'`},
+		{"a Secret has one too, and modes are permissions", `secret: {defaultMode: 512}`, `v.secret.secretName: Required value
+v.secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive`},
+		{"names that start with two dots are the volume's own", `secret: {secretName: a, items: [{key: k, path: ..data}, {key: k, path: /a}, {key: k}]}`, `v.secret.items[0].path: Invalid value: "..data": must not start with '..'
+v.secret.items[1].path: Invalid value: "/a": must be a relative path
+v.secret.items[2].path: Required value`},
+		{"a file of the downward API has a source", `downwardAPI: {items: [{path: a}, {path: b, fieldRef: {apiVersion: v1, fieldPath: status.podIP}}, {path: c, resourceFieldRef: {resource: limits.cpu}}]}`,
+			`v.downwardAPI.items[0].fieldRef: Required value: one of fieldRef and resourceFieldRef is required
+v.downwardAPI.items[1].fieldRef.fieldPath: Unsupported value: "status.podIP": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"
+v.downwardAPI.items[2].resourceFieldRef.containerName: Required value`},
+		{"a projected source is one thing", `projected: {sources: [{}, {secret: {name: a}, configMap: {name: b}}, {serviceAccountToken: {path: t, expirationSeconds: 60}}]}`,
+			`v.projected.sources[0]: Required value: must specify a source
+v.projected.sources[1]: Forbidden: may not specify more than 1 volume type per source
+v.projected.sources[2].serviceAccountToken.expirationSeconds: Invalid value: 60: may not specify a duration less than 10 minutes`},
+		{"a claim has a name", `persistentVolumeClaim: {}`, `v.persistentVolumeClaim.claimName: Required value`},
+		{"a volume is something", ``, `v: Required value: must specify a volume type`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := podOf(t, "spec: {volumes: [{name: v, "+tc.volume+"}]}")
+			var got []string
+			for _, e := range validateVolumeSource(&pod.Spec.Volumes[0].VolumeSource, field.NewPath("v")) {
+				got = append(got, e.Error())
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, "\n")); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodAndTemplateMetadata(t *testing.T) {
+	pod := podOf(t, `{metadata: {name: A, namespace: default}, spec: {containers: [{name: c, image: i}]}}`)
+	SetPodDefaults(pod)
+	if errs := ValidatePod(pod); len(errs) != 1 || errs[0].Field != "metadata.name" {
+		t.Errorf("a pod's name: %v", errs)
+	}
+	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": strings.Repeat("x", 64)}}, Spec: pod.Spec}
+	errs := ValidatePodTemplateSpec(template, field.NewPath("spec", "template"))
+	if len(errs) != 1 || errs[0].Field != "spec.template.labels" || errs[0].Detail != "must be no more than 63 bytes" {
+		t.Errorf("a template's labels: %v", errs)
+	}
+	if errs := ValidatePod(&corev1.Pod{Spec: corev1.PodSpec{}}); len(errs) == 0 {
+		t.Error("nothing is wrong with nothing")
+	}
+}

@@ -1,0 +1,65 @@
+package core
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// PodWarnings are sent along with the answer to the creation of a Pod.
+func PodWarnings(pod *corev1.Pod) []string {
+	return podSpecWarnings(&pod.Spec, field.NewPath("spec"))
+}
+
+// PodTemplateWarnings are sent along with the answer to a write of an object with a template; path is the template's.
+func PodTemplateWarnings(template *corev1.PodTemplateSpec, path *field.Path) []string {
+	return podSpecWarnings(&template.Spec, path.Child("spec"))
+}
+
+// podSpecWarnings says what is likely a mistake, and then what jobd makes nothing of.
+func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
+	var out []string
+	if g := spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
+		out = append(out, fmt.Sprintf("%s: must be >= 0; negative values are invalid and will be treated as 1", path.Child("terminationGracePeriodSeconds")))
+	}
+	for i := range spec.InitContainers {
+		out = append(out, containerWarnings(&spec.InitContainers[i], path.Child("initContainers").Index(i))...)
+	}
+	for i := range spec.Containers {
+		out = append(out, containerWarnings(&spec.Containers[i], path.Child("containers").Index(i))...)
+	}
+	return append(out, Warnings(spec, path)...)
+}
+
+func containerWarnings(c *corev1.Container, path *field.Path) []string {
+	var out []string
+	for _, list := range []struct {
+		name    string
+		amounts corev1.ResourceList
+	}{{"limits", c.Resources.Limits}, {"requests", c.Resources.Requests}} {
+		for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+			if q, ok := list.amounts[name]; ok && q.MilliValue()%1000 != 0 {
+				out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer",
+					path.Child("resources", list.name).Key(string(name)), q.String()))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for i, v := range c.Env {
+		if seen[v.Name] {
+			out = append(out, fmt.Sprintf("%s: hides previous definition of %q, which may be dropped when using apply", path.Child("env").Index(i), v.Name))
+		}
+		seen[v.Name] = true
+	}
+	ports := map[string]int{}
+	for i, p := range c.Ports {
+		key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
+		if first, ok := ports[key]; ok {
+			out = append(out, fmt.Sprintf("%s: duplicate port definition with %s", path.Child("ports").Index(i), path.Child("ports").Index(first)))
+			continue
+		}
+		ports[key] = i
+	}
+	return out
+}

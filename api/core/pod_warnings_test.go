@@ -1,0 +1,29 @@
+package core
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLikelyMistakesAreSaid(t *testing.T) {
+	pod := podOf(t, `
+spec:
+  terminationGracePeriodSeconds: -1
+  nodeSelector: {disk: ssd}
+  initContainers: [{name: i, image: i, env: [{name: A}, {name: A}]}]
+  containers:
+  - name: c
+    image: i
+    resources: {requests: {memory: 100m}, limits: {cpu: 100m}}
+    ports: [{containerPort: 80}, {containerPort: 80, protocol: UDP}, {containerPort: 80, name: web}]`)
+	SetPodDefaults(pod)
+	want := `spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1
+spec.initContainers[0].env[1]: hides previous definition of "A", which may be dropped when using apply
+spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer
+spec.containers[0].ports[2]: duplicate port definition with spec.containers[0].ports[0]`
+	if diff := cmp.Diff(want, strings.Join(PodWarnings(pod), "\n")); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

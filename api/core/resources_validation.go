@@ -1,0 +1,86 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	limits, requests := path.Child("limits"), path.Child("requests")
+	for _, name := range sortedKeys(r.Limits) {
+		errs = append(errs, validateAmount(name, r.Limits[name], limits.Key(string(name)))...)
+	}
+	for _, name := range sortedKeys(r.Requests) {
+		request := r.Requests[name]
+		errs = append(errs, validateAmount(name, request, requests.Key(string(name)))...)
+		limit, limited := r.Limits[name]
+		overcommit := isNative(name) && !isHugePages(name)
+		switch {
+		case !limited && !overcommit:
+			errs = append(errs, field.Required(limits, "Limit must be set for non overcommitable resources"))
+		case limited && !overcommit && request.Cmp(limit) != 0:
+			errs = append(errs, field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
+		case limited && request.Cmp(limit) > 0:
+			errs = append(errs, field.Invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+		}
+	}
+	if anyName(r, isHugePages) && !anyName(r, func(n corev1.ResourceName) bool { return n == corev1.ResourceCPU || n == corev1.ResourceMemory }) {
+		errs = append(errs, field.Forbidden(path, "HugePages require cpu or memory"))
+	}
+	return errs
+}
+
+func anyName(r *corev1.ResourceRequirements, is func(corev1.ResourceName) bool) bool {
+	return slices.ContainsFunc(sortedKeys(r.Limits), is) || slices.ContainsFunc(sortedKeys(r.Requests), is)
+}
+
+func validateAmount(name corev1.ResourceName, amount resource.Quantity, path *field.Path) field.ErrorList {
+	errs := validateResourceName(name, path)
+	if amount.Sign() < 0 {
+		errs = append(errs, field.Invalid(path, amount.String(), "must be greater than or equal to 0"))
+	}
+	if isExtended(name) && amount.MilliValue()%1000 != 0 {
+		errs = append(errs, field.Invalid(path, amount, "must be an integer"))
+	}
+	return errs
+}
+
+func validateResourceName(name corev1.ResourceName, path *field.Path) field.ErrorList {
+	errs := invalid(path, string(name), utilvalidation.IsQualifiedName(string(name)))
+	switch {
+	case len(errs) > 0:
+	case !strings.Contains(string(name), "/"):
+		if !slices.Contains(containerResources, name) && !isHugePages(name) {
+			errs = append(errs,
+				field.Invalid(path, string(name), "must be a standard resource type or fully qualified"),
+				field.Invalid(path, string(name), "must be a standard resource for containers"))
+		}
+	case !isNative(name) && !isExtended(name):
+		errs = append(errs, field.Invalid(path, string(name), "doesn't follow extended resource name standard"))
+	}
+	return errs
+}
+
+var containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
+func isHugePages(name corev1.ResourceName) bool {
+	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// isNative tells of resources that Kubernetes itself defines.
+func isNative(name corev1.ResourceName) bool {
+	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+}
+
+// isExtended tells of resources that belong to somebody else, devices mostly: they are counted whole.
+func isExtended(name corev1.ResourceName) bool {
+	return !isNative(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
+		len(utilvalidation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
+}

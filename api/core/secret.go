@@ -1,0 +1,126 @@
+package core
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/kind"
+)
+
+// SetSecretDefaults gives the secret a type, and moves stringData, which is only ever written, into data.
+func SetSecretDefaults(secret *corev1.Secret) {
+	if secret.Type == "" {
+		secret.Type = corev1.SecretTypeOpaque
+	}
+	if len(secret.StringData) > 0 && secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for key, value := range secret.StringData {
+		secret.Data[key] = []byte(value)
+	}
+	secret.StringData = nil
+}
+
+// ValidateSecret checks a secret, new or changed: its keys, its size, and that it holds what its type promises.
+func ValidateSecret(secret *corev1.Secret) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&secret.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	data := field.NewPath("data")
+	size := 0
+	for _, key := range sortedKeys(secret.Data) {
+		errs = append(errs, invalid(data.Key(key), key, utilvalidation.IsConfigMapKey(key))...)
+		size += len(secret.Data[key])
+	}
+	if size > corev1.MaxSecretSize {
+		errs = append(errs, field.TooLong(data, "", corev1.MaxSecretSize))
+	}
+	return append(errs, validateSecretType(secret)...)
+}
+
+func validateSecretType(secret *corev1.Secret) field.ErrorList {
+	data := field.NewPath("data")
+	has := func(key string) bool {
+		_, ok := secret.Data[key]
+		return ok
+	}
+	need := func(key string) field.ErrorList {
+		if has(key) {
+			return nil
+		}
+		return field.ErrorList{field.Required(data.Key(key), "")}
+	}
+	credentials := func(key string) field.ErrorList {
+		if !has(key) {
+			return need(key)
+		}
+		if err := json.Unmarshal(secret.Data[key], &map[string]any{}); err != nil {
+			return field.ErrorList{field.Invalid(data.Key(key), "<secret contents redacted>", err.Error())}
+		}
+		return nil
+	}
+	switch secret.Type {
+	case corev1.SecretTypeServiceAccountToken:
+		return required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), secret.Annotations[corev1.ServiceAccountNameKey])
+	case corev1.SecretTypeDockercfg:
+		return credentials(corev1.DockerConfigKey)
+	case corev1.SecretTypeDockerConfigJson:
+		return credentials(corev1.DockerConfigJsonKey)
+	case corev1.SecretTypeBasicAuth:
+		if has(corev1.BasicAuthUsernameKey) || has(corev1.BasicAuthPasswordKey) {
+			return nil // either may be missing, not both
+		}
+		return append(need(corev1.BasicAuthUsernameKey), need(corev1.BasicAuthPasswordKey)...)
+	case corev1.SecretTypeSSHAuth:
+		return required(data.Key(corev1.SSHAuthPrivateKey), string(secret.Data[corev1.SSHAuthPrivateKey]))
+	case corev1.SecretTypeTLS:
+		return append(need(corev1.TLSCertKey), need(corev1.TLSPrivateKeyKey)...)
+	}
+	return nil // every other type is the user's own
+}
+
+// ValidateSecretUpdate checks a changed secret: its type stays, and what was made immutable too.
+func ValidateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&secret.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validation.ValidateImmutableField(secret.Type, old.Type, field.NewPath("type"))...)
+	errs = append(errs, heldImmutable(old.Immutable, secret.Immutable, part{"data", equality.Semantic.DeepEqual(secret.Data, old.Data)})...)
+	return append(errs, ValidateSecret(secret)...)
+}
+
+// SecretWarnings tells of a certificate that does not belong to its key.
+func SecretWarnings(secret *corev1.Secret) []string {
+	if secret.Type != corev1.SecretTypeTLS {
+		return nil
+	}
+	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}
+
+// SecretFields are those that a field selector of secrets may name, beside metadata.name and metadata.namespace.
+func SecretFields() map[string]func(*corev1.Secret) string {
+	return map[string]func(*corev1.Secret) string{"type": func(s *corev1.Secret) string { return string(s.Type) }}
+}
+
+// SecretColumns are those of the table that kubectl prints of secrets.
+func SecretColumns() []metav1.TableColumnDefinition {
+	doc := corev1.Secret{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		kind.NameColumn(),
+		{Name: "Type", Type: "string", Description: doc["type"]},
+		{Name: "Data", Type: "string", Description: doc["data"]},
+		kind.AgeColumn(),
+	}
+}
+
+// SecretCells is one row of that table.
+func SecretCells(secret *corev1.Secret, now time.Time) []any {
+	return []any{secret.Name, string(secret.Type), int64(len(secret.Data)), Age(secret.CreationTimestamp, now)}
+}

@@ -1,0 +1,135 @@
+package core
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+)
+
+func validateSecurityContext(s *corev1.SecurityContext, path *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	errs := validateUser(s.RunAsUser, s.RunAsGroup, path)
+	if s.ProcMount != nil {
+		errs = append(errs, oneOf(path.Child("procMount"), *s.ProcMount, []corev1.ProcMountType{corev1.DefaultProcMount, corev1.UnmaskedProcMount})...)
+	}
+	errs = append(errs, validateSeccomp(s.SeccompProfile, path.Child("seccompProfile"))...)
+	errs = append(errs, validateAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))...)
+	if !ptr.Deref(s.AllowPrivilegeEscalation, true) {
+		if ptr.Deref(s.Privileged, false) {
+			errs = append(errs, field.Invalid(path, s, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"))
+		}
+		if s.Capabilities != nil && slices.ContainsFunc(s.Capabilities.Add, func(c corev1.Capability) bool { return c == "CAP_SYS_ADMIN" || c == "SYS_ADMIN" }) {
+			errs = append(errs, field.Invalid(path, s, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+		}
+	}
+	return errs
+}
+
+func validatePodSecurityContext(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.HostPID && ptr.Deref(spec.ShareProcessNamespace, false) {
+		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+	}
+	s := spec.SecurityContext
+	if s == nil {
+		return errs
+	}
+	errs = append(errs, validateUser(s.RunAsUser, s.RunAsGroup, path)...)
+	if s.FSGroup != nil {
+		errs = append(errs, invalid(path.Child("fsGroup"), *s.FSGroup, utilvalidation.IsValidGroupID(*s.FSGroup))...)
+	}
+	for i, gid := range s.SupplementalGroups {
+		errs = append(errs, invalid(path.Child("supplementalGroups").Index(i), gid, utilvalidation.IsValidGroupID(gid))...)
+	}
+	if p := s.SupplementalGroupsPolicy; p != nil {
+		errs = append(errs, oneOf(path.Child("supplementalGroupsPolicy"), *p,
+			[]corev1.SupplementalGroupsPolicy{corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict})...)
+	}
+	if p := s.FSGroupChangePolicy; p != nil {
+		errs = append(errs, oneOf(path.Child("fsGroupChangePolicy"), *p,
+			[]corev1.PodFSGroupChangePolicy{corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch})...)
+	}
+	errs = append(errs, validateSysctls(s.Sysctls, path.Child("sysctls"))...)
+	errs = append(errs, validateSeccomp(s.SeccompProfile, path.Child("seccompProfile"))...)
+	return append(errs, validateAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))...)
+}
+
+func validateUser(uid, gid *int64, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if uid != nil {
+		errs = append(errs, invalid(path.Child("runAsUser"), *uid, utilvalidation.IsValidUserID(*uid))...)
+	}
+	if gid != nil {
+		errs = append(errs, invalid(path.Child("runAsGroup"), *gid, utilvalidation.IsValidGroupID(*gid))...)
+	}
+	return errs
+}
+
+func validateSeccomp(p *corev1.SeccompProfile, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	switch p.Type {
+	case corev1.SeccompProfileTypeLocalhost:
+		if ptr.Deref(p.LocalhostProfile, "") == "" {
+			return field.ErrorList{field.Required(path.Child("localhostProfile"), "must be set when seccomp type is Localhost")}
+		}
+		return validateInside(*p.LocalhostProfile, path.Child("localhostProfile"))
+	case corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined:
+		if p.LocalhostProfile != nil {
+			return field.ErrorList{field.Invalid(path.Child("localhostProfile"), p, "can only be set when seccomp type is Localhost")}
+		}
+		return nil
+	case "":
+		return field.ErrorList{field.Required(path.Child("type"), "type is required when seccompProfile is set")}
+	}
+	return field.ErrorList{field.NotSupported(path.Child("type"), p.Type, []corev1.SeccompProfileType{
+		corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined,
+	})}
+}
+
+func validateAppArmor(p *corev1.AppArmorProfile, path *field.Path) field.ErrorList {
+	if p == nil {
+		return nil
+	}
+	errs := requiredOneOf(path.Child("type"), p.Type, []corev1.AppArmorProfileType{
+		corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined,
+	})
+	path = path.Child("localhostProfile")
+	switch named := p.LocalhostProfile; {
+	case p.Type != corev1.AppArmorProfileTypeLocalhost && named != nil:
+		errs = append(errs, field.Invalid(path, *named, "can only be set when AppArmor type is Localhost"))
+	case p.Type == corev1.AppArmorProfileTypeLocalhost && strings.TrimSpace(ptr.Deref(named, "")) == "":
+		errs = append(errs, field.Required(path, "must be set when AppArmor type is Localhost"))
+	}
+	return errs
+}
+
+const maxSysctlName = 253
+
+var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
+
+func validateSysctls(sysctls []corev1.Sysctl, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, s := range sysctls {
+		path := path.Index(i).Child("name")
+		switch {
+		case s.Name == "":
+			errs = append(errs, field.Required(path, ""))
+		case len(s.Name) > maxSysctlName || !sysctlName.MatchString(s.Name):
+			errs = append(errs, field.Invalid(path, s.Name, "must have at most 253 characters and match regex "+sysctlName.String()))
+		case seen[s.Name]:
+			errs = append(errs, field.Duplicate(path, s.Name))
+		}
+		seen[s.Name] = true
+	}
+	return errs
+}

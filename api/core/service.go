@@ -1,0 +1,171 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/kind"
+)
+
+// SetServiceDefaults fills in what a manifest left out.
+func SetServiceDefaults(s *corev1.Service) {
+	spec := &s.Spec
+	if spec.Type == "" {
+		spec.Type = corev1.ServiceTypeClusterIP
+	}
+	if spec.SessionAffinity == "" {
+		spec.SessionAffinity = corev1.ServiceAffinityNone
+	}
+	if spec.Type != corev1.ServiceTypeExternalName {
+		if spec.InternalTrafficPolicy == nil {
+			cluster := corev1.ServiceInternalTrafficPolicyCluster
+			spec.InternalTrafficPolicy = &cluster
+		}
+		if spec.IPFamilyPolicy == nil {
+			single := corev1.IPFamilyPolicySingleStack
+			spec.IPFamilyPolicy = &single
+		}
+		if len(spec.IPFamilies) == 0 {
+			spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		}
+	}
+	for i := range spec.Ports {
+		p := &spec.Ports[i]
+		if p.Protocol == "" {
+			p.Protocol = corev1.ProtocolTCP
+		}
+		if p.TargetPort == (intstr.IntOrString{}) {
+			p.TargetPort = intstr.FromInt32(p.Port)
+		}
+	}
+}
+
+// PrepareService brings a Service into the form that is stored. No Service has a virtual address here: its name leads to
+// its pods themselves, as that of a headless one does, and it is shown as one.
+func PrepareService(s *corev1.Service) {
+	s.Status = corev1.ServiceStatus{}
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
+		return
+	}
+	s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+}
+
+// ServiceWarnings names what is accepted and is not as in a cluster. It gets the Service as it was sent.
+func ServiceWarnings(s *corev1.Service) []string {
+	var out []string
+	for i, p := range s.Spec.Ports {
+		if p.TargetPort != intstr.FromInt32(p.Port) && s.Spec.Type != corev1.ServiceTypeExternalName {
+			out = append(out, fmt.Sprintf("spec.ports[%d].targetPort: has no effect in jobd: the name leads to the pods themselves, which are reached at their own ports", i))
+		}
+	}
+	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		out = append(out, fmt.Sprintf("spec.type: %s has no effect in jobd beyond the name: a hostPort of a pod opens a port of this machine", s.Spec.Type))
+	}
+	return out
+}
+
+// ValidateService checks a Service, new or changed.
+func ValidateService(s *corev1.Service) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&s.ObjectMeta, true, validation.NameIsDNS1035Label, field.NewPath("metadata"))
+	path := field.NewPath("spec")
+	switch s.Spec.Type {
+	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer:
+		if len(s.Spec.Ports) == 0 && s.Spec.ClusterIP != corev1.ClusterIPNone {
+			errs = append(errs, field.Required(path.Child("ports"), ""))
+		}
+	case corev1.ServiceTypeExternalName:
+		errs = append(errs, invalid(path.Child("externalName"), s.Spec.ExternalName, utilvalidation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(s.Spec.ExternalName, "."))))...)
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"), s.Spec.Type, []corev1.ServiceType{
+			corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort,
+		}))
+	}
+	errs = append(errs, metav1validation.ValidateLabels(s.Spec.Selector, path.Child("selector"))...)
+	return append(errs, validateServicePorts(s.Spec.Ports, path.Child("ports"))...)
+}
+
+func validateServicePorts(ports []corev1.ServicePort, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	names := map[string]bool{}
+	type portKey struct {
+		protocol corev1.Protocol
+		port     int32
+	}
+	seen := map[portKey]bool{}
+	for i := range ports {
+		p, path := &ports[i], path.Index(i)
+		switch {
+		case p.Name == "" && len(ports) > 1:
+			errs = append(errs, field.Required(path.Child("name"), ""))
+		case p.Name != "" && names[p.Name]:
+			errs = append(errs, field.Duplicate(path.Child("name"), p.Name))
+		case p.Name != "":
+			errs = append(errs, invalid(path.Child("name"), p.Name, utilvalidation.IsDNS1123Label(p.Name))...)
+		}
+		names[p.Name] = true
+		errs = append(errs, invalid(path.Child("port"), p.Port, utilvalidation.IsValidPortNum(int(p.Port)))...)
+		switch p.Protocol {
+		case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
+		default:
+			errs = append(errs, field.NotSupported(path.Child("protocol"), p.Protocol, []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}))
+		}
+		if p.TargetPort.Type == intstr.Int {
+			errs = append(errs, invalid(path.Child("targetPort"), p.TargetPort.IntVal, utilvalidation.IsValidPortNum(int(p.TargetPort.IntVal)))...)
+		} else {
+			errs = append(errs, invalid(path.Child("targetPort"), p.TargetPort.StrVal, utilvalidation.IsValidPortName(p.TargetPort.StrVal))...)
+		}
+		key := portKey{p.Protocol, p.Port}
+		if seen[key] {
+			errs = append(errs, field.Duplicate(path, corev1.ServicePort{Protocol: p.Protocol, Port: p.Port}))
+		}
+		seen[key] = true
+	}
+	return errs
+}
+
+// ValidateServiceUpdate checks a changed Service.
+func ValidateServiceUpdate(s, old *corev1.Service) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, ValidateService(s)...)
+}
+
+// ServiceColumns are those of the table that kubectl prints of Services.
+func ServiceColumns() []metav1.TableColumnDefinition {
+	doc := corev1.ServiceSpec{}.SwaggerDoc()
+	return []metav1.TableColumnDefinition{
+		kind.NameColumn(),
+		{Name: "Type", Type: "string", Description: doc["type"]},
+		{Name: "Cluster-IP", Type: "string", Description: doc["clusterIP"]},
+		{Name: "External-IP", Type: "string", Description: doc["externalIPs"]},
+		{Name: "Port(s)", Type: "string", Description: doc["ports"]},
+		kind.AgeColumn(),
+		{Name: "Selector", Type: "string", Priority: 1, Description: doc["selector"]},
+	}
+}
+
+// ServiceCells is one row of that table.
+func ServiceCells(s *corev1.Service, now time.Time) []any {
+	var ports []string
+	for _, p := range s.Spec.Ports {
+		ports = append(ports, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+	}
+	external := "<none>"
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		external = s.Spec.ExternalName
+	}
+	return []any{
+		s.Name, string(s.Spec.Type), cmp.Or(s.Spec.ClusterIP, "<none>"), external, cmp.Or(strings.Join(ports, ","), "<none>"),
+		Age(s.CreationTimestamp, now), cmp.Or(metav1.FormatLabelSelector(metav1.SetAsLabelSelector(s.Spec.Selector)), "<none>"),
+	}
+}

@@ -1,0 +1,261 @@
+package core
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func validateVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	names := map[string]bool{}
+	for i := range volumes {
+		v, at := &volumes[i], at.Index(i)
+		errs = append(errs, validateVolumeSource(&v.VolumeSource, at)...)
+		if v.Name == "" {
+			errs = append(errs, field.Required(at.Child("name"), ""))
+			continue
+		}
+		errs = append(errs, dnsLabel(at.Child("name"), v.Name)...)
+		if names[v.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), v.Name))
+		}
+		names[v.Name] = true
+	}
+	return errs
+}
+
+// validateVolumeSource checks the sources that jobd knows of, built or not yet. Of the others it checks that they stand alone: they
+// are refused whatever they say.
+func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorList {
+	one := exactlyOne{path: at, what: "volume"}
+	one.member("emptyDir", s.EmptyDir != nil, func(at *field.Path) field.ErrorList {
+		if l := s.EmptyDir.SizeLimit; l != nil && l.Sign() < 0 {
+			return field.ErrorList{field.Forbidden(at.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")}
+		}
+		return nil
+	})
+	one.member("hostPath", s.HostPath != nil, func(at *field.Path) field.ErrorList { return validateHostPath(s.HostPath, at) })
+	one.member("configMap", s.ConfigMap != nil, func(at *field.Path) field.ErrorList {
+		errs := required(at.Child("name"), s.ConfigMap.Name)
+		return append(errs, validateFiles(s.ConfigMap.DefaultMode, s.ConfigMap.Items, at)...)
+	})
+	one.member("secret", s.Secret != nil, func(at *field.Path) field.ErrorList {
+		errs := required(at.Child("secretName"), s.Secret.SecretName)
+		return append(errs, validateFiles(s.Secret.DefaultMode, s.Secret.Items, at)...)
+	})
+	one.member("downwardAPI", s.DownwardAPI != nil, func(at *field.Path) field.ErrorList {
+		errs := validateMode(s.DownwardAPI.DefaultMode, at.Child("defaultMode"))
+		return append(errs, validateDownwardFiles(s.DownwardAPI.Items, at)...)
+	})
+	one.member("projected", s.Projected != nil, func(at *field.Path) field.ErrorList { return validateProjected(s.Projected, at) })
+	one.member("persistentVolumeClaim", s.PersistentVolumeClaim != nil, func(at *field.Path) field.ErrorList {
+		return required(at.Child("claimName"), s.PersistentVolumeClaim.ClaimName)
+	})
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{
+		{"gcePersistentDisk", s.GCEPersistentDisk != nil}, {"awsElasticBlockStore", s.AWSElasticBlockStore != nil},
+		{"gitRepo", s.GitRepo != nil}, {"nfs", s.NFS != nil}, {"iscsi", s.ISCSI != nil}, {"glusterfs", s.Glusterfs != nil},
+		{"rbd", s.RBD != nil}, {"flexVolume", s.FlexVolume != nil}, {"cinder", s.Cinder != nil}, {"cephfs", s.CephFS != nil},
+		{"flocker", s.Flocker != nil}, {"fc", s.FC != nil}, {"azureFile", s.AzureFile != nil}, {"azureDisk", s.AzureDisk != nil},
+		{"vsphereVolume", s.VsphereVolume != nil}, {"quobyte", s.Quobyte != nil}, {"photonPersistentDisk", s.PhotonPersistentDisk != nil},
+		{"portworxVolume", s.PortworxVolume != nil}, {"scaleIO", s.ScaleIO != nil}, {"storageos", s.StorageOS != nil},
+		{"csi", s.CSI != nil}, {"ephemeral", s.Ephemeral != nil}, {"image", s.Image != nil},
+	} {
+		one.member(other.name, other.set, nil)
+	}
+	return one.result()
+}
+
+var hostPathTypes = []corev1.HostPathType{
+	corev1.HostPathUnset, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
+	corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket,
+}
+
+func validateHostPath(h *corev1.HostPathVolumeSource, at *field.Path) field.ErrorList {
+	if h.Path == "" {
+		return field.ErrorList{field.Required(at.Child("path"), "")}
+	}
+	errs := noBacksteps(at.Child("path"), h.Path)
+	if !path.IsAbs(h.Path) {
+		errs = append(errs, field.Invalid(at.Child("path"), h.Path, "must be an absolute path"))
+	}
+	if h.Type != nil {
+		errs = append(errs, oneOf(at.Child("type"), *h.Type, hostPathTypes)...)
+	}
+	return errs
+}
+
+func validateFiles(mode *int32, items []corev1.KeyToPath, at *field.Path) field.ErrorList {
+	errs := validateMode(mode, at.Child("defaultMode"))
+	for i, item := range items {
+		at := at.Child("items").Index(i)
+		errs = append(errs, required(at.Child("key"), item.Key)...)
+		errs = append(errs, validateFilePath(item.Path, at.Child("path"))...)
+		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
+	}
+	return errs
+}
+
+func validateDownwardFiles(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range items {
+		item, at := &items[i], at.Child("items").Index(i)
+		errs = append(errs, validateFilePath(item.Path, at.Child("path"))...)
+		switch {
+		case item.FieldRef != nil:
+			errs = append(errs, validateFieldRef(item.FieldRef, fileFieldPaths, at.Child("fieldRef"))...)
+			if item.ResourceFieldRef != nil {
+				errs = append(errs, field.Invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+			}
+		case item.ResourceFieldRef != nil:
+			errs = append(errs, required(at.Child("resourceFieldRef", "containerName"), item.ResourceFieldRef.ContainerName)...)
+			errs = append(errs, validateResourceFieldRef(item.ResourceFieldRef, at.Child("resourceFieldRef"))...)
+		default:
+			errs = append(errs, field.Required(at.Child("fieldRef"), "one of fieldRef and resourceFieldRef is required"))
+		}
+		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
+	}
+	return errs
+}
+
+func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.ErrorList {
+	errs := validateMode(p.DefaultMode, at.Child("defaultMode"))
+	for i := range p.Sources {
+		s, at := &p.Sources[i], at.Child("sources").Index(i)
+		set := 0
+		if s.Secret != nil {
+			set++
+			errs = append(errs, required(at.Child("secret", "name"), s.Secret.Name)...)
+			errs = append(errs, validateFiles(nil, s.Secret.Items, at.Child("secret"))...)
+		}
+		if s.ConfigMap != nil {
+			set++
+			errs = append(errs, required(at.Child("configMap", "name"), s.ConfigMap.Name)...)
+			errs = append(errs, validateFiles(nil, s.ConfigMap.Items, at.Child("configMap"))...)
+		}
+		if s.DownwardAPI != nil {
+			set++
+			errs = append(errs, validateDownwardFiles(s.DownwardAPI.Items, at.Child("downwardAPI"))...)
+		}
+		if t := s.ServiceAccountToken; t != nil {
+			set++
+			errs = append(errs, validateFilePath(t.Path, at.Child("serviceAccountToken", "path"))...)
+			if t.ExpirationSeconds != nil && *t.ExpirationSeconds < 600 {
+				errs = append(errs, field.Invalid(at.Child("serviceAccountToken", "expirationSeconds"), *t.ExpirationSeconds, "may not specify a duration less than 10 minutes"))
+			}
+		}
+		if s.ClusterTrustBundle != nil || s.PodCertificate != nil {
+			set++
+		}
+		switch {
+		case set == 0:
+			errs = append(errs, field.Required(at, "must specify a source"))
+		case set > 1:
+			errs = append(errs, field.Forbidden(at, "may not specify more than 1 volume type per source"))
+		}
+	}
+	return errs
+}
+
+func validateMode(mode *int32, at *field.Path) field.ErrorList {
+	if mode != nil && (*mode < 0 || *mode > 0o777) {
+		return field.ErrorList{field.Invalid(at, *mode, "must be a number between 0 and 0777 (octal), both inclusive")}
+	}
+	return nil
+}
+
+// validateFilePath: of a file inside a volume. Names that start with two dots are the volume's own.
+func validateFilePath(file string, at *field.Path) field.ErrorList {
+	if file == "" {
+		return field.ErrorList{field.Required(at, "")}
+	}
+	errs := validateInside(file, at)
+	if len(errs) == 0 && strings.HasPrefix(file, "..") {
+		errs = append(errs, field.Invalid(at, file, "must not start with '..'"))
+	}
+	return errs
+}
+
+// validateInside refuses a path that leads out of where it starts.
+func validateInside(p string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if path.IsAbs(p) {
+		errs = append(errs, field.Invalid(at, p, "must be a relative path"))
+	}
+	return append(errs, noBacksteps(at, p)...)
+}
+
+func noBacksteps(at *field.Path, p string) field.ErrorList {
+	if slices.Contains(strings.Split(p, "/"), "..") {
+		return field.ErrorList{field.Invalid(at, p, "must not contain '..'")}
+	}
+	return nil
+}
+
+func (p *podContext) volumeMounts(c *corev1.Container, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	taken := map[string]bool{}
+	for i := range c.VolumeMounts {
+		m, at := &c.VolumeMounts[i], at.Index(i)
+		errs = append(errs, required(at.Child("name"), m.Name)...)
+		if _, ok := p.volumes[m.Name]; !ok {
+			errs = append(errs, field.NotFound(at.Child("name"), m.Name))
+		}
+		errs = append(errs, required(at.Child("mountPath"), m.MountPath)...)
+		if taken[m.MountPath] {
+			errs = append(errs, field.Invalid(at.Child("mountPath"), m.MountPath, "must be unique"))
+		}
+		taken[m.MountPath] = true
+		if m.SubPath != "" {
+			errs = append(errs, validateInside(m.SubPath, at.Child("subPath"))...)
+		}
+		if m.SubPathExpr != "" {
+			if m.SubPath != "" {
+				errs = append(errs, field.Invalid(at.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+			}
+			errs = append(errs, validateInside(m.SubPathExpr, at.Child("subPathExpr"))...)
+		}
+		if m.MountPropagation != nil {
+			errs = append(errs, validateMountPropagation(*m.MountPropagation, c, at.Child("mountPropagation"))...)
+		}
+		if m.RecursiveReadOnly != nil {
+			errs = append(errs, validateRecursiveReadOnly(m, at.Child("recursiveReadOnly"))...)
+		}
+	}
+	return errs
+}
+
+func validateMountPropagation(mode corev1.MountPropagationMode, c *corev1.Container, at *field.Path) field.ErrorList {
+	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
+	if mode == corev1.MountPropagationBidirectional && !privileged {
+		return field.ErrorList{field.Forbidden(at, "Bidirectional mount propagation is available only to privileged containers")}
+	}
+	return oneOf(at, mode, []corev1.MountPropagationMode{
+		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone,
+	})
+}
+
+func validateRecursiveReadOnly(m *corev1.VolumeMount, at *field.Path) field.ErrorList {
+	mode := *m.RecursiveReadOnly
+	switch mode {
+	case corev1.RecursiveReadOnlyDisabled:
+		return nil
+	case corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible:
+		if !m.ReadOnly {
+			return field.ErrorList{field.Forbidden(at, "may only be specified when readOnly is true")}
+		}
+		if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
+			return field.ErrorList{field.Forbidden(at, "may only be specified when mountPropagation is None or not specified")}
+		}
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, mode, []corev1.RecursiveReadOnlyMode{
+		corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyEnabled, corev1.RecursiveReadOnlyIfPossible,
+	})}
+}

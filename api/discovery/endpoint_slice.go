@@ -1,0 +1,130 @@
+// Package discovery holds the rules of discovery.k8s.io/v1: EndpointSlice.
+package discovery
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/kind"
+)
+
+// SetEndpointSliceDefaults fills in what a manifest left out.
+func SetEndpointSliceDefaults(slice *discoveryv1.EndpointSlice) {
+	for i := range slice.Ports {
+		port := &slice.Ports[i]
+		if port.Name == nil {
+			port.Name = ptr.To("")
+		}
+		if port.Protocol == nil {
+			port.Protocol = ptr.To(corev1.ProtocolTCP)
+		}
+	}
+}
+
+// PrepareEndpointSliceUpdate counts the generations of what a slice says.
+func PrepareEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) {
+	before := *old
+	before.TypeMeta, before.ObjectMeta = slice.TypeMeta, slice.ObjectMeta
+	if !equality.Semantic.DeepEqual(*slice, before) {
+		slice.Generation = old.Generation + 1
+	}
+}
+
+// ValidateEndpointSlice checks a slice, new or changed.
+func ValidateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&slice.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	kinds := []discoveryv1.AddressType{discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}
+	switch path := field.NewPath("addressType"); slice.AddressType {
+	case "":
+		return append(errs, field.Required(path, ""))
+	case discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
+	default:
+		return append(errs, field.NotSupported(path, slice.AddressType, kinds))
+	}
+	for i, endpoint := range slice.Endpoints {
+		path := field.NewPath("endpoints").Index(i).Child("addresses")
+		if len(endpoint.Addresses) == 0 {
+			errs = append(errs, field.Required(path, "must contain at least 1 address"))
+		}
+		for k, address := range endpoint.Addresses {
+			ip, err := netip.ParseAddr(address)
+			switch slice.AddressType {
+			case discoveryv1.AddressTypeIPv4:
+				if err != nil || !ip.Is4() {
+					errs = append(errs, field.Invalid(path.Index(k), address, "must be a valid IPv4 address"))
+				}
+			case discoveryv1.AddressTypeIPv6:
+				if err != nil || !ip.Is6() {
+					errs = append(errs, field.Invalid(path.Index(k), address, "must be a valid IPv6 address"))
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// ValidateEndpointSliceUpdate checks a changed slice.
+func ValidateEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := ValidateEndpointSlice(slice)
+	return append(errs, validation.ValidateImmutableField(slice.AddressType, old.AddressType, field.NewPath("addressType"))...)
+}
+
+// EndpointSliceKind describes discovery.k8s.io/v1 EndpointSlices.
+func EndpointSliceKind() *kind.Kind {
+	doc := discoveryv1.EndpointSlice{}.SwaggerDoc()
+	return kind.Of[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](kind.Description[*discoveryv1.EndpointSlice]{
+		GroupVersion: discoveryv1.SchemeGroupVersion,
+		Name:         "EndpointSlice",
+		Namespaced:   true,
+		Default:      SetEndpointSliceDefaults,
+		Columns: []metav1.TableColumnDefinition{
+			kind.NameColumn(),
+			{Name: "AddressType", Type: "string", Description: doc["addressType"]},
+			{Name: "Ports", Type: "string", Description: doc["ports"]},
+			{Name: "Endpoints", Type: "string", Description: doc["endpoints"]},
+			kind.AgeColumn(),
+		},
+		Cells: func(slice *discoveryv1.EndpointSlice, now time.Time) []any {
+			var ports, addresses []string
+			for _, p := range slice.Ports {
+				port := "*"
+				if p.Port != nil {
+					port = fmt.Sprint(*p.Port)
+				}
+				ports = append(ports, port)
+			}
+			for _, e := range slice.Endpoints {
+				addresses = append(addresses, e.Addresses...)
+			}
+			return []any{slice.Name, string(slice.AddressType), shorten(ports), shorten(addresses), core.Age(slice.CreationTimestamp, now)}
+		},
+		Rules: kind.Rules[*discoveryv1.EndpointSlice]{
+			Create:      func(slice *discoveryv1.EndpointSlice) { slice.Generation = 1 },
+			Update:      PrepareEndpointSliceUpdate,
+			Check:       ValidateEndpointSlice,
+			CheckUpdate: ValidateEndpointSliceUpdate,
+		},
+	})
+}
+
+// shorten lists the first three.
+func shorten(all []string) string {
+	switch n := len(all); {
+	case n == 0:
+		return "<unset>"
+	case n > 3:
+		return fmt.Sprintf("%s + %d more...", strings.Join(all[:3], ","), n-3)
+	}
+	return strings.Join(all, ",")
+}

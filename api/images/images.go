@@ -1,0 +1,42 @@
+// Package images is what the daemon and jobctl tell each other about images. It is jobd's own, no API of Kubernetes:
+//
+//	GET    /jobd/v1/images                        a List
+//	POST   /jobd/v1/images?op=import[&name=NAME]  with an OCI or Docker archive as the body: a List of what was in it
+//	POST   /jobd/v1/images?op=pull&ref=REF        a stream of Events, one a line; the last has an image or an error
+//	DELETE /jobd/v1/images?ref=REF                nothing
+//
+// Errors are answered as a Status, like those of Kubernetes.
+package images
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Path is where images are served.
+const Path = "/jobd/v1/images"
+
+// Image is one that pods can be started from.
+type Image struct {
+	// Name is the full reference: docker.io/library/perl:5.34.0
+	Name string `json:"name"`
+	// ID is the digest of the image's config, Digest that of the manifest or index that the name stands for.
+	ID     string `json:"id"`
+	Digest string `json:"digest"`
+	// Size is that of its content, in bytes.
+	Size    int64     `json:"size"`
+	Created time.Time `json:"created,omitzero"`
+}
+
+// List is several images.
+type List struct {
+	Items []Image `json:"items"`
+}
+
+// Event is a line of what a pull answers. Exactly one of its fields is set.
+type Event struct {
+	Progress string         `json:"progress,omitempty"`
+	Image    *Image         `json:"image,omitempty"`
+	Error    *metav1.Status `json:"error,omitempty"`
+}

@@ -1,0 +1,81 @@
+package kind
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Description is what a group says of a kind, in functions of its Go type. A nil function means that there is nothing to
+// be said. The fields mean what those of Kind do.
+type Description[T runtime.Object] struct {
+	GroupVersion           schema.GroupVersion
+	Name                   string
+	ShortNames, Categories []string
+	Namespaced             bool
+
+	Default func(T)
+	Fields  map[string]func(T) string
+	Columns []metav1.TableColumnDefinition
+	Cells   func(obj T, now time.Time) []any
+
+	Rules        Rules[T]
+	Subresources map[string]Rules[T]
+
+	AlsoIn []Alias
+}
+
+// Object is the pointer to a Go type of the API.
+type Object[T any] interface {
+	*T
+	runtime.Object
+}
+
+// Of makes a Kind of the type T, and L of its list. The resource is the plural of the kind's name.
+func Of[T, L any, P Object[T], Q Object[L]](d Description[P]) *Kind {
+	plural, _ := meta.UnsafeGuessKindToResource(d.GroupVersion.WithKind(d.Name))
+	k := &Kind{
+		GroupVersion: d.GroupVersion,
+		Name:         d.Name, Resource: plural.Resource, Singular: strings.ToLower(d.Name),
+		ShortNames: d.ShortNames, Categories: d.Categories,
+		Namespaced: d.Namespaced,
+		New:        func() runtime.Object { return P(new(T)) },
+		NewList:    func() runtime.Object { return Q(new(L)) },
+		Strategy:   d.Rules,
+		Columns:    d.Columns,
+		AlsoIn:     d.AlsoIn,
+	}
+	if d.Default != nil {
+		k.Default = func(obj runtime.Object) { d.Default(obj.(P)) }
+	}
+	if d.Cells != nil {
+		k.Cells = func(obj runtime.Object, now time.Time) []any { return d.Cells(obj.(P), now) }
+	}
+	if len(d.Fields) > 0 {
+		k.Fields = make(map[string]func(runtime.Object) string, len(d.Fields))
+	}
+	for name, get := range d.Fields {
+		k.Fields[name] = func(obj runtime.Object) string { return get(obj.(P)) }
+	}
+	if len(d.Subresources) > 0 {
+		k.Subresources = make(map[string]Strategy, len(d.Subresources))
+	}
+	for name, rules := range d.Subresources {
+		k.Subresources[name] = rules
+	}
+	return k
+}
+
+// NameColumn begins the table of every kind.
+func NameColumn() metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+}
+
+// AgeColumn tells how old an object is.
+func AgeColumn() metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+}

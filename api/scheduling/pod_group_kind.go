@@ -1,0 +1,124 @@
+package scheduling
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/kind"
+)
+
+// SetPodGroupDefaults fills in what a manifest left out.
+func SetPodGroupDefaults(g *schedulingv1beta1.PodGroup) {
+	if g.Spec.DisruptionMode == nil {
+		g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{Single: &schedulingv1beta1.SingleDisruptionMode{}}
+	}
+}
+
+// SetPodGroupPriority gives a new group the priority of its class, as SetPodPriority does for a pod.
+func SetPodGroupPriority(g *schedulingv1beta1.PodGroup, classes []*schedulingv1.PriorityClass) error {
+	like := corev1.PodSpec{PriorityClassName: g.Spec.PriorityClassName, Priority: g.Spec.Priority}
+	if err := SetPodPriority(&like, classes); err != nil {
+		return err
+	}
+	g.Spec.PriorityClassName, g.Spec.Priority = like.PriorityClassName, like.Priority
+	return nil
+}
+
+// PreparePodGroup makes a new group what is stored.
+func PreparePodGroup(g *schedulingv1beta1.PodGroup) {
+	g.Generation = 1
+	g.Status = schedulingv1beta1.PodGroupStatus{}
+}
+
+func preparePodGroupUpdate(g, old *schedulingv1beta1.PodGroup) {
+	g.Status, g.Generation = old.Status, old.Generation
+	if !equality.Semantic.DeepEqual(g.Spec, old.Spec) {
+		g.Generation++
+	}
+}
+
+func preparePodGroupStatusUpdate(g, old *schedulingv1beta1.PodGroup) {
+	g.Spec, g.Generation = old.Spec, old.Generation
+}
+
+// ValidatePodGroup checks a new group.
+func ValidatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
+	errs := validation.ValidateObjectMeta(&g.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validatePodGroupSpec(&g.Spec, nil, field.NewPath("spec"))...)
+}
+
+// ValidatePodGroupUpdate checks a changed one: of what it says nothing changes but how many pods a gang needs.
+func ValidatePodGroupUpdate(g, old *schedulingv1beta1.PodGroup) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&g.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, validatePodGroupSpec(&g.Spec, &old.Spec, field.NewPath("spec"))...)
+}
+
+// ValidatePodGroupStatusUpdate checks a changed status.
+func ValidatePodGroupStatusUpdate(g, old *schedulingv1beta1.PodGroup) field.ErrorList {
+	errs := validation.ValidateObjectMetaUpdate(&g.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, validatePodGroupStatus(&g.Status, &old.Status, field.NewPath("status"))...)
+}
+
+// podGroupState is one word: whether its pods have been scheduled, or why not.
+func podGroupState(g *schedulingv1beta1.PodGroup) string {
+	c := meta.FindStatusCondition(g.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+	if c == nil {
+		return "Pending"
+	}
+	return c.Reason
+}
+
+// PodGroupKind describes scheduling.k8s.io/v1beta1 PodGroups.
+func PodGroupKind() *kind.Kind {
+	doc, ref := schedulingv1beta1.PodGroupSpec{}.SwaggerDoc(), schedulingv1beta1.WorkloadReference{}.SwaggerDoc()
+	return kind.Of[schedulingv1beta1.PodGroup, schedulingv1beta1.PodGroupList](kind.Description[*schedulingv1beta1.PodGroup]{
+		GroupVersion: schedulingv1beta1.SchemeGroupVersion,
+		Name:         "PodGroup",
+		Namespaced:   true,
+		Default:      SetPodGroupDefaults,
+		Columns: []metav1.TableColumnDefinition{
+			kind.NameColumn(),
+			{Name: "Workload", Type: "string", Description: ref["workloadName"]},
+			{Name: "Policy", Type: "string", Description: doc["schedulingPolicy"]},
+			{Name: "Status", Type: "string", Description: "Whether the pods of the group have been scheduled, or why not."},
+			kind.AgeColumn(),
+		},
+		Cells: func(g *schedulingv1beta1.PodGroup, now time.Time) []any {
+			workload, policy := "<none>", "Basic"
+			if g.Spec.WorkloadRef != nil {
+				workload = g.Spec.WorkloadRef.WorkloadName
+			}
+			if gang := g.Spec.SchedulingPolicy.Gang; gang != nil {
+				policy = fmt.Sprintf("Gang(%d)", gang.MinCount)
+			}
+			return []any{g.Name, workload, policy, podGroupState(g), core.Age(g.CreationTimestamp, now)}
+		},
+		Rules: kind.Rules[*schedulingv1beta1.PodGroup]{
+			Create:      PreparePodGroup,
+			Update:      preparePodGroupUpdate,
+			Check:       ValidatePodGroup,
+			CheckUpdate: ValidatePodGroupUpdate,
+			Warn: func(g *schedulingv1beta1.PodGroup) []string {
+				return topologyWarning(g.Spec.SchedulingConstraints, field.NewPath("spec"))
+			},
+			Reset: kind.Path("status"),
+		},
+		Subresources: map[string]kind.Rules[*schedulingv1beta1.PodGroup]{
+			"status": {
+				Update:      preparePodGroupStatusUpdate,
+				CheckUpdate: ValidatePodGroupStatusUpdate,
+				Reset:       kind.Path("spec"),
+			},
+		},
+	})
+}

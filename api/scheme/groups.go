@@ -1,0 +1,74 @@
+package scheme
+
+import (
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/coordination"
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/discovery"
+	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/scheduling"
+)
+
+// groups register the Go types. Which of them are served is said by Kinds.
+var groups = []func(*runtime.Scheme) error{
+	corev1.AddToScheme,
+	batchv1.AddToScheme,
+	eventsv1.AddToScheme,
+	policyv1.AddToScheme,
+	schedulingv1.AddToScheme,
+	schedulingv1beta1.AddToScheme,
+	coordinationv1.AddToScheme,
+	discoveryv1.AddToScheme,
+	authenticationv1.AddToScheme,
+	authorizationv1.AddToScheme,
+}
+
+// hubs are kinds that are not stored but decoded: the body of an eviction, what clients ask about themselves.
+var hubs = map[schema.GroupVersion][]runtime.Object{
+	{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}: {&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{}},
+	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}:  {&authorizationv1.SelfSubjectAccessReview{}},
+	{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}:         {&policyv1.Eviction{}},
+	{Version: runtime.APIVersionInternal}:                                    {&corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
+}
+
+// Kinds lists every kind that is served.
+func Kinds() []*kind.Kind {
+	return []*kind.Kind{
+		core.NamespaceKind(),
+		core.PodKind(),
+		core.EventKind(),
+		core.ConfigMapKind(),
+		core.SecretKind(),
+		core.ServiceKind(),
+		core.ServiceAccountKind(),
+		core.NodeKind(),
+		discovery.EndpointSliceKind(),
+		scheduling.PriorityClassKind(),
+		scheduling.WorkloadKind(),
+		scheduling.PodGroupKind(),
+		coordination.LeaseKind(),
+		batch.JobKind(),
+		batch.CronJobKind(),
+	}
+}
+
+func defaultItems(list runtime.Object, set func(runtime.Object)) {
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		set(item)
+		return nil
+	})
+}

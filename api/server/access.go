@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	requestx509 "k8s.io/apiserver/pkg/authentication/request/x509"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericserver "k8s.io/apiserver/pkg/server"
+)
+
+// adminGroup may do everything, wherever it comes from. It is not system:masters, which would be above the limits
+// on requests in flight.
+const adminGroup = "jobd:admins"
+
+// public are the paths that anybody may ask, on TLS too.
+var public = []string{"/livez", "/readyz", "/version"}
+
+// access finds out who asks, and refuses whom it does not know.
+type access func(next http.Handler, c *genericserver.Config) http.Handler
+
+// identifyPeer takes the process at the other end of the socket for the user. It may do everything: it was let
+// in by the mode of the socket.
+func identifyPeer(next http.Handler, c *genericserver.Config) http.Handler {
+	next = authorized(next, c)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := "jobd:local"
+		if p, ok := peerFrom(r.Context()); ok {
+			name = fmt.Sprintf("jobd:uid:%d", p.UID)
+		}
+		who := &user.DefaultInfo{Name: name, Groups: []string{adminGroup, user.AllAuthenticated}}
+		next.ServeHTTP(w, r.WithContext(request.WithUser(r.Context(), who)))
+	})
+}
+
+// authorized asks the authorizer what a client may do, and lets one who may do so act as somebody else (kubectl --as).
+func authorized(next http.Handler, c *genericserver.Config) http.Handler {
+	next = apifilters.WithAuthorization(next, c.Authorization.Authorizer, c.Serializer)
+	acting := impersonation.WithImpersonation(next, c.Authorization.Authorizer, c.Serializer)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who, ok := request.UserFrom(r.Context()); ok && r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
+			r = r.WithContext(context.WithValue(r.Context(), actorKey{}, who.GetName()))
+		}
+		acting.ServeHTTP(w, r)
+	})
+}
+
+// actorKey is where it is kept who acts as somebody else.
+type actorKey struct{}
+
+// authenticate lets in whom it is told to know, and asks what they may do.
+func (s *Server) authenticate(known ...authenticator.Request) access {
+	var open []apiserver.AnonymousAuthCondition
+	for _, path := range public {
+		open = append(open, apiserver.AnonymousAuthCondition{Path: path})
+	}
+	// Credentials that are wrong are refused, also where none are needed.
+	who := union.NewFailOnError(authenticated(known), anonymous.NewAuthenticator(open))
+	return func(next http.Handler, c *genericserver.Config) http.Handler {
+		return apifilters.WithAuthentication(authorized(next, c), who, apifilters.Unauthorized(c.Serializer), nil, nil)
+	}
+}
+
+// everybody knows all clients: the administrator, those that have a certificate, and ServiceAccounts.
+func (s *Server) everybody() []authenticator.Request {
+	a := s.config.Authority
+	if a == nil {
+		return s.accounts()
+	}
+	certificates := requestx509.NewDynamic(func() (x509.VerifyOptions, bool) {
+		return x509.VerifyOptions{Roots: a.pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
+	}, requestx509.CommonNameUserConversion)
+	bearers := []authenticator.Token{authenticator.TokenFunc(a.authenticateToken)}
+	if s.config.Tokens != nil {
+		bearers = append(bearers, s.config.Tokens)
+	}
+	return []authenticator.Request{certificates, bearertoken.New(tokenunion.New(bearers...))}
+}
+
+// accounts knows ServiceAccounts by their tokens, and nobody else.
+func (s *Server) accounts() []authenticator.Request {
+	if s.config.Tokens == nil {
+		return nil
+	}
+	return []authenticator.Request{bearertoken.New(s.config.Tokens)}
+}
+
+// authenticated adds the group of all who were recognized.
+func authenticated(requests []authenticator.Request) authenticator.Request {
+	all := union.New(requests...)
+	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		resp, ok, err := all.AuthenticateRequest(r)
+		if ok {
+			who := resp.User
+			resp.User = &user.DefaultInfo{
+				Name: who.GetName(), UID: who.GetUID(), Extra: who.GetExtra(),
+				Groups: append([]string{user.AllAuthenticated}, who.GetGroups()...),
+			}
+		}
+		return resp, ok, err
+	})
+}
+
+// authorize lets administrators do everything, which are also all on the socket, and anybody see that the server
+// lives; who is known may see what it serves. It asks the authorizer of the configuration about the rest.
+func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
+	who := attr.GetUser()
+	if !attr.IsResourceRequest() && attr.IsReadOnly() {
+		for _, path := range public {
+			if attr.GetPath() == path {
+				return authorizer.DecisionAllow, "", nil
+			}
+		}
+		if in(who, user.AllAuthenticated) && isDiscovery(attr.GetPath()) {
+			return authorizer.DecisionAllow, "", nil
+		}
+	}
+	if in(who, adminGroup) || in(who, user.SystemPrivilegedGroup) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	if isOwnReview(attr) && in(who, user.AllAuthenticated) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	if decision, reason, err := s.authorizeByRole(ctx, attr); err != nil || decision != authorizer.DecisionNoOpinion || s.config.Authorizer == nil {
+		return decision, reason, err
+	}
+	return s.config.Authorizer.Authorize(ctx, attr)
+}
+
+func in(who user.Info, group string) bool {
+	if who == nil {
+		return false
+	}
+	for _, g := range who.GetGroups() {
+		if g == group {
+			return true
+		}
+	}
+	return false
+}
+
+// isDiscovery tells the paths by which clients learn what is served.
+func isDiscovery(path string) bool {
+	for _, root := range []string{"/api", "/apis", "/openapi"} {
+		if path == root || strings.HasPrefix(path, root+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	wire "github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/store"
+)
+
+// database serves the upkeep of the database as package api/database says.
+func (s *Server) database(w http.ResponseWriter, r *http.Request) {
+	db := s.config.Store
+	switch op := r.URL.Query().Get("op"); {
+	case r.Method == http.MethodGet && op == "":
+		tell(w, wire.Description{File: db.Path(), Version: db.Version()})
+	case r.Method == http.MethodGet && op == "backup":
+		s.backup(w, r)
+	case r.Method == http.MethodPost && op == "check":
+		if err := db.Check(); errors.Is(err, store.ErrCorrupt) {
+			http.Error(w, err.Error(), http.StatusConflict)
+		} else if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	case r.Method == http.MethodPost && op == "compact":
+		before, after, err := db.Compact(r.Context())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		tell(w, wire.Sizes{Before: before, After: after})
+	default:
+		http.Error(w, "want GET, GET ?op=backup, POST ?op=check or POST ?op=compact", http.StatusBadRequest)
+	}
+}
+
+// backup streams the copy. A failure in the middle ends the connection, so that the client does not take a part for the
+// whole.
+func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	n, err := s.config.Store.Backup(w)
+	switch {
+	case err == nil:
+	case n == 0:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default:
+		s.config.Logger.Warn("backup of the database", "written", n, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func tell(w http.ResponseWriter, answer any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer) // a client that is gone need not know
+}

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+func TestDeletion(t *testing.T) {
+	ts := startServer(t)
+	c := ts.client(t)
+	pods, jobs := c.CoreV1().Pods("default"), c.BatchV1().Jobs("default")
+
+	t.Run("a Job that is deleted without a policy orphans its pods", func(t *testing.T) {
+		mustMake(t, jobs, newJob("a"))
+		code, text := ts.do(t, "DELETE", "/apis/batch/v1/namespaces/default/jobs/a", "", "")
+		if code != 200 {
+			t.Fatal(code, text)
+		}
+		got, err := jobs.Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || len(got.Finalizers) != 1 || got.Finalizers[0] != metav1.FinalizerOrphanDependents || got.DeletionTimestamp == nil || got.Generation != 2 {
+			t.Errorf("%+v: %v", got.ObjectMeta, err)
+		}
+	})
+	t.Run("foreground deletion waits for the dependents", func(t *testing.T) {
+		mustMake(t, jobs, newJob("b"))
+		if err := jobs.Delete(t.Context(), "b", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := jobs.Get(t.Context(), "b", metav1.GetOptions{})
+		if err != nil || len(got.Finalizers) != 1 || got.Finalizers[0] != metav1.FinalizerDeleteDependents {
+			t.Errorf("%+v: %v", got.ObjectMeta, err)
+		}
+	})
+	t.Run("a pod that was never bound goes at once", func(t *testing.T) {
+		mustMake(t, pods, newPod("unbound", "c"))
+		if err := pods.Delete(t.Context(), "unbound", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pods.Get(t.Context(), "unbound", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	t.Run("a bound pod gets its grace", func(t *testing.T) {
+		mustMake(t, pods, newPod("bound", "c"))
+		ts.bind(t, "bound", "n")
+		if err := pods.Delete(t.Context(), "bound", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := pods.Get(t.Context(), "bound", metav1.GetOptions{})
+		if err != nil || got.DeletionTimestamp == nil || *got.DeletionGracePeriodSeconds != 30 {
+			t.Fatalf("%+v: %v", got.ObjectMeta, err)
+		}
+		if err := pods.Delete(t.Context(), "bound", *metav1.NewDeleteOptions(5)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = pods.Get(t.Context(), "bound", metav1.GetOptions{}); err != nil || *got.DeletionGracePeriodSeconds != 5 {
+			t.Errorf("grace is not shortened: %v", err)
+		}
+		if err := pods.Delete(t.Context(), "bound", *metav1.NewDeleteOptions(0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pods.Get(t.Context(), "bound", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("by force: %v", err)
+		}
+	})
+	t.Run("the last finalizer holds a deleted object", func(t *testing.T) {
+		pod := newPod("held", "c")
+		pod.Finalizers = []string{"example.com/hold"}
+		mustMake(t, pods, pod)
+		if err := pods.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pods.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pods.Get(t.Context(), "held", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	t.Run("a collection is deleted by its selector", func(t *testing.T) {
+		for _, name := range []string{"x", "y"} {
+			pod := newPod(name, "c")
+			pod.Labels = map[string]string{"name": name}
+			mustMake(t, pods, pod)
+		}
+		if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "name=x"}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(l.Items) != 1 || l.Items[0].Name != "y" {
+			t.Errorf("%v: %v", l.Items, err)
+		}
+	})
+	t.Run("an eviction says that the pod was disrupted", func(t *testing.T) {
+		mustMake(t, pods, newPod("evicted", "c"))
+		ts.bind(t, "evicted", "n")
+		if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "evicted"}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := pods.Get(t.Context(), "evicted", metav1.GetOptions{})
+		if err != nil || got.DeletionTimestamp == nil {
+			t.Fatalf("%v: %v", got, err)
+		}
+		last := got.Status.Conditions[len(got.Status.Conditions)-1]
+		if last.Type != corev1.DisruptionTarget || last.Reason != "EvictionByEvictionAPI" {
+			t.Error(last)
+		}
+		if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}); !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	apifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+	genericserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+)
+
+// chain puts the filters in front of the API, in the order in which an apiserver has them.
+func (s *Server) chain(h http.Handler, c *genericserver.Config, access access) http.Handler {
+	h = s.logWrites(h)
+	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
+	h = limitStreams(h, s.config.MaxStreams, c.Serializer)
+	h = access(h, c)
+	// Inside the timeout, so that no warning is added to a response that has been given up.
+	h = apifilters.WithWarningRecorder(h)
+	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
+	h = apifilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+	h = s.endWithServer(h)
+	h = s.dropSlowReaders(h)
+	h = apifilters.WithCacheControl(h)
+	h = apifilters.WithLatencyTrackers(h)
+	h = apifilters.WithRequestInfo(h, c.RequestInfoResolver)
+	h = apifilters.WithRequestReceivedTimestamp(h)
+	h = genericfilters.WithPanicRecovery(h, c.RequestInfoResolver)
+	return apifilters.WithAuditInit(h)
+}
+
+// errStopping is the cause of the end of requests that the server has ended.
+var errStopping = errors.New("jobd is stopping")
+
+// endWithServer ends requests that would last for ever when the server stops.
+func (s *Server) endWithServer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if info, ok := request.RequestInfoFrom(r.Context()); ok && longRunning(r, info) {
+			ctx, cancel := context.WithCancelCause(r.Context())
+			defer cancel(nil)
+			defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// logWrites tells who changed what, and who reached into a container.
+func (s *Server) logWrites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+		if !ok || reads && !slices.Contains(reaching, info.Subresource) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		wr := &write{}
+		status := &statusWriter{ResponseWriter: w}
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(status), r.WithContext(context.WithValue(r.Context(), writeKey{}, wr)))
+
+		attrs := []any{"verb", info.Verb, "code", status.code}
+		if info.IsResourceRequest {
+			object := info.Resource
+			for _, part := range []string{info.Namespace, info.Name + wr.name(), info.Subresource} {
+				if part != "" {
+					object += "/" + part
+				}
+			}
+			attrs = append(attrs, "object", object)
+		} else {
+			attrs = append(attrs, "path", info.Path)
+		}
+		if r.URL.Query().Has("dryRun") {
+			attrs = append(attrs, "dryRun", true)
+		}
+		if who, ok := request.UserFrom(r.Context()); ok {
+			attrs = append(attrs, "user", who.GetName())
+		}
+		if actor, ok := r.Context().Value(actorKey{}).(string); ok {
+			attrs = append(attrs, "actor", actor)
+		}
+		if p, ok := peerFrom(r.Context()); ok {
+			attrs = append(attrs, "uid", p.UID, "pid", p.PID)
+		} else {
+			attrs = append(attrs, "from", r.RemoteAddr)
+		}
+		s.config.Logger.Info("write", attrs...)
+	})
+}
+
+// write is what the log of a write learns further in: the name of what was created is not in the URL. The object may still
+// be under way when its request has been given up.
+type write struct{ created atomic.Pointer[string] }
+
+func (w *write) name() string {
+	if name := w.created.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
+type writeKey struct{}
+
+func noteCreated(ctx context.Context, name string) {
+	if w, ok := ctx.Value(writeKey{}).(*write); ok {
+		w.created.Store(&name)
+	}
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *statusWriter) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}

@@ -1,0 +1,30 @@
+package server
+
+import (
+	"context"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+// gangs keeps the size of Jobs that are gangs by themselves.
+type gangs struct{}
+
+var _ admission.ValidationInterface = gangs{}
+
+func (gangs) Handles(op admission.Operation) bool { return op == admission.Update }
+
+func (gangs) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	job, ok := a.GetObject().(*batchv1.Job)
+	old, was := a.GetOldObject().(*batchv1.Job)
+	if !ok || !was || a.GetSubresource() != "" {
+		return nil
+	}
+	if errs := batch.ValidateAutomaticGangUpdate(job, old); len(errs) > 0 {
+		return apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), job.Name, errs)
+	}
+	return nil
+}

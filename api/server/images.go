@@ -1,0 +1,112 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/containerd/errdefs"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	wire "github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/runtime"
+)
+
+// NewImagesHandler serves images as package api/images says. Without Images every request is refused.
+func NewImagesHandler(i Images) http.Handler { return &images{i} }
+
+type images struct{ runtime Images }
+
+func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	switch {
+	case h.runtime == nil:
+		refuse(w, fmt.Errorf("images are managed by a container runtime, and this daemon has none: %w", errdefs.ErrNotImplemented))
+	case r.Method == http.MethodGet:
+		list, err := h.runtime.List(r.Context())
+		answer(w, list, err)
+	case r.Method == http.MethodPost && q.Get("op") == "import":
+		list, err := h.runtime.Import(r.Context(), r.Body, q.Get("name"))
+		answer(w, list, err)
+	case r.Method == http.MethodPost && q.Get("op") == "pull" && q.Get("ref") != "":
+		h.pull(w, r, q.Get("ref"))
+	case r.Method == http.MethodDelete && q.Get("ref") != "":
+		if err := h.runtime.Remove(r.Context(), q.Get("ref")); err != nil {
+			refuse(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		refuse(w, fmt.Errorf("want GET, POST ?op=import, POST ?op=pull&ref=REF or DELETE ?ref=REF: %w", errdefs.ErrInvalidArgument))
+	}
+}
+
+// pull answers with the headers at once, so its failure is told in the last line.
+func (h *images) pull(w http.ResponseWriter, r *http.Request, ref string) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out, flush := json.NewEncoder(w), http.NewResponseController(w)
+	say := func(e wire.Event) {
+		// A client that has gone ends the request's context, and that ends the pull.
+		_ = out.Encode(e)
+		_ = flush.Flush()
+	}
+	image, err := h.runtime.Pull(r.Context(), ref, func(line string) { say(wire.Event{Progress: line}) })
+	if err != nil {
+		say(wire.Event{Error: imageStatus(err)})
+		return
+	}
+	described := describe(image)
+	say(wire.Event{Image: &described})
+}
+
+func answer(w http.ResponseWriter, list []runtime.Image, err error) {
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	items := make([]wire.Image, 0, len(list))
+	for _, i := range list {
+		items = append(items, describe(i))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(wire.List{Items: items})
+}
+
+func describe(i runtime.Image) wire.Image {
+	return wire.Image{Name: i.Name, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	status := imageStatus(err)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// imageStatus puts an error of the runtime into the terms of the API. What a registry refuses is no refusal of ours:
+// the client would take a 401 as its own.
+func imageStatus(err error) *metav1.Status {
+	s := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Message: err.Error(),
+	}
+	switch {
+	case errdefs.IsNotFound(err):
+		s.Code, s.Reason = http.StatusNotFound, metav1.StatusReasonNotFound
+	case errdefs.IsInvalidArgument(err):
+		s.Code, s.Reason = http.StatusBadRequest, metav1.StatusReasonBadRequest
+	case errdefs.IsConflict(err), errdefs.IsFailedPrecondition(err), errdefs.IsAlreadyExists(err):
+		s.Code, s.Reason = http.StatusConflict, metav1.StatusReasonConflict
+	case errdefs.IsNotImplemented(err):
+		s.Code, s.Reason = http.StatusNotImplemented, metav1.StatusReasonMethodNotAllowed
+	case errdefs.IsUnavailable(err):
+		s.Code, s.Reason = http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable
+	case errdefs.IsResourceExhausted(err):
+		s.Code = http.StatusInsufficientStorage
+	case errdefs.IsUnauthorized(err), errdefs.IsPermissionDenied(err), errdefs.IsDataLoss(err):
+		s.Code = http.StatusBadGateway
+	default:
+		s.Code, s.Reason = http.StatusInternalServerError, metav1.StatusReasonInternalError
+	}
+	return s
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+// jobLog is GET .../jobs/NAME/log: what all pods of a Job have written, those that are gone too.
+type jobLog struct {
+	jobs *registry.Store
+	logs JobLogs
+}
+
+var (
+	_ rest.GetterWithOptions = &jobLog{}
+	_ rest.StorageMetadata   = &jobLog{}
+)
+
+func (l *jobLog) New() runtime.Object { return &batchv1.Job{} }
+func (l *jobLog) Destroy()            {}
+
+func (l *jobLog) NewGetOptions() (runtime.Object, bool, string) {
+	return &batch.JobLogOptions{}, false, ""
+}
+
+func (l *jobLog) ProducesMIMETypes(string) []string { return []string{"text/plain"} }
+func (l *jobLog) ProducesObject(string) any         { return "" }
+
+// OverrideMetricsVerb counts logs as what they are: connections, not reads of an object.
+func (l *jobLog) OverrideMetricsVerb(string) string { return "CONNECT" }
+
+func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
+	opts := options.(*batch.JobLogOptions).DeepCopyObject().(*batch.JobLogOptions)
+	// Each log's own stream has an end of its own: the two options do not exclude each other, as those of a pod do.
+	lines, stream := opts.Pod(), &corev1.PodLogOptions{Stream: opts.Pod().Stream}
+	lines.Stream = nil
+	if errs := append(checkLogOptions(lines), checkLogOptions(stream)...); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "JobLogOptions"}, name, errs)
+	}
+	switch {
+	case opts.Previous && opts.AllAttempts:
+		return nil, apierrors.NewBadRequest("at most one of `previous` and `allAttempts` may be specified")
+	case opts.Container != "" && opts.AllContainers:
+		return nil, apierrors.NewBadRequest("at most one of `container` and `allContainers` may be specified")
+	}
+	obj, err := l.jobs.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	job := obj.(*batchv1.Job)
+	if known := batch.LogContainers(job); opts.Container != "" && !slices.Contains(known, opts.Container) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for job %s out of: %s", opts.Container, name, known))
+	}
+	if l.logs == nil {
+		return nil, apierrors.NewServiceUnavailable("this server has no logs")
+	}
+	return &logStream{follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) }}, nil
+}

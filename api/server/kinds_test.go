@@ -1,0 +1,190 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/api/scheme"
+)
+
+// examples is an object of each kind that is served, without what all have in common, and one write of it.
+var examples = map[string]struct{ object, change string }{
+	"namespaces":                        {object: `{}`},
+	"pods":                              {object: `{spec: {containers: [{name: c, image: busybox}]}}`},
+	"events":                            {object: `{involvedObject: {namespace: default}, reason: Test, message: hello}`},
+	"jobs.batch":                        {object: `{spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}`, change: `{"spec":{"parallelism":2}}`},
+	"cronjobs.batch":                    {object: `{spec: {schedule: "@hourly", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}}}}}`, change: `{"spec":{"suspend":true}}`},
+	"serviceaccounts":                   {object: `{}`, change: `{"automountServiceAccountToken":false}`},
+	"nodes":                             {object: `{}`, change: `{"spec":{"unschedulable":true}}`},
+	"priorityclasses.scheduling.k8s.io": {object: `{value: 7}`, change: `{"description":"seven"}`},
+	"workloads.scheduling.k8s.io":       {object: `{spec: {podGroupTemplates: [{name: t, schedulingPolicy: {gang: {minCount: 2}}}]}}`, change: `{"spec":{"podGroupTemplates":[{"name":"t","schedulingPolicy":{"gang":{"minCount":3}}}]}}`},
+	"podgroups.scheduling.k8s.io":       {object: `{spec: {schedulingPolicy: {gang: {minCount: 2}}}}`, change: `{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}`},
+	"endpointslices.discovery.k8s.io":   {object: `{addressType: IPv4, endpoints: [{addresses: [192.0.2.1]}], ports: [{port: 80}]}`},
+	"leases.coordination.k8s.io":        {object: `{spec: {holderIdentity: me}}`, change: `{"spec":{"leaseTransitions":1}}`},
+	"services":                          {object: `{spec: {selector: {a: b}, ports: [{port: 80}]}}`, change: `{"spec":{"selector":{"a":"c"}}}`},
+	"configmaps":                        {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},
+	"secrets":                           {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},
+}
+
+// TestEveryKindHasEveryVerb takes an object of each kind through all that clients do.
+func TestEveryKindHasEveryVerb(t *testing.T) {
+	ts := startServer(t)
+	client, err := dynamic.NewForConfig(ts.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range scheme.Kinds() {
+		t.Run(k.GroupResource().String(), func(t *testing.T) {
+			example, ok := examples[k.GroupResource().String()]
+			if !ok {
+				t.Fatal("the test needs an example of it")
+			}
+			var objects dynamic.ResourceInterface = client.Resource(k.GroupVersion.WithResource(k.Resource))
+			path := "/apis/" + k.GroupVersion.String()
+			if k.GroupVersion.Group == "" {
+				path = "/api/v1"
+			}
+			if k.Namespaced {
+				objects = client.Resource(k.GroupVersion.WithResource(k.Resource)).Namespace("default")
+				path += "/namespaces/default"
+			}
+			path += "/" + k.Resource
+			named := func(name string) *unstructured.Unstructured {
+				o := &unstructured.Unstructured{}
+				if err := yaml.Unmarshal([]byte(example.object), &o.Object); err != nil {
+					t.Fatal(err)
+				}
+				o.SetAPIVersion(k.GroupVersion.String())
+				o.SetKind(k.Name)
+				o.SetName(name)
+				o.SetLabels(map[string]string{"test": "yes"})
+				return o
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			selected := metav1.ListOptions{LabelSelector: "test=yes"}
+
+			watching, err := objects.Watch(ctx, selected)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watching.Stop()
+			next := func(want watch.EventType) {
+				t.Helper()
+				if e := <-watching.ResultChan(); e.Type != want {
+					t.Fatalf("%s, not %s: %v", e.Type, want, e.Object)
+				}
+			}
+			made, err := objects.Create(ctx, named("it"), metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next(watch.Added)
+			if made.GetUID() == "" || made.Object["metadata"].(map[string]any)["creationTimestamp"] == nil || len(made.GetManagedFields()) == 0 {
+				t.Errorf("as it was created: %v", made)
+			}
+			if _, err := objects.Create(ctx, named("it"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+				t.Errorf("a second one: %v", err)
+			}
+			got, err := objects.Get(ctx, "it", metav1.GetOptions{})
+			if err != nil || got.GetResourceVersion() != made.GetResourceVersion() {
+				t.Fatalf("%v: %v", got, err)
+			}
+			for selector, want := range map[metav1.ListOptions]int{
+				selected:                               1,
+				{LabelSelector: "test=no"}:             0,
+				{FieldSelector: "metadata.name=it"}:    1,
+				{FieldSelector: "metadata.name=other"}: 0,
+			} {
+				if list, err := objects.List(ctx, selector); err != nil || len(list.Items) != want {
+					t.Errorf("%v: %d, not %d: %v", selector, len(list.Items), want, err)
+				}
+			}
+			if _, err := objects.List(ctx, metav1.ListOptions{FieldSelector: "no.such=field"}); !apierrors.IsBadRequest(err) {
+				t.Errorf("a field that nothing can be selected by: %v", err)
+			}
+
+			got.SetAnnotations(map[string]string{"by": "update"})
+			if got, err = objects.Update(ctx, got, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			next(watch.Modified)
+			if _, err := objects.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+				t.Errorf("a stale write: %v", err)
+			}
+			mergeLike := `{"metadata":{"annotations":{"by":%q}}}`
+			applied := fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"it","annotations":{"by":"apply"}}}`, k.GroupVersion.String(), k.Name)
+			for _, p := range []struct {
+				kind types.PatchType
+				body string
+				by   string
+			}{
+				{types.MergePatchType, fmt.Sprintf(mergeLike, "merge"), "merge"},
+				{types.StrategicMergePatchType, fmt.Sprintf(mergeLike, "strategic"), "strategic"},
+				{types.JSONPatchType, `[{"op":"replace","path":"/metadata/annotations/by","value":"json"}]`, "json"},
+				{types.ApplyPatchType, applied, "apply"},
+			} {
+				got, err := objects.Patch(ctx, "it", p.kind, []byte(p.body), metav1.PatchOptions{FieldManager: "test", Force: force(p.kind)})
+				if err != nil {
+					t.Fatalf("%s: %v", p.kind, err)
+				}
+				next(watch.Modified)
+				if by := got.GetAnnotations()["by"]; by != p.by {
+					t.Errorf("%s: %q", p.kind, by)
+				}
+			}
+			if example.change != "" {
+				if _, err := objects.Patch(ctx, "it", types.MergePatchType, []byte(example.change), metav1.PatchOptions{}); err != nil {
+					t.Error(err)
+				}
+				next(watch.Modified)
+			}
+
+			var table metav1.Table
+			text := ts.get(t, path+"/it", "application/json;as=Table;v=v1;g=meta.k8s.io")
+			if err := json.Unmarshal([]byte(text), &table); err != nil || len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(table.ColumnDefinitions) {
+				t.Errorf("the table: %v: %s", err, text)
+			}
+			for _, encoding := range []string{"application/yaml", "application/vnd.kubernetes.protobuf"} {
+				if text := ts.get(t, path, encoding); !strings.Contains(text, k.Name+"List") {
+					t.Errorf("%s: %s", encoding, text)
+				}
+			}
+
+			if k.Name == "Namespace" {
+				return // TestNamespaces says how they go
+			}
+			now := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)} // Jobs are orphaning by default, which takes the loop
+			if err := objects.Delete(ctx, "it", now); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := objects.Get(ctx, "it", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				t.Errorf("after deletion: %v", err)
+			}
+			for _, name := range []string{"x", "y"} {
+				if _, err := objects.Create(ctx, named(name), metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := objects.DeleteCollection(ctx, now, selected); err != nil {
+				t.Fatal(err)
+			}
+			if list, err := objects.List(ctx, selected); err != nil || len(list.Items) != 0 {
+				t.Errorf("%d are left: %v", len(list.Items), err)
+			}
+		})
+	}
+}

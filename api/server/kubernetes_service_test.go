@@ -1,0 +1,33 @@
+package server
+
+import (
+	"net/netip"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestTheAPIKeepsItsName although somebody clears the namespace that it is in.
+func TestTheAPIKeepsItsName(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.PodAPI = netip.MustParseAddrPort("192.0.2.1:443") })
+	c := ts.client(t)
+	before, err := c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// kubectl delete services --all does it one by one, others by the collection.
+	if err := c.CoreV1().Services("default").Delete(t.Context(), "kubernetes", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.DiscoveryV1().EndpointSlices("default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || after.UID == before.UID || len(after.Spec.Ports) != 1 {
+		t.Errorf("%+v: %v", after, err)
+	}
+	slice, err := c.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != "192.0.2.1" || slice.UID == after.UID {
+		t.Errorf("%+v: %v", slice, err)
+	}
+}

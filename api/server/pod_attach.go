@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// podAttach is .../pods/NAME/attach: like exec, but to the process that the container is.
+type podAttach struct{ *reach }
+
+var _ rest.Connecter = podAttach{}
+
+func (podAttach) New() apiruntime.Object { return &corev1.PodAttachOptions{} }
+
+func (podAttach) NewConnectOptions() (apiruntime.Object, bool, string) {
+	return &corev1.PodAttachOptions{}, false, ""
+}
+
+func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.Object, responder rest.Responder) (http.Handler, error) {
+	o := options.(*corev1.PodAttachOptions)
+	wanted := streamOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
+	pod, container, err := a.container(ctx, name, o.Container)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkStreams(wanted); err != nil {
+		return nil, err
+	}
+	return a.session(responder, func(w http.ResponseWriter, r *http.Request) {
+		serveStreams(w, r, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
+			request := runtime.AttachRequest{Stdout: s.stdout, Stderr: s.stderr, Resize: sizes}
+			if s.stdin != nil {
+				request.Stdin = clientWords{s.stdin, ctx}
+			}
+			return streamStatus(a.containers.Attach(ctx, pod, container, request))
+		})
+	}), nil
+}
+
+// clientWords is what a client writes. If it was the server that ended the connection there is no telling what more the
+// client had to say: that is not the end of it.
+type clientWords struct {
+	io.Reader
+	ctx context.Context
+}
+
+func (w clientWords) Read(b []byte) (int, error) {
+	n, err := w.Reader.Read(b)
+	switch {
+	case err == nil:
+	case errors.Is(context.Cause(w.ctx), errStopping):
+		err = errStopping
+	default:
+		err = io.EOF // a client that hangs up has no more to say either
+	}
+	return n, err
+}

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	storageerrors "k8s.io/apiserver/pkg/storage/errors"
+	"k8s.io/apiserver/pkg/util/dryrun"
+
+	"github.com/jobd/jobd/api/core"
+)
+
+// podEviction is POST .../pods/NAME/eviction: a deletion that says of the pod that it was disrupted, so that a pod
+// failure policy can tell it from a failure. There are no disruption budgets here that could refuse it.
+type podEviction struct{ pods *registry.Store }
+
+var (
+	_ rest.NamedCreater             = &podEviction{}
+	_ rest.GroupVersionKindProvider = &podEviction{}
+	_ rest.GroupVersionAcceptor     = &podEviction{}
+)
+
+func (e *podEviction) New() runtime.Object { return &policyv1.Eviction{} }
+func (e *podEviction) Destroy()            {}
+
+func (e *podEviction) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return policyv1.SchemeGroupVersion.WithKind("Eviction")
+}
+
+func (e *podEviction) AcceptsGroupVersion(gv schema.GroupVersion) bool {
+	return gv == policyv1.SchemeGroupVersion
+}
+
+func (e *podEviction) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	eviction := obj.(*policyv1.Eviction)
+	if eviction.Name != name {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL %s does not match name in Eviction object: %s", name, eviction.Name))
+	}
+	if validate != nil {
+		if err := validate(ctx, eviction.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	deletion := eviction.DeleteOptions
+	if deletion == nil {
+		deletion = &metav1.DeleteOptions{}
+	}
+	if dryrun.IsDryRun(options.DryRun) {
+		deletion.DryRun = options.DryRun
+	}
+	if err := e.mark(ctx, name, deletion); err != nil {
+		return nil, err
+	}
+	if _, _, err := e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, deletion); err != nil {
+		return nil, err
+	}
+	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
+}
+
+// mark adds the condition to a pod that has not ended yet.
+func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.DeleteOptions) error {
+	key, err := e.pods.KeyFunc(ctx, name)
+	if err != nil {
+		return err
+	}
+	var preconditions *apistorage.Preconditions
+	if p := deletion.Preconditions; p != nil {
+		preconditions = &apistorage.Preconditions{UID: p.UID, ResourceVersion: p.ResourceVersion}
+	}
+	marked := &corev1.Pod{}
+	err = e.pods.Storage.GuaranteedUpdate(ctx, key, marked, false, preconditions, apistorage.SimpleUpdate(func(current runtime.Object) (runtime.Object, error) {
+		pod := current.(*corev1.Pod)
+		if core.PodEnded(pod) || pod.DeletionTimestamp != nil {
+			return pod, nil
+		}
+		setPodCondition(pod, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+			ObservedGeneration: pod.Generation,
+		})
+		return pod, nil
+	}), dryrun.IsDryRun(deletion.DryRun), nil)
+	if err != nil {
+		return storageerrors.InterpretUpdateError(err, schema.GroupResource{Resource: "pods"}, name)
+	}
+	if p := deletion.Preconditions; p != nil && p.ResourceVersion != nil {
+		p.ResourceVersion = &marked.ResourceVersion // the mark was a write of its own
+	}
+	return nil
+}
+
+func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == condition.Type {
+			pod.Status.Conditions[i] = condition
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions, condition)
+}

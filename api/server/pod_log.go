@@ -1,0 +1,181 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// podLog is GET .../pods/NAME/log.
+type podLog struct {
+	pods *registry.Store
+	logs Logs
+}
+
+var (
+	_ rest.GetterWithOptions = &podLog{}
+	_ rest.StorageMetadata   = &podLog{}
+)
+
+func (l *podLog) New() runtime.Object { return &corev1.Pod{} }
+func (l *podLog) Destroy()            {}
+
+func (l *podLog) NewGetOptions() (runtime.Object, bool, string) {
+	return &corev1.PodLogOptions{}, false, ""
+}
+
+func (l *podLog) ProducesMIMETypes(string) []string { return []string{"text/plain"} }
+func (l *podLog) ProducesObject(string) any         { return "" }
+
+// OverrideMetricsVerb counts logs as what they are: connections, not reads of an object.
+func (l *podLog) OverrideMetricsVerb(string) string { return "CONNECT" }
+
+func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
+	opts := options.(*corev1.PodLogOptions).DeepCopy()
+	if errs := checkLogOptions(opts); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "PodLogOptions"}, name, errs)
+	}
+	obj, err := l.pods.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pod := obj.(*corev1.Pod)
+	if opts.Container, err = logContainer(pod, opts.Container); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if l.logs == nil {
+		return nil, apierrors.NewServiceUnavailable("this server has no logs")
+	}
+	if pod.Spec.NodeName == "" {
+		return &logStream{}, nil // nothing can have been written
+	}
+	if err := logsExist(pod, opts); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return &logStream{follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.Open(ctx, pod, opts) }}, nil
+}
+
+// logStream is the answer: it is not an object, but text that is copied as it comes.
+type logStream struct {
+	open   func(context.Context) (io.ReadCloser, error) // nil: there is nothing
+	follow bool
+}
+
+var _ rest.ResourceStreamer = &logStream{}
+
+func (s *logStream) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (s *logStream) DeepCopyObject() runtime.Object   { c := *s; return &c }
+
+func (s *logStream) InputStream(ctx context.Context, _, _ string) (io.ReadCloser, bool, string, error) {
+	if s.open == nil {
+		return nil, false, "", nil
+	}
+	r, err := s.open(ctx)
+	return r, s.follow, "text/plain", err
+}
+
+func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {
+	var errs field.ErrorList
+	if o.TailLines != nil && *o.TailLines < 0 {
+		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *o.TailLines, "must be greater than or equal to 0"))
+	}
+	if o.LimitBytes != nil && *o.LimitBytes < 1 {
+		errs = append(errs, field.Invalid(field.NewPath("limitBytes"), *o.LimitBytes, "must be greater than 0"))
+	}
+	switch {
+	case o.SinceSeconds != nil && o.SinceTime != nil:
+		errs = append(errs, field.Forbidden(field.NewPath(""), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
+		errs = append(errs, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
+	}
+	if o.Stream != nil {
+		switch *o.Stream {
+		case corev1.LogStreamAll:
+		case corev1.LogStreamStdout, corev1.LogStreamStderr:
+			if o.TailLines != nil {
+				errs = append(errs, field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
+			}
+		default:
+			errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream, []string{corev1.LogStreamAll, corev1.LogStreamStdout, corev1.LogStreamStderr}))
+		}
+	}
+	return errs
+}
+
+// logContainer finds out whose log is meant.
+func logContainer(pod *corev1.Pod, name string) (string, error) {
+	var all []string
+	for _, c := range pod.Spec.InitContainers {
+		all = append(all, c.Name)
+	}
+	for _, c := range pod.Spec.Containers {
+		all = append(all, c.Name)
+	}
+	for _, c := range pod.Spec.EphemeralContainers {
+		all = append(all, c.Name)
+	}
+	if name == "" {
+		if len(pod.Spec.Containers) == 1 {
+			return pod.Spec.Containers[0].Name, nil
+		}
+		return "", fmt.Errorf("a container name must be specified for pod %s, choose one of: %s", pod.Name, all)
+	}
+	for _, known := range all {
+		if name == known {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("container %s is not valid for pod %s", name, pod.Name)
+}
+
+// logsExist tells why there is no log yet, in the words of a kubelet.
+func logsExist(pod *corev1.Pod, o *corev1.PodLogOptions) error {
+	status, ok := containerStatus(pod, o.Container)
+	if !ok {
+		return fmt.Errorf("container %q in pod %q is not available", o.Container, pod.Name)
+	}
+	now, before := status.State, status.LastTerminationState.Terminated
+	switch {
+	case o.Previous:
+		if before == nil || before.ContainerID == "" {
+			return fmt.Errorf("previous terminated container %q in pod %q not found", o.Container, pod.Name)
+		}
+		return nil
+	case now.Running != nil, now.Terminated != nil && now.Terminated.ContainerID != "":
+		return nil
+	case before != nil && before.ContainerID != "":
+		return nil // between two attempts the last one's is shown
+	case now.Terminated != nil, before != nil:
+		return fmt.Errorf("container %q in pod %q is terminated", o.Container, pod.Name)
+	case now.Waiting == nil:
+		return fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", o.Container, pod.Name)
+	}
+	reason := now.Waiting.Reason
+	switch reason {
+	case "ErrImagePull":
+		reason = "image can't be pulled"
+	case "ImagePullBackOff":
+		reason = "trying and failing to pull image"
+	}
+	return fmt.Errorf("container %q in pod %q is waiting to start: %s", o.Container, pod.Name, reason)
+}
+
+func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+		for _, s := range list {
+			if s.Name == name {
+				return s, true
+			}
+		}
+	}
+	return corev1.ContainerStatus{}, false
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Containers reaches into those of running pods.
+type Containers interface {
+	// Exec runs a command in a container of the pod to its end, or to that of ctx, and returns its exit code. Errors have
+	// the classes of runtime.Executor.
+	Exec(ctx context.Context, pod *corev1.Pod, container string, e runtime.ExecRequest) (exitCode int, err error)
+	// Attach connects to the first process of a container, as runtime.Attacher does.
+	Attach(ctx context.Context, pod *corev1.Pod, container string, a runtime.AttachRequest) error
+	// Dial connects to a TCP port of the loopback interface in the network of the pod.
+	Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Conn, error)
+}
+
+const (
+	// maxSessions is how many connections that reach into containers there may be at a time.
+	maxSessions = 512
+	// idleTime ends one on which nothing is said for so long, like a kubelet's.
+	idleTime = 4 * time.Hour
+	// hangUpPeriod is how often it is looked whether a client is still there that nothing can be read from just now.
+	hangUpPeriod = 3 * time.Second
+)
+
+// reach is what exec, attach and portforward of pods share.
+type reach struct {
+	pods       *registry.Store
+	containers Containers
+	sessions   chan struct{} // holds one for each that is under way
+}
+
+func newReach(pods *registry.Store, c Containers) *reach {
+	return &reach{pods: pods, containers: c, sessions: make(chan struct{}, maxSessions)}
+}
+
+func (*reach) Destroy()                 {}
+func (*reach) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
+
+// pod finds one that is on the node.
+func (c *reach) pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	obj, err := c.pods.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pod := obj.(*corev1.Pod)
+	switch {
+	case c.containers == nil:
+		return nil, apierrors.NewServiceUnavailable("this server has no containers")
+	case pod.Spec.NodeName == "":
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
+	}
+	return pod, nil
+}
+
+// container finds one that runs; an empty name means the only one there is.
+func (c *reach) container(ctx context.Context, podName, name string) (*corev1.Pod, string, error) {
+	pod, err := c.pod(ctx, podName)
+	if err != nil {
+		return nil, "", err
+	}
+	if name, err = logContainer(pod, name); err != nil {
+		return nil, "", apierrors.NewBadRequest(err.Error())
+	}
+	if status, _ := containerStatus(pod, name); status.State.Running == nil {
+		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is not running", name, pod.Name))
+	}
+	return pod, name, nil
+}
+
+// session serves a connection, if there are not too many. Its context ends with the connection, or with the server.
+func (c *reach) session(responder rest.Responder, serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case c.sessions <- struct{}{}:
+		default:
+			responder.Error(apierrors.NewTooManyRequests(fmt.Sprintf("%d connections into containers are open already", maxSessions), 10))
+			return
+		}
+		defer func() { <-c.sessions }()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go watchHangUp(ctx, cancel)
+		serve(w, r.WithContext(ctx))
+	})
+}
+
+// checkStreams refuses what asks for nothing.
+func checkStreams(o streamOptions) error {
+	if !o.Stdin && !o.Stdout && !o.Stderr {
+		return apierrors.NewBadRequest("you must specify at least 1 of stdin, stdout, stderr")
+	}
+	return nil
+}
+
+type connKey struct{}
+
+// withConn keeps a connection for its requests.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// watchHangUp notices that the client is gone also while what it has said waits to be read by a process that does not.
+func watchHangUp(ctx context.Context, gone func()) {
+	c, _ := ctx.Value(connKey{}).(net.Conn)
+	if inner, ok := c.(interface{ NetConn() net.Conn }); ok { // of TLS
+		c = inner.NetConn()
+	}
+	socket, ok := c.(syscall.Conn)
+	if !ok {
+		return
+	}
+	ticker := time.NewTicker(hangUpPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if hungUp(socket) {
+				gone()
+				return
+			}
+		}
+	}
+}
+
+// hungUp tells whether nothing more will come from the other side than has come.
+func hungUp(socket syscall.Conn) bool {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var polled []unix.PollFd
+	if err := raw.Control(func(fd uintptr) {
+		polled = []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		_, err = unix.Poll(polled, 0)
+	}); err != nil {
+		return true // it is closed
+	}
+	return err == nil && polled[0].Revents != 0
+}

@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	apistorage "k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
+)
+
+// resources makes the endpoints of one kind: the object, its subresources, and what this kind alone has.
+func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
+	objects, err := s.registry(k)
+	if err != nil {
+		return nil, err
+	}
+	served := map[string]rest.Storage{k.Resource: &resource{objects, k}}
+	if k.Name == "Namespace" {
+		objects.ShouldDeleteDuringUpdate = namespaceIsDone
+	}
+	for name, rules := range k.Subresources {
+		part := *objects
+		update := strategy{rules, scheme.Scheme, names.SimpleNameGenerator, k}
+		part.UpdateStrategy, part.ResetFieldsStrategy = update, update
+		served[k.Resource+"/"+name] = subresource{&part}
+	}
+	switch k.GroupResource() {
+	case schema.GroupResource{Resource: "events"}:
+		objects.TTLFunc = func(runtime.Object, uint64, bool) (uint64, error) {
+			return uint64(s.config.EventTTL / time.Second), nil
+		}
+	case schema.GroupResource{Resource: "pods"}:
+		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
+		into := newReach(objects, s.config.Containers)
+		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into}, podPortForward{into}
+		served["pods/ephemeralcontainers"] = podEphemeralContainers{subresource{objects}}
+		served["pods/eviction"] = &podEviction{pods: objects}
+	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
+		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
+	case schema.GroupResource{Resource: "services"}, schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
+		objects.AfterDelete = s.keepKubernetesService
+	case schema.GroupResource{Resource: "serviceaccounts"}:
+		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
+	case schema.GroupResource{Resource: "namespaces"}:
+		served["namespaces"] = &namespaces{&resource{objects, k}}
+	}
+	return served, nil
+}
+
+// registry makes apiserver's generic handling of one kind over the store.
+func (s *Server) registry(k *kind.Kind) (*registry.Store, error) {
+	rules := strategy{k.Strategy, scheme.Scheme, names.SimpleNameGenerator, k}
+	attrs := attributes(k)
+	r := &registry.Store{
+		NewFunc:                   k.New,
+		NewListFunc:               k.NewList,
+		DefaultQualifiedResource:  k.GroupResource(),
+		SingularQualifiedResource: schema.GroupResource{Group: k.GroupVersion.Group, Resource: k.Singular},
+		CreateStrategy:            rules,
+		UpdateStrategy:            rules,
+		DeleteStrategy:            rules,
+		ResetFieldsStrategy:       rules,
+		TableConvertor:            newTable(k),
+		PredicateFunc: func(label labels.Selector, field fields.Selector) apistorage.SelectionPredicate {
+			return apistorage.SelectionPredicate{Label: label, Field: field, GetAttrs: attrs}
+		},
+		BeginCreate: func(ctx context.Context, obj runtime.Object, _ *metav1.CreateOptions) (registry.FinishFunc, error) {
+			if m, err := meta.Accessor(obj); err == nil {
+				noteCreated(ctx, m.GetName())
+			}
+			return func(context.Context, bool) {}, nil
+		},
+	}
+	options := &generic.StoreOptions{RESTOptions: restOptions{s}, AttrFunc: attrs}
+	return r, r.CompleteWithOptions(options)
+}
+
+// resource is the endpoint of a kind's objects.
+type resource struct {
+	*registry.Store
+	kind *kind.Kind
+}
+
+func (r *resource) ShortNames() []string { return r.kind.ShortNames }
+func (r *resource) Categories() []string { return r.kind.Categories }
+
+func (r *resource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, clientsFault{info}, create, update, force, options)
+}
+
+var (
+	_ rest.Patcher             = subresource{}
+	_ rest.ResetFieldsStrategy = subresource{}
+	_ rest.TableConvertor      = subresource{}
+)
+
+// subresource reads and writes a part of an object, and nothing more of what the registry could do.
+type subresource struct{ objects *registry.Store }
+
+func (p subresource) New() runtime.Object { return p.objects.New() }
+func (p subresource) Destroy()            {}
+
+func (p subresource) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return p.objects.Get(ctx, name, options)
+}
+
+// Update never creates: a part needs an object.
+func (p subresource) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return p.objects.Update(ctx, name, clientsFault{info}, create, update, false, options)
+}
+
+func (p subresource) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return p.objects.ResetFieldsStrategy.GetResetFields()
+}
+
+func (p subresource) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return p.objects.ConvertToTable(ctx, obj, options)
+}
+
+// strategy adds to the rules of a kind what follows from its description.
+type strategy struct {
+	kind.Strategy
+	runtime.ObjectTyper
+	names.NameGenerator
+	kind *kind.Kind
+}
+
+func (s strategy) NamespaceScoped() bool { return s.kind.Namespaced }
+
+// Canonicalize does nothing: PrepareForCreate and PrepareForUpdate leave objects as they are stored.
+func (s strategy) Canonicalize(runtime.Object) {}
+
+func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	errs := append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...)
+	if a := s.alias(ctx); a != nil && a.Check != nil {
+		errs = append(errs, a.Check(obj)...)
+	}
+	return errs
+}
+
+func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
+	errs := append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
+	if a := s.alias(ctx); a != nil && a.CheckUpdate != nil {
+		errs = append(errs, a.CheckUpdate(obj, old)...)
+	}
+	return errs
+}
+
+// alias is the further group through which a request has come, nil for the kind's own.
+func (s strategy) alias(ctx context.Context) *kind.Alias {
+	info, ok := request.RequestInfoFrom(ctx)
+	for i := range s.kind.AlsoIn {
+		if a := &s.kind.AlsoIn[i]; ok && a.GroupVersion.Group == info.APIGroup {
+			return a
+		}
+	}
+	return nil
+}
+
+// finalizerNames checks that whoever holds an object has a name of its own.
+func finalizerNames(obj runtime.Object) (errs field.ErrorList) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil
+	}
+	for i, name := range m.GetFinalizers() {
+		switch name {
+		case metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, string(corev1.FinalizerKubernetes):
+		default:
+			if !strings.Contains(name, "/") {
+				errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
+			}
+		}
+	}
+	return errs
+}
+
+func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	fields := s.ResetFields()
+	if fields == nil {
+		return nil
+	}
+	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.kind.GroupVersion.String()): fields}
+}
+
+// attributes reads what selectors select by.
+func attributes(k *kind.Kind) apistorage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		set := make(fields.Set, len(k.Fields)+2)
+		set["metadata.name"] = m.GetName()
+		if k.Namespaced {
+			set["metadata.namespace"] = m.GetNamespace()
+		}
+		for name, get := range k.Fields {
+			set[name] = get(obj)
+		}
+		return m.GetLabels(), set, nil
+	}
+}
+
+// restOptions puts the registry on the store.
+type restOptions struct{ server *Server }
+
+func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	return generic.RESTOptions{
+		StorageConfig: &storagebackend.ConfigForResource{
+			Config:        storagebackend.Config{Codec: scheme.StorageCodec},
+			GroupResource: gr,
+		},
+		Decorator:               o.storage,
+		EnableGarbageCollection: true,
+		DeleteCollectionWorkers: 1,
+		ResourcePrefix:          "/" + gr.String(),
+	}, nil
+}
+
+func (o restOptions) storage(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
+	return storage.New(o.server.config.Store, c.Codec, prefix, newObject), func() {}, nil
+}
+
+// table prints objects as the kind says.
+type table struct {
+	columns []metav1.TableColumnDefinition
+	cells   func(runtime.Object, time.Time) []any
+}
+
+func newTable(k *kind.Kind) rest.TableConvertor {
+	if k.Cells == nil {
+		return rest.NewDefaultTableConvertor(k.GroupResource())
+	}
+	return table{k.Columns, k.Cells}
+}
+
+func (t table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	out := &metav1.Table{}
+	now := time.Now()
+	add := func(item runtime.Object) error {
+		out.Rows = append(out.Rows, metav1.TableRow{Cells: t.cells(item, now), Object: runtime.RawExtension{Object: item}})
+		return nil
+	}
+	if list, err := meta.ListAccessor(obj); err == nil {
+		out.ResourceVersion, out.Continue, out.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
+		if err := meta.EachListItem(obj, add); err != nil {
+			return nil, err
+		}
+	} else {
+		m, err := meta.CommonAccessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		out.ResourceVersion = m.GetResourceVersion()
+		_ = add(obj)
+	}
+	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+		out.ColumnDefinitions = t.columns
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+// groupPrefix begins the groups that say a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
+const groupPrefix = "jobd:role:"
+
+// role is what somebody may do, everywhere or in one namespace.
+type role struct{ name, namespace string }
+
+// newRole checks what a person has asked for.
+func newRole(name, namespace string) (role, error) {
+	if err := core.CheckRole(name); err != nil {
+		return role{}, err
+	}
+	if namespace != "" && len(utilvalidation.IsDNS1123Label(namespace)) > 0 {
+		return role{}, fmt.Errorf("%q cannot be the name of a namespace", namespace)
+	}
+	return role{name, namespace}, nil
+}
+
+// group is how a client certificate says the role.
+func (r role) group() string {
+	if r.namespace == "" {
+		return groupPrefix + r.name
+	}
+	return groupPrefix + r.name + ":" + r.namespace
+}
+
+// submitted are the resources that who submits Jobs may write.
+var submitted = map[string][]string{
+	"":                    {"pods", "configmaps", "secrets", "services", "events", "persistentvolumeclaims"},
+	"batch":               {"jobs", "cronjobs"},
+	"events.k8s.io":       {"events"},
+	"coordination.k8s.io": {"leases"},
+	"scheduling.k8s.io":   {"workloads", "podgroups"},
+}
+
+// reaching are the parts of a pod that reach into its containers, whatever the verb.
+var reaching = []string{"exec", "attach", "portforward", "proxy"}
+
+// allows tells whether the role covers a request.
+func (r role) allows(a authorizer.Attributes) bool {
+	if !a.IsResourceRequest() {
+		return r.name == core.RoleAdmin && r.namespace == "" || a.IsReadOnly() && a.GetPath() == "/metrics" && r.namespace == ""
+	}
+	if r.namespace != "" && a.GetNamespace() != r.namespace {
+		return r.allowsBeside(a)
+	}
+	read := slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) && !slices.Contains(reaching, a.GetSubresource())
+	switch {
+	case r.name == core.RoleAdmin:
+		// The namespace itself belongs to who may make namespaces.
+		return r.namespace == "" || read || a.GetResource() != "namespaces"
+	case r.name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
+		return a.GetSubresource() != "status" || read
+	}
+	return read && a.GetResource() != "secrets"
+}
+
+// allowsBeside is what a role in one namespace may see of what is in none.
+func (r role) allowsBeside(a authorizer.Attributes) bool {
+	return a.GetNamespace() == "" && slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) &&
+		slices.Contains([]string{"nodes", "priorityclasses"}, a.GetResource())
+}
+
+// rolesOf gives the roles of a client: those of its groups and, of a ServiceAccount, that of its annotation.
+func (s *Server) rolesOf(who user.Info) ([]role, error) {
+	if who == nil {
+		return nil, nil
+	}
+	var roles []role
+	for _, group := range who.GetGroups() {
+		if said, ok := strings.CutPrefix(group, groupPrefix); ok {
+			name, namespace, _ := strings.Cut(said, ":")
+			if r, err := newRole(name, namespace); err == nil {
+				roles = append(roles, r)
+			}
+		}
+	}
+	namespace, name, err := serviceaccount.SplitUsername(who.GetName())
+	if err != nil {
+		return roles, nil
+	}
+	account := &corev1.ServiceAccount{}
+	if err := s.config.Store.View(func(snapshot *store.Snapshot) error {
+		o, ok := snapshot.Get(store.Key("serviceaccounts", namespace, name))
+		if !ok {
+			return nil
+		}
+		return scheme.Decode(o.Value, account)
+	}); err != nil {
+		return nil, fmt.Errorf("serviceaccounts/%s/%s: %w", namespace, name, err)
+	}
+	if r, err := newRole(account.Annotations[core.RoleAnnotation], namespace); err == nil {
+		roles = append(roles, r)
+	}
+	return roles, nil
+}
+
+// authorizeByRole lets through what one of the client's roles covers.
+func (s *Server) authorizeByRole(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	roles, err := s.rolesOf(a.GetUser())
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	for _, r := range roles {
+		if r.allows(a) {
+			return authorizer.DecisionAllow, "role " + strings.TrimPrefix(r.group(), groupPrefix), nil
+		}
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}

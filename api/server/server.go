@@ -1,0 +1,320 @@
+// Package server serves jobd's API: the REST handlers of k8s.io/apiserver over the store, on a unix socket and on
+// TLS.
+//
+// Who can open the socket may do everything: its file mode is the permission, and the peer's uid is logged with
+// every write. On TLS a client certificate or a bearer token is needed for everything but /livez, /readyz and
+// /version.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/healthz"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/component-base/compatibility"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/openapi"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/store"
+)
+
+// Config is what a Server is made of. Store is needed, all else has a default.
+type Config struct {
+	Store  *store.Store
+	Logger *slog.Logger
+	// Version is jobd's own, reported by /version beside the version of the API.
+	Version string
+
+	// Logs and Images answer what only the daemon knows. Without one its requests are refused.
+	Logs       Logs
+	JobLogs    JobLogs
+	Images     Images
+	Containers Containers
+
+	// Authority is who is trusted on listeners made by ListenTLS; nil when there are none.
+	Authority *Authority
+	// Tokens are those of ServiceAccounts; nil when there are none.
+	Tokens *tokens.Tokens
+	// PodAPI is where pods reach the API; not valid where they cannot.
+	PodAPI netip.AddrPort
+	// Authorizer extends what is allowed there beyond the roles.
+	Authorizer authorizer.UnconditionalAuthorizer
+
+	// Ready is asked by /readyz, by name: an error says what is not ready.
+	Ready map[string]func() error
+
+	// EventTTL is how long events are kept after they were last written. Default one hour.
+	EventTTL time.Duration
+	// WorkloadWithJob tells that Jobs which are Indexed and run all their indexes at a time are gangs.
+	WorkloadWithJob bool
+
+	// RequestTimeout ends requests that neither watch nor follow. Default one minute.
+	RequestTimeout time.Duration
+	// MaxStreams bounds how many requests that watch or follow are served at a time, on the socket and over the network
+	// each. Default 5000.
+	MaxStreams int
+}
+
+// Logs opens what containers wrote.
+type Logs interface {
+	// Open gives the log of one container, already cut to what the options ask for; opts.Container is set. With
+	// opts.Follow the reader ends when the container does or ctx is done.
+	Open(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
+}
+
+// JobLogs opens what the containers of a Job's pods wrote, also of those that are gone.
+type JobLogs interface {
+	// OpenJob gives the logs one after the other, already cut to what the options ask for. With opts.Follow those that are
+	// being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
+	OpenJob(ctx context.Context, job *batchv1.Job, opts *batch.JobLogOptions) (io.ReadCloser, error)
+}
+
+// Images manages the images that pods can be started from.
+type Images interface {
+	Import(ctx context.Context, archive io.Reader, name string) ([]runtime.Image, error)
+	Pull(ctx context.Context, ref string, progress func(string)) (runtime.Image, error)
+	List(ctx context.Context) ([]runtime.Image, error)
+	Remove(ctx context.Context, ref string) error
+}
+
+// Server answers the API. It is made by New.
+type Server struct {
+	config  Config
+	generic *genericserver.GenericAPIServer
+
+	// The same API behind chains of filters: for the socket, for the network, which trusts nobody, and for pods, of which only
+	// ServiceAccounts are known.
+	local, remote, pods http.Handler
+	// at is where the network can reach the API, once it is served there.
+	at atomic.Pointer[net.Addr]
+	// stopping ends long requests, such as watches, when Serve is about to return.
+	stopping context.Context
+	stop     context.CancelFunc
+}
+
+// apiVersion is the minor version of Kubernetes whose API this is.
+const apiVersion = "1.37"
+
+// New makes a server and the namespaces that every cluster has. Nothing is served yet.
+func New(c Config) (*Server, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = time.Minute
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = defaultMaxStreams
+	}
+	if c.EventTTL == 0 {
+		c.EventTTL = time.Hour
+	}
+	s := &Server{config: c}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+
+	g := genericserver.NewConfig(scheme.Codecs)
+	g.EffectiveVersion = effectiveVersion{compatibility.NewEffectiveVersionFromString(apiVersion, "", ""), c.Version}
+	g.ExternalAddress = "127.0.0.1:443"           // never used, but it has to look like an address
+	g.LoopbackClientConfig = &restclient.Config{} // nothing here calls itself
+	g.DiscoveryAddresses = noAddresses{}
+	g.EnableProfiling = false // on the socket only, see localRoutes
+	g.RequestTimeout = c.RequestTimeout
+	g.LongRunningFunc = longRunning
+	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
+	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}}
+	if c.WorkloadWithJob {
+		admit = append(admit, gangs{})
+	}
+	g.AdmissionControl = admission.NewChainHandler(admit...)
+	g.BuildHandlerChainFunc = func(h http.Handler, _ *genericserver.Config) http.Handler { return h }
+	namer := apiopenapi.NewDefinitionNamer(scheme.Scheme)
+	g.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
+	g.OpenAPIConfig.Info.Title = "jobd"
+	g.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
+	g.OpenAPIV3Config.Info.Title = "jobd"
+	g.SkipOpenAPIInstallation = true                                     // done by serveOpenAPI
+	g.DisabledPostStartHooks.Insert("storage-object-count-tracker-hook") // only priority and fairness would read it
+	for name, check := range c.Ready {
+		g.ReadyzChecks = append(g.ReadyzChecks, healthz.NamedCheck(name, func(*http.Request) error { return check() }))
+	}
+
+	completed := g.Complete(nil)
+	generic, err := completed.New("jobd", genericserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("set up the API: %w", err)
+	}
+	s.generic = generic
+	if err := s.install(scheme.Kinds()); err != nil {
+		return nil, fmt.Errorf("set up the API: %w", err)
+	}
+	s.serveOpenAPI(g.OpenAPIConfig, g.OpenAPIV3Config)
+	prepared := generic.PrepareRun()
+	prepared.RunPostStartHooks(s.stopping)
+
+	// BuildHandlerChainFunc above returns the bare API, which all chains share.
+	bare := generic.Handler.FullHandlerChain
+	s.local = s.chain(s.localRoutes(bare), completed.Config, identifyPeer)
+	s.remote = s.chain(bare, completed.Config, s.authenticate(s.everybody()...))
+	s.pods = s.chain(bare, completed.Config, s.authenticate(s.accounts()...))
+	return s, errors.Join(s.createNamespaces(), s.createPriorityClasses(), s.showKubernetesService())
+}
+
+// install serves every kind under each of its groups.
+func (s *Server) install(kinds []*kind.Kind) error {
+	groups := map[string]*genericserver.APIGroupInfo{}
+	var order []string
+	add := func(gv schema.GroupVersion, served map[string]rest.Storage) {
+		info := groups[gv.Group]
+		if info == nil {
+			made := genericserver.NewDefaultAPIGroupInfo(gv.Group, scheme.Scheme, scheme.ParameterCodec, scheme.Codecs)
+			info = &made
+			groups[gv.Group] = info
+			order = append(order, gv.Group)
+		}
+		if info.VersionedResourcesStorageMap[gv.Version] == nil {
+			info.VersionedResourcesStorageMap[gv.Version] = map[string]rest.Storage{}
+		}
+		for name, r := range served {
+			info.VersionedResourcesStorageMap[gv.Version][name] = r
+		}
+	}
+	for _, k := range kinds {
+		served, err := s.resources(k)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.GroupResource(), err)
+		}
+		add(k.GroupVersion, served)
+		for _, alias := range k.AlsoIn {
+			add(alias.GroupVersion, served)
+		}
+	}
+	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
+	add(authorizationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI()})
+	var named []*genericserver.APIGroupInfo
+	for _, group := range order {
+		if group == "" {
+			if err := s.generic.InstallLegacyAPIGroup(genericserver.DefaultLegacyAPIPrefix, groups[group]); err != nil {
+				return err
+			}
+			continue
+		}
+		named = append(named, groups[group])
+	}
+	return s.generic.InstallAPIGroups(named...)
+}
+
+// Handler is the API as the socket serves it, without authentication.
+func (s *Server) Handler() http.Handler { return s.local }
+
+// Serve answers on all listeners until ctx is done or one of them fails. Then it waits a little for requests to
+// end, and returns nil when ctx was the cause.
+func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
+	defer s.stop()
+
+	failed := make(chan error, len(listeners))
+	servers := make([]*http.Server, len(listeners))
+	for i, l := range listeners {
+		servers[i] = s.httpServer(l)
+		go func() { failed <- l.serve(servers[i]) }()
+	}
+	var err error
+	running := len(listeners)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		running--
+	}
+	s.stop()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	for _, server := range servers {
+		if server.Shutdown(drain) != nil {
+			_ = server.Close() // what is still running has had its time
+		}
+	}
+	for range running {
+		<-failed
+	}
+	return err
+}
+
+// drainTimeout is what requests get to end when the server stops.
+const drainTimeout = 5 * time.Second
+
+func (s *Server) httpServer(l *Listener) *http.Server {
+	handler := s.local
+	switch {
+	case l.pods:
+		handler = s.pods
+	case l.tls != nil:
+		handler = s.remote
+		at := l.Addr()
+		s.at.Store(&at)
+	}
+	return &http.Server{
+		Handler:           handler,
+		TLSConfig:         l.tls,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withConn(withPeer(ctx, c), c) },
+		ReadHeaderTimeout: 10 * time.Second,
+		MaxHeaderBytes:    maxHeaderBytes,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// longRunning tells requests that last as long as the client wants.
+func longRunning(r *http.Request, info *request.RequestInfo) bool {
+	return isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == database.Path || watching(r, info)
+}
+
+var watching = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString("log", "exec", "attach", "portforward"))
+
+// noAddresses tells clients to stay on the address that they have found.
+type noAddresses struct{}
+
+func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByClientCIDR {
+	return []metav1.ServerAddressByClientCIDR{}
+}
+
+// effectiveVersion is that of the API with jobd's own build beside it.
+type effectiveVersion struct {
+	compatibility.MutableEffectiveVersion
+	jobd string
+}
+
+func (v effectiveVersion) Info() *version.Info {
+	info := v.MutableEffectiveVersion.Info()
+	if v.jobd != "" && info != nil {
+		info.GitVersion = "v" + apiVersion + ".0+jobd-" + v.jobd
+	}
+	return info
+}

@@ -1,0 +1,265 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/remotecommand"
+	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// streamOptions are what a client asks for.
+type streamOptions struct{ Stdin, Stdout, Stderr, TTY bool }
+
+// serveStreams opens the streams of a request, has them used until ctx ends or the client hangs up, and tells the client what
+// came of it.
+func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status) {
+	if o.TTY {
+		o.Stderr = false // a terminal has one output
+	}
+	s, ok := openStreams(w, r, o)
+	if !ok {
+		return // the client was told
+	}
+	defer s.close()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	// Nobody is to wait for a client that does not read. One that hears nothing of the end would take it for a success.
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errStopping) {
+			s.tell(streamStatus(errStopping))
+		}
+		s.close()
+	})()
+
+	sizes := make(chan runtime.TerminalSize)
+	go func() {
+		defer cancel() // the client has hung up
+		s.wait(ctx, sizes)
+	}()
+	words := &words{Reader: s.stdin, ended: make(chan struct{})}
+	if o.Stdin {
+		s.stdin = words
+	}
+	status := use(ctx, s, sizes)
+	if ctx.Err() != nil {
+		return
+	}
+	s.tell(status)
+	if o.Stdin {
+		// To hang up on a client that is still writing would have it lose what it has not yet read.
+		select {
+		case <-words.ended:
+		case <-ctx.Done():
+		case <-time.After(lingerTime):
+		}
+	}
+}
+
+// words are what a client writes.
+type words struct {
+	io.Reader
+	ended chan struct{} // closed at their end
+	end   sync.Once
+}
+
+func (w *words) Read(b []byte) (int, error) {
+	n, err := w.Reader.Read(b)
+	if err != nil {
+		w.end.Do(func() { close(w.ended) })
+	}
+	return n, err
+}
+
+// readSizes brings the sizes of the client's terminal to the process, until the stream ends.
+func readSizes(ctx context.Context, r io.Reader, sizes chan<- runtime.TerminalSize) {
+	for d := json.NewDecoder(r); ; {
+		var size runtime.TerminalSize
+		if d.Decode(&size) != nil {
+			return
+		}
+		select {
+		case sizes <- size:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// streams are those of a process on a connection to a client. Those that the client did not ask for are nil.
+type streams struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	status         io.Writer
+	// wait brings sizes of the terminal until the client hangs up, or ctx ends.
+	wait func(ctx context.Context, sizes chan<- runtime.TerminalSize)
+	// close ends the connection. It may be called again.
+	close func()
+}
+
+const (
+	// statusTime is what a client gets to read how its process ended.
+	statusTime = 10 * time.Second
+	// lingerTime is what it gets to hang up then, if it has not said all that it has to say.
+	lingerTime = time.Second
+)
+
+// tell writes how the process ended.
+func (s *streams) tell(status *metav1.Status) {
+	content, err := json.Marshal(status)
+	if err != nil {
+		return // it is made of strings
+	}
+	late := time.AfterFunc(statusTime, s.close)
+	defer late.Stop()
+	_, _ = s.status.Write(content) // a client that is gone need not know
+}
+
+// openStreams makes the connection of a request one of streams. If it cannot, it has answered the request.
+func openStreams(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams, bool) {
+	if wsstream.IsWebSocketRequest(r) {
+		return openWebSocket(w, r, o)
+	}
+	return openSPDY(w, r, o)
+}
+
+// openWebSocket gives each stream a channel: the first byte of a message is its number.
+func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams, bool) {
+	kinds := make([]wsstream.ChannelType, 5)
+	for i, wanted := range map[int]bool{remotecommand.StreamStdOut: o.Stdout, remotecommand.StreamStdErr: o.Stderr} {
+		kinds[i] = wsstream.IgnoreChannel
+		if wanted {
+			kinds[i] = wsstream.WriteChannel
+		}
+	}
+	kinds[remotecommand.StreamStdIn] = wsstream.IgnoreChannel
+	if o.Stdin {
+		kinds[remotecommand.StreamStdIn] = wsstream.ReadChannel
+	}
+	kinds[remotecommand.StreamErr], kinds[remotecommand.StreamResize] = wsstream.WriteChannel, wsstream.ReadChannel
+	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{
+		remotecommand.StreamProtocolV5Name: {Binary: true, Channels: kinds},
+		remotecommand.StreamProtocolV4Name: {Binary: true, Channels: kinds},
+		"v4.base64.channel.k8s.io":         {Channels: kinds},
+	})
+	conn.SetIdleTimeout(idleTime)
+	// What it logs as errors is no more than that one side has had enough.
+	r = r.WithContext(klog.NewContext(r.Context(), klog.Logger{}))
+	_, channels, err := conn.Open(w, r)
+	if err != nil {
+		return nil, false
+	}
+	s := &streams{
+		status: channels[remotecommand.StreamErr],
+		// Nobody closes this channel but with the connection.
+		wait: func(ctx context.Context, sizes chan<- runtime.TerminalSize) {
+			readSizes(ctx, channels[remotecommand.StreamResize], sizes)
+			_, _ = io.Copy(io.Discard, channels[remotecommand.StreamResize])
+		},
+		close: sync.OnceFunc(func() { conn.Close() }),
+	}
+	if o.Stdin {
+		s.stdin = channels[remotecommand.StreamStdIn]
+	}
+	if o.Stdout {
+		s.stdout = channels[remotecommand.StreamStdOut]
+	}
+	if o.Stderr {
+		s.stderr = channels[remotecommand.StreamStdErr]
+	}
+	return s, true
+}
+
+var errUnexpectedStream = errors.New("no further stream is expected")
+
+// openSPDY waits for the streams that the client makes.
+func openSPDY(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams, bool) {
+	if _, err := httpstream.Handshake(r, w, []string{remotecommand.StreamProtocolV4Name}); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return nil, false
+	}
+	type arrival struct {
+		stream httpstream.Stream
+		agreed <-chan struct{}
+	}
+	arrivals := make(chan arrival)
+	opened := make(chan struct{})
+	defer close(opened)
+	conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(stream httpstream.Stream, agreed <-chan struct{}) error {
+		select {
+		case arrivals <- arrival{stream, agreed}:
+			return nil
+		case <-opened:
+			return errUnexpectedStream
+		}
+	})
+	if conn == nil {
+		return nil, false
+	}
+	conn.SetIdleTimeout(idleTime)
+	missing := map[string]bool{corev1.StreamTypeError: true}
+	for name, wanted := range map[string]bool{
+		corev1.StreamTypeStdin: o.Stdin, corev1.StreamTypeStdout: o.Stdout, corev1.StreamTypeStderr: o.Stderr, corev1.StreamTypeResize: o.TTY,
+	} {
+		if wanted {
+			missing[name] = true
+		}
+	}
+	var sizes io.Reader
+	s := &streams{
+		wait: func(ctx context.Context, to chan<- runtime.TerminalSize) {
+			if sizes != nil {
+				go readSizes(ctx, sizes, to)
+			}
+			select {
+			case <-conn.CloseChan():
+			case <-ctx.Done():
+			}
+		},
+		close: sync.OnceFunc(func() { conn.Close() }),
+	}
+	late := time.NewTimer(remotecommand.DefaultStreamCreationTimeout)
+	defer late.Stop()
+	for len(missing) > 0 {
+		select {
+		case a := <-arrivals:
+			name := a.stream.Headers().Get(corev1.StreamType)
+			if !missing[name] {
+				s.close()
+				return nil, false
+			}
+			delete(missing, name)
+			<-a.agreed
+			switch name {
+			case corev1.StreamTypeStdin:
+				s.stdin = a.stream
+			case corev1.StreamTypeStdout:
+				s.stdout = a.stream
+			case corev1.StreamTypeStderr:
+				s.stderr = a.stream
+			case corev1.StreamTypeError:
+				s.status = a.stream
+			case corev1.StreamTypeResize:
+				sizes = a.stream
+			}
+		case <-late.C:
+			s.close()
+			return nil, false
+		case <-conn.CloseChan():
+			return nil, false
+		}
+	}
+	return s, true
+}

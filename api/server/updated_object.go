@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	apistorage "k8s.io/apiserver/pkg/storage"
+)
+
+// clientsFault is what a client makes of an object. Where that fails for a reason that nobody has put into the terms of
+// the API, such as an applied field that does not exist, it is a bad request; a cluster takes the blame with a 500.
+type clientsFault struct{ rest.UpdatedObjectInfo }
+
+func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) (obj apiruntime.Object, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if !inPatchLibrary() {
+				panic(r)
+			}
+			obj, err = nil, apierrors.NewBadRequest(fmt.Sprintf("the patch cannot be applied: %v", r))
+		}
+	}()
+	obj, err = f.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	var status apierrors.APIStatus
+	var stored *apistorage.StorageError
+	if err == nil || errors.As(err, &status) || errors.As(err, &stored) || ctx.Err() != nil {
+		return obj, err
+	}
+	return nil, apierrors.NewBadRequest(err.Error())
+}
+
+// inPatchLibrary tells whether what panics is the library that applies JSON patches. It trusts that an operation on the
+// whole document has a value.
+func inPatchLibrary() bool {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "gopkg.in/evanphx/json-patch") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}

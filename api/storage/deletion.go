@@ -1,0 +1,131 @@
+package storage
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MarkDeleted begins the deletion of obj, or hastens one that has begun: deletionTimestamp is when the grace is over,
+// and the generation grows, once, since what is wanted of the object has changed. A deletion cannot be put off: a longer
+// grace than the one given changes nothing. It tells whether obj was changed.
+//
+// graceSeconds is 0 for objects that have nobody to say goodbye to; a negative one counts as 1, as the API has it.
+func MarkDeleted(obj metav1.Object, now time.Time, graceSeconds int64) bool {
+	if graceSeconds < 0 {
+		graceSeconds = 1
+	}
+	if began := obj.GetDeletionTimestamp(); began != nil {
+		return hasten(obj, began.Time, now, graceSeconds)
+	}
+	if g := obj.GetGeneration(); g > 0 {
+		obj.SetGeneration(g + 1)
+	}
+	setDeletion(obj, now.Add(time.Duration(graceSeconds)*time.Second), graceSeconds)
+	return true
+}
+
+// hasten shortens the grace of a deletion. Counted from when it was asked for, it may be over already: then the deletion
+// is due now, but stays graceful unless none was asked for, so that whoever ends the object still does it.
+func hasten(obj metav1.Object, deletion, now time.Time, graceSeconds int64) bool {
+	var before int64
+	if p := obj.GetDeletionGracePeriodSeconds(); p != nil {
+		before = *p
+	}
+	if graceSeconds >= before {
+		return false
+	}
+	asked := deletion.Add(-time.Duration(before) * time.Second)
+	deletion = asked.Add(time.Duration(graceSeconds) * time.Second)
+	if deletion.Before(now) {
+		deletion = now
+		graceSeconds = min(graceSeconds, 1)
+	}
+	setDeletion(obj, deletion, graceSeconds)
+	return true
+}
+
+func setDeletion(obj metav1.Object, at time.Time, graceSeconds int64) {
+	// The API has whole seconds.
+	timestamp := metav1.NewTime(at.Truncate(time.Second))
+	obj.SetDeletionTimestamp(&timestamp)
+	obj.SetDeletionGracePeriodSeconds(&graceSeconds)
+}
+
+// Removable tells whether obj can leave the store: it is being deleted, nothing has a finalizer on it, and it has no
+// grace left. Grace does not run out by itself: whoever ends the object (for a pod, what runs its containers) sets it to
+// 0 when that is done, by MarkDeleted.
+func Removable(obj metav1.Object) bool {
+	grace := obj.GetDeletionGracePeriodSeconds()
+	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
+}
+
+// SetPropagation makes obj's finalizers say what shall become of its dependents when it is deleted: Orphan and
+// Foreground are a finalizer each, Background is none. It tells whether obj was changed.
+func SetPropagation(obj metav1.Object, policy metav1.DeletionPropagation) bool {
+	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	switch policy {
+	case metav1.DeletePropagationOrphan:
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
+	case metav1.DeletePropagationForeground:
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	}
+	if slices.Equal(finalizers, obj.GetFinalizers()) {
+		return false
+	}
+	obj.SetFinalizers(finalizers)
+	return true
+}
+
+// Propagation is what shall become of the dependents of an object that is being deleted, as its finalizers say it.
+func Propagation(obj metav1.Object) metav1.DeletionPropagation {
+	for _, f := range obj.GetFinalizers() {
+		switch f {
+		case metav1.FinalizerOrphanDependents:
+			return metav1.DeletePropagationOrphan
+		case metav1.FinalizerDeleteDependents:
+			return metav1.DeletePropagationForeground
+		}
+	}
+	return metav1.DeletePropagationBackground
+}
+
+// DropFinalizer takes a finalizer from obj and tells whether it was there.
+func DropFinalizer(obj metav1.Object, finalizer string) bool {
+	before := obj.GetFinalizers()
+	i := slices.Index(before, finalizer)
+	if i < 0 {
+		return false
+	}
+	rest := slices.Delete(slices.Clone(before), i, i+1)
+	if len(rest) == 0 {
+		rest = nil
+	}
+	obj.SetFinalizers(rest)
+	return true
+}
+
+// DropOwner takes the reference to an owner from obj, which is what becomes of an orphan, and tells whether it was
+// there.
+func DropOwner(obj metav1.Object, uid string) bool {
+	before := obj.GetOwnerReferences()
+	rest := slices.DeleteFunc(slices.Clone(before), func(r metav1.OwnerReference) bool { return string(r.UID) == uid })
+	if len(rest) == len(before) {
+		return false
+	}
+	if len(rest) == 0 {
+		rest = nil
+	}
+	obj.SetOwnerReferences(rest)
+	return true
+}
+
+// BlocksOwner tells whether the deletion of an owner in the foreground waits for obj.
+func BlocksOwner(obj metav1.Object, uid string) bool {
+	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return string(r.UID) == uid && r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
+	})
+}

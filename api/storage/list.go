@@ -1,0 +1,141 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/jobd/jobd/store"
+)
+
+// GetList reads the objects under a key, or the one at it. All pages of a list show one version, the first page's, as
+// long as the history reaches back to it.
+func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOptions, listObj runtime.Object) error {
+	prefix, err := s.key(key, opts.Recursive)
+	if err != nil {
+		return err
+	}
+	items, err := itemsOf(listObj)
+	if err != nil {
+		return err
+	}
+	at, from, err := storage.ValidateListOptions(prefix, s.versioner, opts)
+	if err != nil {
+		return err
+	}
+	l := list{storage: s, ctx: ctx, opts: opts, prefix: prefix, from: max(prefix, from), items: items}
+	err = s.store.View(func(sn *store.Snapshot) error { return l.read(sn, uint64(at)) })
+	if err != nil {
+		return interpret(prefix, err)
+	}
+	token, remaining, err := storage.PrepareContinueToken(l.last, prefix, int64(l.version), l.count, l.more, opts)
+	if err != nil {
+		return err
+	}
+	return s.versioner.UpdateList(listObj, l.version, token, remaining)
+}
+
+func itemsOf(listObj runtime.Object) (reflect.Value, error) {
+	ptr, err := meta.GetItemsPtr(listObj)
+	if err != nil {
+		return reflect.Value{}, err
+	}
+	v, err := conversion.EnforcePtr(ptr)
+	if err == nil && v.Kind() != reflect.Slice {
+		err = fmt.Errorf("items of %T are no slice", listObj)
+	}
+	return v, err
+}
+
+// list is one page while it is being read.
+type list struct {
+	storage      *Storage
+	ctx          context.Context
+	opts         storage.ListOptions
+	prefix, from string
+	items        reflect.Value
+
+	version uint64
+	last    string // key of the last object that was looked at
+	more    bool   // there are objects after it
+	count   int64  // of objects from the page's beginning on, of interest only when there is more
+}
+
+// read fills the page from the objects as they were at a version, or as they are for 0.
+func (l *list) read(sn *store.Snapshot, at uint64) error {
+	l.version = at
+	if at == 0 {
+		l.version = sn.Version()
+		if err := l.storage.notOlderThan(l.opts.ResourceVersion, l.version); err != nil {
+			return err
+		}
+	}
+	past, err := sn.At(l.version, l.prefix)
+	switch {
+	case errors.Is(err, store.ErrFuture):
+		return storage.NewTooLargeResourceVersionError(at, sn.Version(), 0)
+	case errors.Is(err, store.ErrCompacted) && l.opts.Recursive && l.opts.Predicate.Continue != "":
+		return expiredPage(l.from, l.prefix)
+	case errors.Is(err, store.ErrCompacted):
+		return apierrors.NewResourceExpired(listExpired)
+	case err != nil:
+		return err
+	}
+	if l.opts.Recursive {
+		err = l.readAll(past)
+	} else if o, ok := past.Get(l.prefix); ok {
+		err = l.add(o)
+	}
+	if l.items.IsNil() {
+		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, 0))
+	}
+	return err
+}
+
+func (l *list) readAll(past *store.Past) error {
+	limit := int(l.opts.Predicate.Limit)
+	if l.opts.Predicate.Empty() {
+		n := past.Count(l.from)
+		l.count = int64(n)
+		if limit > 0 {
+			n = min(n, limit)
+		}
+		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
+	}
+	var err error
+	past.Range(l.from, func(o store.Object) bool {
+		if limit > 0 && l.items.Len() >= limit {
+			l.more = true
+			return false
+		}
+		l.last = o.Key
+		if l.ctx.Err() != nil {
+			err = storage.NewTimeoutError(o.Key, "request did not complete within requested timeout")
+		} else {
+			err = l.add(o)
+		}
+		return err == nil
+	})
+	return err
+}
+
+// add decodes an object and keeps it when it matches. The predicate's error says that the object has no attributes to
+// match, which is no reason to fail the others.
+func (l *list) add(o store.Object) error {
+	item := reflect.New(l.items.Type().Elem())
+	obj, err := l.storage.decodeNew(o.Key, o.Value, o.Version, item.Interface().(runtime.Object))
+	if err != nil {
+		return err
+	}
+	if matched, err := l.opts.Predicate.Matches(obj); err == nil && matched {
+		l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
+	}
+	return nil
+}

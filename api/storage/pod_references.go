@@ -1,0 +1,80 @@
+package storage
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/scheduling"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+// PodReferences resolves what new pods name, for handlers and loop: priority classes and service accounts.
+type PodReferences struct {
+	snapshot *store.Snapshot
+	classes  []*schedulingv1.PriorityClass
+	accounts map[string]*corev1.ServiceAccount // those that were asked for, by key
+}
+
+// NewPodReferences reads the classes. The result is of use as long as the snapshot is.
+func NewPodReferences(s *store.Snapshot) (*PodReferences, error) {
+	classes, err := PriorityClasses(s)
+	return &PodReferences{snapshot: s, classes: classes, accounts: map[string]*corev1.ServiceAccount{}}, err
+}
+
+// Resolve gives a new pod its priority, and what its ServiceAccount has for it. An error says why the pod is to be refused.
+func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
+	if err := scheduling.SetPodPriority(spec, r.classes); err != nil {
+		return err
+	}
+	account, err := r.account(namespace, cmp.Or(spec.ServiceAccountName, core.DefaultServiceAccount))
+	if err != nil {
+		return err
+	}
+	core.UseServiceAccount(spec, account)
+	return nil
+}
+
+// ResolveGroup gives a new group of pods its priority.
+func (r *PodReferences) ResolveGroup(g *schedulingv1beta1.PodGroup) error {
+	return scheduling.SetPodGroupPriority(g, r.classes)
+}
+
+func (r *PodReferences) account(namespace, name string) (*corev1.ServiceAccount, error) {
+	key := store.Key("serviceaccounts", namespace, name)
+	if account, ok := r.accounts[key]; ok {
+		return account, nil
+	}
+	account := &corev1.ServiceAccount{}
+	stored, ok := r.snapshot.Get(key)
+	switch {
+	case ok:
+		if err := scheme.Decode(stored.Value, account); err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+	case name != core.DefaultServiceAccount:
+		return nil, fmt.Errorf("error looking up service account %s/%s: serviceaccount %q not found", namespace, name, name)
+	default: // it follows its namespace by itself, so nobody has to wait for it
+	}
+	r.accounts[key] = account
+	return account, nil
+}
+
+// PriorityClasses reads all there are.
+func PriorityClasses(s *store.Snapshot) (classes []*schedulingv1.PriorityClass, err error) {
+	s.Range("priorityclasses."+schedulingv1.GroupName+"/", "", func(o store.Object) bool {
+		class := &schedulingv1.PriorityClass{}
+		if err = scheme.Decode(o.Value, class); err != nil {
+			err = fmt.Errorf("%s: %w", o.Key, err)
+			return false
+		}
+		classes = append(classes, class)
+		return true
+	})
+	return classes, err
+}

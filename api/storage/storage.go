@@ -1,0 +1,269 @@
+// Package storage serves objects of the API from the store: it is the storage.Interface that the handlers of
+// k8s.io/apiserver write to, and holds the rules of deletion that the handlers and the daemon's loop share.
+//
+// There is no cache of objects. A list reads the store at one version, which may be a past one as long as the history
+// reaches back; a watch is a cursor on the store's log, so a slow watcher costs no memory and one that comes back after
+// a restart of the daemon goes on where it was.
+package storage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
+
+	"github.com/jobd/jobd/store"
+)
+
+// Storage keeps the objects of one resource.
+type Storage struct {
+	store     *store.Store
+	codec     runtime.Codec
+	prefix    string // of the keys that the handlers use: "/jobs.batch"
+	newFunc   func() runtime.Object
+	versioner storage.Versioner
+	now       func() time.Time
+	bookmarks time.Duration // how often watchers that want bookmarks get one
+	shares    shares
+}
+
+var _ storage.Interface = &Storage{}
+
+// New returns the storage of one resource. resourcePrefix begins with a slash and is what the handlers put before an
+// object's key, as generic.RESTOptions.ResourcePrefix says it; the key in the store is that of the handlers without its
+// leading slash, so that it agrees with store.Key when the prefix is "/" and the GroupResource's string.
+func New(s *store.Store, codec runtime.Codec, resourcePrefix string, newFunc func() runtime.Object) *Storage {
+	return &Storage{
+		store:     s,
+		codec:     codec,
+		prefix:    resourcePrefix,
+		newFunc:   newFunc,
+		versioner: storage.APIObjectVersioner{},
+		now:       time.Now,
+		bookmarks: time.Minute,
+	}
+}
+
+// Versioner is Kubernetes' own: resource versions are the store's versions in decimal.
+func (s *Storage) Versioner() storage.Versioner { return s.versioner }
+
+// key turns a key of the handlers into one of the store.
+func (s *Storage) key(key string, recursive bool) (string, error) {
+	key, err := storage.PrepareKey(s.prefix, key, recursive)
+	if err != nil {
+		return "", apierrors.NewBadRequest(err.Error()) // a namespace of two dots
+	}
+	return strings.TrimPrefix(key, "/"), nil
+}
+
+// Create adds an object. A ttl, in seconds, makes it one that Expire deletes.
+func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	if version, err := s.versioner.ObjectResourceVersion(obj); err == nil && version != 0 {
+		return storage.ErrResourceVersionSetOnCreate
+	}
+	o, err := s.encode(key, obj)
+	if err != nil {
+		return err
+	}
+	o.Expires = s.expires(ttl)
+	var version uint64
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if there, ok := tx.Get(key); ok {
+			return storage.NewKeyExistsError(key, int64(there.Version))
+		}
+		version = tx.Put(o)
+		return nil
+	})
+	if err != nil {
+		return interpret(key, err)
+	}
+	if out == nil {
+		return nil
+	}
+	return s.decode(key, o.Value, version, out)
+}
+
+// Get reads an object.
+func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	return interpret(key, s.store.View(func(sn *store.Snapshot) error {
+		if err := s.notOlderThan(opts.ResourceVersion, sn.Version()); err != nil {
+			return err
+		}
+		o, ok := sn.Get(key)
+		switch {
+		case ok:
+			return s.decode(key, o.Value, o.Version, out)
+		case opts.IgnoreNotFound:
+			return runtime.SetZeroValue(out)
+		}
+		return storage.NewKeyNotFoundError(key, 0)
+	}))
+}
+
+// state is what an update begins with.
+type state struct {
+	object  runtime.Object // the zero value when there was none; nil when it cannot be decoded
+	stored  store.Object   // with a value of its own
+	version uint64         // 0 when there was none
+}
+
+// current reads the object that an update of like's type begins with.
+func (s *Storage) current(key string, like runtime.Object, ignoreNotFound bool) (*state, error) {
+	st := &state{}
+	err := s.store.View(func(sn *store.Snapshot) error {
+		if o, ok := sn.Get(key); ok {
+			st.stored, st.version = o, o.Version
+			st.stored.Value = bytes.Clone(o.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, interpret(key, err)
+	}
+	if st.version == 0 && !ignoreNotFound {
+		return nil, storage.NewKeyNotFoundError(key, 0)
+	}
+	v, err := conversion.EnforcePtr(like)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	st.object = newLike(v)
+	if st.version == 0 {
+		return st, nil
+	}
+	return st, s.decode(key, st.stored.Value, st.version, st.object)
+}
+
+// GuaranteedUpdate changes an object by tryUpdate, again when the object has changed meanwhile. tryUpdate runs outside
+// the store's transaction, since it admits and validates and may take long.
+func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool, preconditions *storage.Preconditions, tryUpdate storage.UpdateFunc, _ runtime.Object) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	for {
+		st, err := s.current(key, destination, ignoreNotFound)
+		if err != nil {
+			return err
+		}
+		if err := preconditions.Check(key, st.object); err != nil {
+			return err
+		}
+		updated, ttl, err := tryUpdate(st.object, storage.ResponseMeta{ResourceVersion: st.version, TTL: s.ttl(st.stored)})
+		if err != nil {
+			return err
+		}
+		o, err := s.encode(key, updated)
+		if err != nil {
+			return err
+		}
+		o.Expires = st.stored.Expires
+		if ttl != nil {
+			o.Expires = s.expires(*ttl)
+		}
+		version := st.version
+		// What changes nothing is not written; a TTL alone is no change, or an event that is seen again would be written
+		// for nothing else.
+		if st.version == 0 || !bytes.Equal(o.Value, st.stored.Value) {
+			var moved bool
+			version, moved, err = s.replace(ctx, st.version, o)
+			if err != nil {
+				return interpret(key, err)
+			}
+			if moved {
+				continue
+			}
+		}
+		return s.decode(key, o.Value, version, destination)
+	}
+}
+
+// replace puts an object if it still has a version; moved tells that it has not.
+func (s *Storage) replace(ctx context.Context, from uint64, o store.Object) (version uint64, moved bool, err error) {
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if there, _ := tx.Get(o.Key); there.Version != from {
+			moved = true
+			return nil
+		}
+		version = tx.Put(o)
+		return nil
+	})
+	return version, moved, err
+}
+
+// Delete removes an object. With ExpectTransformOrDecodeError it removes only what cannot be decoded.
+func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions) error {
+	key, err := s.key(key, false)
+	if err != nil {
+		return err
+	}
+	for {
+		st, err := s.current(key, out, false)
+		switch unreadable := storage.IsCorruptObject(err); {
+		case opts.ExpectTransformOrDecodeError && unreadable:
+			st.object = nil
+		case opts.ExpectTransformOrDecodeError && err == nil:
+			return storage.NewInvalidObjError(key, "unsafe deletion is not allowed because the object is decodable from storage")
+		case err != nil:
+			return err
+		}
+		if st.object != nil {
+			if err := preconditions.Check(key, st.object); err != nil {
+				return err
+			}
+		}
+		if err := validate(ctx, st.object); err != nil {
+			return err
+		}
+		version, moved, err := s.remove(ctx, key, st.version)
+		if err != nil {
+			return interpret(key, err)
+		}
+		if moved {
+			continue
+		}
+		if st.object == nil {
+			return nil
+		}
+		return s.decode(key, st.stored.Value, version, out)
+	}
+}
+
+// remove deletes an object if it still has a version; moved tells that it has not.
+func (s *Storage) remove(ctx context.Context, key string, from uint64) (version uint64, moved bool, err error) {
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if there, _ := tx.Get(key); there.Version != from {
+			moved = true
+			return nil
+		}
+		version, _ = tx.Delete(key)
+		return nil
+	})
+	return version, moved, err
+}
+
+// notOlderThan tells whether a read at a version serves a request for one that is at least as new as wanted.
+func (s *Storage) notOlderThan(wanted string, have uint64) error {
+	version, err := s.versioner.ParseResourceVersion(wanted)
+	if err != nil {
+		return badVersion(err)
+	}
+	if version > have {
+		return storage.NewTooLargeResourceVersionError(version, have, 0)
+	}
+	return nil
+}

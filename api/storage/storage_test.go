@@ -1,0 +1,474 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+func openStore(t testing.TB, path string, o store.Options) *store.Store {
+	t.Helper()
+	s, err := store.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func newPods(s *store.Store) *Storage {
+	return New(s, scheme.StorageCodec, "/pods", func() runtime.Object { return &corev1.Pod{} })
+}
+
+func pods(t testing.TB) *Storage {
+	t.Helper()
+	return newPods(openStore(t, filepath.Join(t.TempDir(), "jobd.db"), store.Options{NoSync: true}))
+}
+
+func podKey(name string) string { return "/pods/default/" + name }
+
+func pod(name string, labels map[string]string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: labels,
+	}}
+}
+
+func create(t testing.TB, s *Storage, p *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	out := &corev1.Pod{}
+	if err := s.Create(context.Background(), podKey(p.Name), p, out, 0); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func update(t testing.TB, s *Storage, name string, change func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	out := &corev1.Pod{}
+	err := s.GuaranteedUpdate(context.Background(), podKey(name), out, false, nil,
+		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			change(obj.(*corev1.Pod))
+			return obj, nil
+		}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func remove(t testing.TB, s *Storage, name string) {
+	t.Helper()
+	err := s.Delete(context.Background(), podKey(name), &corev1.Pod{}, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func selecting(selector string) storage.SelectionPredicate {
+	l, err := labels.Parse(selector)
+	if err != nil {
+		panic(err)
+	}
+	return storage.SelectionPredicate{Label: l, Field: fields.Everything(), GetAttrs: storage.DefaultNamespaceScopedAttr}
+}
+
+func startWatch(t testing.TB, ctx context.Context, s *Storage, opts storage.ListOptions) watch.Interface {
+	t.Helper()
+	opts.Recursive = true
+	w, err := s.Watch(ctx, "/pods", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// next tells the next event in a line.
+func next(t testing.TB, w watch.Interface) string {
+	t.Helper()
+	e, ok := <-w.ResultChan()
+	if !ok {
+		return "closed"
+	}
+	if status, ok := e.Object.(*metav1.Status); ok {
+		return fmt.Sprintf("%s %d %s %s", e.Type, status.Code, status.Reason, status.Message)
+	}
+	m, err := meta.Accessor(e.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s@%s %s", e.Type, m.GetName(), m.GetResourceVersion(), m.GetLabels()["l"]))
+}
+
+func expect(t testing.TB, w watch.Interface, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if got := next(t, w); got != line {
+			t.Fatalf("event %q, want %q", got, line)
+		}
+	}
+}
+
+func TestUIDAndOwnersAreKnownToTheStore(t *testing.T) {
+	s := pods(t)
+	p := pod("a", nil)
+	p.OwnerReferences = []metav1.OwnerReference{{UID: "job"}, {UID: "other"}}
+	create(t, s, p)
+	err := s.store.View(func(sn *store.Snapshot) error {
+		o, ok := sn.Get(store.Key("pods", "default", "a"))
+		if !ok || o.UID != "uid-a" || !slices.Equal(o.Owners, []string{"job", "other"}) {
+			t.Errorf("%v %+v", ok, o)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, s, "a", func(p *corev1.Pod) { DropOwner(p, "job") })
+	err = s.store.View(func(sn *store.Snapshot) error {
+		sn.Owned("job", "", func(key string) bool { t.Errorf("job still owns %s", key); return true })
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnUpdateThatChangesNothingIsNotWritten(t *testing.T) {
+	s := pods(t)
+	before := create(t, s, pod("a", nil))
+	after := update(t, s, "a", func(*corev1.Pod) {})
+	if after.ResourceVersion != before.ResourceVersion || s.store.Version() != 2 {
+		t.Errorf("version %s, store's %d", after.ResourceVersion, s.store.Version())
+	}
+}
+
+func TestNothingIsLeftOfWhatAnObjectWasReadInto(t *testing.T) {
+	s := pods(t)
+	create(t, s, pod("a", map[string]string{"l": "x"}))
+	used := func() *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"old"}, Labels: map[string]string{"old": ""}}}
+	}
+	check := func(what string, p *corev1.Pod, err error) {
+		t.Helper()
+		if err != nil || len(p.Finalizers) > 0 || len(p.Labels) != 1 {
+			t.Errorf("%s: %v, finalizers %v, labels %v", what, err, p.Finalizers, p.Labels)
+		}
+	}
+	out := used()
+	check("get", out, s.Get(t.Context(), podKey("a"), storage.GetOptions{}, out))
+	out = used()
+	check("update", out, s.GuaranteedUpdate(t.Context(), podKey("a"), out, false, nil,
+		storage.SimpleUpdate(func(obj runtime.Object) (runtime.Object, error) {
+			obj.(*corev1.Pod).Generation++
+			return obj, nil
+		}), nil))
+	out = used()
+	check("create", out, s.Create(t.Context(), podKey("b"), pod("b", map[string]string{"l": "x"}), out, 0))
+	out = used()
+	check("delete", out, s.Delete(t.Context(), podKey("a"), out, nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+}
+
+func TestUpdatesOfManyAreAllCounted(t *testing.T) {
+	s := pods(t)
+	create(t, s, pod("a", nil))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 25 {
+				update(t, s, "a", func(p *corev1.Pod) { p.Generation++ })
+			}
+		})
+	}
+	wg.Wait()
+	out := &corev1.Pod{}
+	if err := s.Get(t.Context(), podKey("a"), storage.GetOptions{}, out); err != nil || out.Generation != 200 {
+		t.Errorf("%d updates counted, %v", out.Generation, err)
+	}
+}
+
+func TestPagesOfAListShowOneVersionWhileOthersWrite(t *testing.T) {
+	s := pods(t)
+	for i := range 10 {
+		create(t, s, pod(fmt.Sprintf("p%d", i), nil))
+	}
+	predicate := storage.Everything
+	predicate.Limit = 3
+	var got []string
+	version := ""
+	for page := 0; ; page++ {
+		list := &corev1.PodList{}
+		if err := s.GetList(t.Context(), "/pods/default", storage.ListOptions{Recursive: true, Predicate: predicate}, list); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			got = append(got, p.Name+"@"+p.ResourceVersion)
+		}
+		if page == 0 {
+			version = list.ResourceVersion
+		}
+		if list.ResourceVersion != version {
+			t.Errorf("page %d is of version %s, the first of %s", page, list.ResourceVersion, version)
+		}
+		if list.Continue == "" {
+			break
+		}
+		if left := 10 - len(got); list.RemainingItemCount == nil || *list.RemainingItemCount != int64(left) {
+			t.Errorf("page %d: remaining %v, want %d", page, list.RemainingItemCount, left)
+		}
+		predicate.Continue = list.Continue
+		// Behind, ahead, and in between.
+		update(t, s, "p0", func(p *corev1.Pod) { p.Generation++ })
+		update(t, s, "p9", func(p *corev1.Pod) { p.Generation++ })
+		create(t, s, pod(fmt.Sprintf("p5-%d", page), nil))
+		if page == 0 {
+			remove(t, s, "p8")
+		}
+	}
+	want := []string{"p0@2", "p1@3", "p2@4", "p3@5", "p4@6", "p5@7", "p6@8", "p7@9", "p8@10", "p9@11"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAWatcherWithASelectorSeesObjectsComeAndGo(t *testing.T) {
+	s := pods(t)
+	create(t, s, pod("a", map[string]string{"l": "x"}))
+	w := startWatch(t, t.Context(), s, storage.ListOptions{Predicate: selecting("l=x")})
+	expect(t, w, "ADDED a@2 x")
+	update(t, s, "a", func(p *corev1.Pod) { p.Labels["l"] = "y" })
+	update(t, s, "a", func(p *corev1.Pod) { p.Generation++ })
+	update(t, s, "a", func(p *corev1.Pod) { p.Labels["l"] = "x" })
+	update(t, s, "a", func(p *corev1.Pod) { p.Generation++ })
+	remove(t, s, "a")
+	create(t, s, pod("b", map[string]string{"l": "y"}))
+	remove(t, s, "b")
+	create(t, s, pod("c", map[string]string{"l": "x"}))
+	// Each carries the version of the change, the object that left as it was before.
+	expect(t, w, "DELETED a@3 x", "ADDED a@5 x", "MODIFIED a@6 x", "DELETED a@7 x", "ADDED c@10 x")
+}
+
+func TestAWatcherSeesEveryChangeOfATransactionInOrder(t *testing.T) {
+	s := pods(t)
+	create(t, s, pod("job", map[string]string{"l": "running"}))
+	w := startWatch(t, t.Context(), s, storage.ListOptions{ResourceVersion: "2", Predicate: storage.Everything})
+	err := s.store.Update(t.Context(), func(tx *store.Tx) error {
+		for _, l := range []string{"interim", "final"} {
+			o, err := s.encode("pods/default/job", pod("job", map[string]string{"l": l}))
+			if err != nil {
+				return err
+			}
+			tx.Put(o)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, w, "MODIFIED job@3 interim", "MODIFIED job@4 final")
+}
+
+func TestAWatcherGoesOnAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobd.db")
+	s := newPods(openStore(t, path, store.Options{}))
+	create(t, s, pod("a", nil))
+	w := startWatch(t, t.Context(), s, storage.ListOptions{Predicate: storage.Everything})
+	expect(t, w, "ADDED a@2")
+	create(t, s, pod("b", nil))
+	remove(t, s, "a")
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = newPods(openStore(t, path, store.Options{}))
+	w = startWatch(t, t.Context(), s, storage.ListOptions{ResourceVersion: "2", Predicate: storage.Everything})
+	expect(t, w, "ADDED b@3", "DELETED a@4")
+}
+
+func TestAWatcherThatIsTooSlowIsSentAway(t *testing.T) {
+	s := newPods(openStore(t, filepath.Join(t.TempDir(), "jobd.db"), store.Options{NoSync: true, HistoryBytes: 10_000}))
+	first := create(t, s, pod("a", nil))
+	w := startWatch(t, t.Context(), s, storage.ListOptions{ResourceVersion: first.ResourceVersion, Predicate: storage.Everything})
+	for range 3 * (pageSize + eventBuffer) {
+		update(t, s, "a", func(p *corev1.Pod) {
+			p.Generation++
+			p.Annotations = map[string]string{"x": strings.Repeat("x", 500)}
+		})
+	}
+	last := ""
+	for {
+		line := next(t, w)
+		if line == "closed" {
+			break
+		}
+		last = line
+	}
+	if want := "ERROR 410 Expired The resourceVersion for the provided watch is too old."; last != want {
+		t.Errorf("last event %q, want %q", last, want)
+	}
+}
+
+func TestInitialEventsAreSentInPagesOfOneVersion(t *testing.T) {
+	s := pods(t)
+	const objects = 2*pageSize + 10
+	for i := range objects {
+		create(t, s, pod(fmt.Sprintf("p%04d", i), nil))
+	}
+	predicate := storage.Everything
+	predicate.AllowWatchBookmarks = true
+	w := startWatch(t, t.Context(), s, storage.ListOptions{SendInitialEvents: ptr.To(true), Predicate: predicate})
+	expect(t, w, "ADDED p0000@2")
+	// What changes while the watcher is still being told what was there comes after the bookmark that ends that.
+	remove(t, s, fmt.Sprintf("p%04d", objects-1))
+	for i := 1; i < objects; i++ {
+		expect(t, w, fmt.Sprintf("ADDED p%04d@%d", i, i+2))
+	}
+	expect(t, w, fmt.Sprintf("BOOKMARK @%d", objects+1), fmt.Sprintf("DELETED p%04d@%d", objects-1, objects+2))
+}
+
+func TestBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pods(t)
+		defer s.store.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+30*time.Second)
+		defer cancel()
+		predicate := storage.Everything
+		predicate.AllowWatchBookmarks = true
+		w := startWatch(t, ctx, s, storage.ListOptions{ResourceVersion: "1", Predicate: predicate})
+		begin := time.Now()
+		jobs := New(s.store, scheme.StorageCodec, "/jobs", func() runtime.Object { return &corev1.Pod{} })
+		for _, want := range []struct {
+			line  string
+			after time.Duration
+		}{
+			{"BOOKMARK @2", time.Minute},
+			{"BOOKMARK @3", 2 * time.Minute},
+			{"BOOKMARK @4", 2*time.Minute + 28*time.Second}, // shortly before the watch ends
+		} {
+			// Changes of others move the bookmark on.
+			name := fmt.Sprint(time.Now().Unix())
+			if err := jobs.Create(ctx, "/jobs/default/"+name, pod(name, nil), nil, 0); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, w, want.line)
+			if got := time.Since(begin); got != want.after {
+				t.Errorf("%s after %v, want %v", want.line, got, want.after)
+			}
+		}
+		expect(t, w, "closed")
+	})
+}
+
+func TestExpire(t *testing.T) {
+	s := pods(t)
+	now := time.Unix(1_000_000, 0)
+	s.now = func() time.Time { return now }
+	for i, ttl := range []uint64{0, 10, 20} {
+		if err := s.Create(t.Context(), podKey(fmt.Sprint(i)), pod(fmt.Sprint(i), nil), nil, ttl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (names []string) {
+		list := &corev1.PodList{}
+		if err := s.GetList(t.Context(), "/pods", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, list); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list.Items {
+			names = append(names, p.Name)
+		}
+		return names
+	}
+	expire := func(after int64, wantNext int64, want ...string) {
+		t.Helper()
+		next, err := Expire(t.Context(), s.store, now.Add(time.Duration(after)*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wantNext == 0 != next.IsZero() || wantNext != 0 && next.Unix() != now.Unix()+wantNext {
+			t.Errorf("after %d s: next is %v", after, next)
+		}
+		if got := left(); !slices.Equal(got, want) {
+			t.Errorf("after %d s: left are %v, want %v", after, got, want)
+		}
+	}
+	expire(9, 10, "0", "1", "2")
+	expire(10, 20, "0", "2")
+	// An update keeps the time that an object has, unless it says otherwise.
+	update(t, s, "2", func(p *corev1.Pod) { p.Generation++ })
+	expire(19, 20, "0", "2")
+	err := s.GuaranteedUpdate(t.Context(), podKey("2"), &corev1.Pod{}, false, nil, func(obj runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
+		if m.TTL != 20 {
+			t.Errorf("told a TTL of %d", m.TTL)
+		}
+		obj.(*corev1.Pod).Generation++
+		return obj, ptr.To[uint64](100), nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expire(99, 100, "0", "2")
+	expire(100, 0, "0")
+}
+
+func TestErrorsOfTheStore(t *testing.T) {
+	full := interpret("pods/a", fmt.Errorf("commit: %w", store.ErrFull))
+	var status apierrors.APIStatus
+	if !errors.As(full, &status) || status.Status().Code != http.StatusInsufficientStorage || !apierrors.IsInternalError(full) ||
+		!strings.Contains(full.Error(), "no space left for the database") {
+		t.Errorf("full disk: %v", full)
+	}
+	if err := interpret("pods/a", store.ErrClosed); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("closed: %v", err)
+	}
+	if err := interpret("pods/a", context.DeadlineExceeded); !storage.IsRequestTimeout(err) {
+		t.Errorf("deadline: %v", err)
+	}
+	if err := interpret("pods/a", context.Canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+
+	s := pods(t)
+	p := pod("a", nil)
+	p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(strings.Repeat("x", 100_000))}}
+	if err := s.Create(t.Context(), podKey("a"), p, nil, 0); !apierrors.IsBadRequest(err) {
+		t.Errorf("monstrous owner: %v", err)
+	}
+	w := startWatch(t, t.Context(), s, storage.ListOptions{ResourceVersion: "1", Predicate: storage.Everything})
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, w); !strings.HasPrefix(got, "ERROR 503 ServiceUnavailable") {
+		t.Errorf("a watcher of a closed store gets %q", got)
+	}
+	if err := s.Get(t.Context(), podKey("a"), storage.GetOptions{}, &corev1.Pod{}); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("get: %v", err)
+	}
+	if err := s.Create(t.Context(), podKey("b"), pod("b", nil), nil, 0); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("create: %v", err)
+	}
+	if err := s.ReadinessCheck(); err == nil {
+		t.Error("a closed store says that it is ready")
+	}
+}

@@ -1,0 +1,306 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/storage"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
+
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// pageSize is how many objects or changes a watcher reads from the store at once. It holds no snapshot while it
+	// hands them on, which may take as long as its client likes.
+	pageSize = 100
+	// eventBuffer is how many decoded events wait for a client.
+	eventBuffer = 16
+	// beforeDeadline is how long before a watch ends its last bookmark is sent, so that the next one begins near to it.
+	beforeDeadline = 2 * time.Second
+	// retryAfter is when a client that asks for a version from the future shall come again, in seconds.
+	retryAfter = 1
+)
+
+// Watch follows the changes of the objects under a key, or of the one at it, from a version on; without one, it begins
+// with the objects that are there.
+func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	key, err := s.key(key, opts.Recursive)
+	if err != nil {
+		return nil, err
+	}
+	from, err := s.versioner.ParseResourceVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, badVersion(err)
+	}
+	w := &watcher{storage: s, key: key, opts: opts, all: opts.Predicate.Empty(), results: make(chan watch.Event, eventBuffer)}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	initial := opts.SendInitialEvents == nil && from == 0 || opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	if from == 0 && !initial {
+		from = s.store.Version()
+	}
+	go w.run(from, initial)
+	utilflowcontrol.WatchInitialized(ctx)
+	return w, nil
+}
+
+// watcher is one watch: a goroutine and a position in the log.
+type watcher struct {
+	storage *Storage
+	key     string
+	opts    storage.ListOptions
+	all     bool // every object matches
+	ctx     context.Context
+	cancel  context.CancelFunc
+	results chan watch.Event
+}
+
+func (w *watcher) Stop() { w.cancel() }
+
+func (w *watcher) ResultChan() <-chan watch.Event { return w.results }
+
+func (w *watcher) run(from uint64, initial bool) {
+	defer close(w.results)
+	defer w.cancel()
+	w.storage.shares.join()
+	defer w.storage.shares.leave()
+	err := func() error {
+		if initial {
+			at, err := w.sendInitial(from)
+			if err != nil {
+				return err
+			}
+			from = at
+		}
+		return w.follow(from)
+	}()
+	if w.ctx.Err() != nil {
+		return
+	}
+	w.send(watch.Event{Type: watch.Error, Object: asStatus(w.key, err)})
+}
+
+func asStatus(key string, err error) runtime.Object {
+	if errors.Is(err, store.ErrCompacted) {
+		err = apierrors.NewResourceExpired(watchExpired)
+	}
+	var api apierrors.APIStatus
+	if !errors.As(interpret(key, err), &api) {
+		api = apierrors.NewInternalError(err)
+	}
+	status := api.Status()
+	return &status
+}
+
+// send tells whether the client took the event.
+func (w *watcher) send(e watch.Event) bool {
+	select {
+	case w.results <- e:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
+// sendInitial sends the objects that are there, page by page and all at one version, which it returns.
+func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
+	var at uint64
+	from := w.key
+	for more := true; more; {
+		var page []runtime.Object
+		err := w.storage.store.View(func(sn *store.Snapshot) (err error) {
+			if at == 0 {
+				at = sn.Version()
+			}
+			if notOlder > at {
+				return storage.NewTooLargeResourceVersionError(notOlder, at, retryAfter)
+			}
+			page, from, more, err = w.page(sn, at, from)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		for _, obj := range page {
+			if !w.send(watch.Event{Type: watch.Added, Object: obj}) {
+				return 0, w.ctx.Err()
+			}
+		}
+	}
+	if w.opts.SendInitialEvents != nil && *w.opts.SendInitialEvents && w.opts.Predicate.AllowWatchBookmarks {
+		mark, err := w.bookmark(at)
+		if err != nil {
+			return 0, err
+		}
+		if err := storage.AnnotateInitialEventsEndBookmark(mark.Object); err != nil {
+			return 0, err
+		}
+		if !w.send(mark) {
+			return 0, w.ctx.Err()
+		}
+	}
+	return at, nil
+}
+
+// page reads the objects of a past version from a key on; next is where the page after it begins.
+func (w *watcher) page(sn *store.Snapshot, at uint64, from string) (page []runtime.Object, next string, more bool, err error) {
+	past, err := sn.At(at, w.key)
+	if err != nil {
+		return nil, "", false, err
+	}
+	seen := 0
+	past.Range(from, func(o store.Object) bool {
+		if !w.opts.Recursive && o.Key != w.key {
+			return false
+		}
+		if seen++; seen > pageSize {
+			next, more = o.Key, true
+			return false
+		}
+		var obj runtime.Object
+		if obj, err = w.decode(o, o.Version); err != nil {
+			return false
+		}
+		if w.matches(obj) {
+			page = append(page, obj)
+		}
+		return true
+	})
+	return page, next, more, err
+}
+
+// follow sends what the log has after a version, until the watch ends.
+func (w *watcher) follow(from uint64) error {
+	c := w.storage.store.Cursor(from, w.key)
+	next := w.nextBookmark()
+	for {
+		changes, at, err := w.read(c, next)
+		if err != nil {
+			return err
+		}
+		for _, change := range changes {
+			if !w.opts.Recursive && change.Object.Key != w.key {
+				continue
+			}
+			e, err := w.event(change)
+			if err != nil {
+				return err
+			}
+			if e.Object != nil && !w.send(e) {
+				return w.ctx.Err()
+			}
+		}
+		if now := w.storage.now(); !next.IsZero() && !now.Before(next) {
+			mark, err := w.bookmark(at)
+			if err != nil {
+				return err
+			}
+			if !w.send(mark) {
+				return w.ctx.Err()
+			}
+			next = w.nextBookmark()
+		}
+	}
+}
+
+// read waits for changes, but not longer than until a bookmark is due.
+func (w *watcher) read(c *store.Cursor, due time.Time) ([]store.Change, uint64, error) {
+	ctx := w.ctx
+	if !due.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, due.Sub(w.storage.now()))
+		defer cancel()
+	}
+	changes, at, err := c.Next(ctx, pageSize)
+	if errors.Is(err, context.DeadlineExceeded) && w.ctx.Err() == nil {
+		err = nil
+	}
+	return changes, at, err
+}
+
+// nextBookmark is when the watcher wants its next bookmark; zero for never.
+func (w *watcher) nextBookmark() time.Time {
+	if !w.opts.ProgressNotify && !w.opts.Predicate.AllowWatchBookmarks {
+		return time.Time{}
+	}
+	now := w.storage.now()
+	next := now.Add(w.storage.bookmarks)
+	if end, ok := w.ctx.Deadline(); ok {
+		if last := end.Add(-beforeDeadline); last.After(now) && last.Before(next) {
+			next = last
+		}
+	}
+	return next
+}
+
+func (w *watcher) bookmark(at uint64) (watch.Event, error) {
+	obj := w.storage.newFunc()
+	if err := w.storage.versioner.UpdateObject(obj, at); err != nil {
+		return watch.Event{}, fmt.Errorf("bookmark: %w", err)
+	}
+	return watch.Event{Type: watch.Bookmark, Object: obj}, nil
+}
+
+// event is what a change is to this watcher: an object that begins to match is added to its view and one that ceases to
+// match is deleted from it. The event has no object when the change does not concern the watcher.
+func (w *watcher) event(c store.Change) (watch.Event, error) {
+	var was, is runtime.Object
+	var err error
+	if c.Previous != nil && (c.Deleted || !w.all) {
+		if was, err = w.share(*c.Previous, shareKey{c.Version, true}); err != nil {
+			if c.Deleted {
+				err = unreadableDeletion(err)
+			}
+			return watch.Event{}, err
+		}
+	}
+	if !c.Deleted {
+		if is, err = w.share(c.Object, shareKey{c.Version, false}); err != nil {
+			return watch.Event{}, err
+		}
+	}
+	matched := c.Previous != nil && (was == nil || w.matches(was))
+	matches := is != nil && w.matches(is)
+	switch {
+	case matches && matched:
+		return watch.Event{Type: watch.Modified, Object: is}, nil
+	case matches:
+		return watch.Event{Type: watch.Added, Object: is}, nil
+	case matched:
+		return watch.Event{Type: watch.Deleted, Object: was}, nil
+	}
+	return watch.Event{}, nil
+}
+
+func (w *watcher) matches(obj runtime.Object) bool {
+	if w.all {
+		return true
+	}
+	if s, ok := obj.(*shared); ok {
+		obj = s.object
+	}
+	matched, err := w.opts.Predicate.Matches(obj)
+	return err == nil && matched
+}
+
+// share gives a state of an object in the form in which all watchers can have it, if there are several.
+func (w *watcher) share(o store.Object, key shareKey) (runtime.Object, error) {
+	s := w.storage.shares.get(key, len(o.Value))
+	if s == nil {
+		return w.decode(o, key.version)
+	}
+	if err := s.decode(func() (runtime.Object, error) { return w.decode(o, key.version) }); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (w *watcher) decode(o store.Object, version uint64) (runtime.Object, error) {
+	return w.storage.decodeNew(strings.Clone(o.Key), o.Value, version, w.storage.newFunc())
+}

@@ -1,0 +1,280 @@
+// Package tokens issues the tokens of ServiceAccounts and knows them again: JWTs, signed with a key of this daemon, that are
+// good until they expire and as long as the ServiceAccount, and the object they are bound to, are there.
+package tokens
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+// Audience is whom tokens are for that name nobody else: this API. It is also what they say who has issued them.
+const Audience = "https://kubernetes.default.svc.cluster.local"
+
+// Tokens is made by New.
+type Tokens struct {
+	store  *store.Store
+	key    *ecdsa.PrivateKey
+	signer jose.Signer
+	now    func() time.Time
+}
+
+// Ref names an object that a token is about.
+type Ref struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid,omitempty"`
+}
+
+// Request is what a token is to say.
+type Request struct {
+	Namespace string
+	Account   Ref
+	// Audiences are whom the token is for; none is the API.
+	Audiences []string
+	Life      time.Duration
+	// Pod, Secret and Node are what the token is bound to: it is no longer good when that is gone. A token of a pod says its
+	// node too.
+	Pod, Secret, Node *Ref
+}
+
+// claims are laid out as a cluster has them.
+type claims struct {
+	jwt.Claims
+	About about `json:"kubernetes.io"`
+}
+
+type about struct {
+	Namespace string `json:"namespace"`
+	Account   Ref    `json:"serviceaccount"`
+	Pod       *Ref   `json:"pod,omitempty"`
+	Secret    *Ref   `json:"secret,omitempty"`
+	Node      *Ref   `json:"node,omitempty"`
+}
+
+// New takes the key that tokens are signed with: of the curve P-256, and to be kept, since all tokens end with it.
+func New(key *ecdsa.PrivateKey, s *store.Store) (*Tokens, error) {
+	public := jose.JSONWebKey{Key: &key.PublicKey}
+	print, err := public.Thumbprint(crypto.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("tokens of service accounts: %w", err)
+	}
+	id := base64.RawURLEncoding.EncodeToString(print)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("tokens of service accounts: %w", err)
+	}
+	return &Tokens{store: s, key: key, signer: signer, now: time.Now}, nil
+}
+
+// Issue makes a token. That what it is about is there is for the caller to know.
+func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
+	now := t.now()
+	expires = now.Add(r.Life).Truncate(time.Second)
+	audiences := r.Audiences
+	if len(audiences) == 0 {
+		audiences = []string{Audience}
+	}
+	token, err = jwt.Signed(t.signer).Claims(claims{
+		Claims: jwt.Claims{
+			Issuer:    Audience,
+			Subject:   serviceaccount.MakeUsername(r.Namespace, r.Account.Name),
+			Audience:  audiences,
+			Expiry:    jwt.NewNumericDate(expires),
+			NotBefore: jwt.NewNumericDate(now),
+			IssuedAt:  jwt.NewNumericDate(now),
+			ID:        string(uuid.NewUUID()),
+		},
+		About: about{Namespace: r.Namespace, Account: r.Account, Pod: r.Pod, Secret: r.Secret, Node: r.Node},
+	}).Serialize()
+	if err != nil {
+		return "", expires, fmt.Errorf("token of serviceaccount %s/%s: %w", r.Namespace, r.Account.Name, err)
+	}
+	return token, expires, nil
+}
+
+// AuthenticateToken tells whose token it is. What is no token of this issuer is left to others.
+func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+	if strings.Count(token, ".") != 2 {
+		return nil, false, nil
+	}
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		return nil, false, nil
+	}
+	said := &claims{}
+	if err := parsed.UnsafeClaimsWithoutVerification(said); err != nil || said.Issuer != Audience {
+		return nil, false, nil
+	}
+	c, err := t.verify(parsed)
+	if err != nil {
+		return nil, false, err
+	}
+	if !c.Audience.Contains(Audience) {
+		return nil, false, errors.New("the token is for others than this API")
+	}
+	if err := t.good(c); err != nil {
+		return nil, false, err
+	}
+	info := serviceaccount.ServiceAccountInfo{
+		Namespace: c.About.Namespace, Name: c.About.Account.Name, UID: string(c.About.Account.UID), CredentialID: "JTI=" + c.ID,
+	}
+	if pod := c.About.Pod; pod != nil {
+		info.PodName, info.PodUID = pod.Name, string(pod.UID)
+	}
+	if node := c.About.Node; node != nil {
+		info.NodeName, info.NodeUID = node.Name, string(node.UID)
+	}
+	return &authenticator.Response{Audiences: authenticator.Audiences{Audience}, User: info.UserInfo()}, true, nil
+}
+
+// verify reads what the token says, if it is ours and its time is now.
+func (t *Tokens) verify(token *jwt.JSONWebToken) (*claims, error) {
+	c := &claims{}
+	if err := token.Claims(&t.key.PublicKey, c); err != nil {
+		return nil, fmt.Errorf("service account token: %w", err)
+	}
+	switch err := c.Validate(jwt.Expected{Issuer: Audience, Time: t.now()}); {
+	case errors.Is(err, jwt.ErrExpired):
+		return nil, errors.New("service account token has expired")
+	case errors.Is(err, jwt.ErrNotValidYet):
+		return nil, errors.New("service account token is not valid yet")
+	case err != nil:
+		return nil, fmt.Errorf("service account token: %w", err)
+	}
+	return c, nil
+}
+
+// good fails when the account, or what the token is bound to, is gone or is another one of that name by now.
+func (t *Tokens) good(c *claims) error {
+	namespace, bound := c.About.Namespace, c.About
+	if err := t.lives("serviceaccounts", namespace, &bound.Account, &corev1.ServiceAccount{}); err != nil {
+		return err
+	}
+	switch {
+	case bound.Pod != nil:
+		return t.lives("pods", namespace, bound.Pod, &corev1.Pod{})
+	case bound.Secret != nil:
+		return t.lives("secrets", namespace, bound.Secret, &corev1.Secret{})
+	case bound.Node != nil:
+		return t.lives("nodes", "", bound.Node, &corev1.Node{})
+	}
+	return nil
+}
+
+// Object is one of the API's.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Read gets an object that tokens are about out of the store.
+func (t *Tokens) Read(resource, namespace, name string, into Object) (found bool, err error) {
+	err = t.store.View(func(s *store.Snapshot) error {
+		o, ok := s.Get(store.Key(resource, namespace, name))
+		if found = ok; !ok {
+			return nil
+		}
+		return scheme.Decode(o.Value, into)
+	})
+	if err != nil {
+		return found, fmt.Errorf("%s %s/%s: %w", resource, namespace, name, err)
+	}
+	return found, nil
+}
+
+func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
+	found, err := t.Read(resource, namespace, ref.Name, obj)
+	if err != nil {
+		return err
+	}
+	if !found || obj.GetUID() != ref.UID {
+		return fmt.Errorf("the token has ended with %s %q, which it is bound to", strings.TrimSuffix(resource, "s"), ref.Name)
+	}
+	// What ends in an orderly way may use its token as long as it has to end, and a moment more.
+	if gone := obj.GetDeletionTimestamp(); gone != nil && gone.Add(jwt.DefaultLeeway).Before(t.now()) {
+		return fmt.Errorf("%s %q is deleted, and the token bound to it with it", strings.TrimSuffix(resource, "s"), ref.Name)
+	}
+	return nil
+}
+
+// maxAge is how old a token of a pod gets, whatever its life.
+const maxAge = 24 * time.Hour
+
+// ForPod gives a pod a token for an audience, empty for the API: the current one while four fifths of its life are not over,
+// else a new one (ServiceAccountTokenProjection).
+func (t *Tokens) ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error) {
+	account := &corev1.ServiceAccount{}
+	found, err := t.Read("serviceaccounts", pod.Namespace, pod.Spec.ServiceAccountName, account)
+	if err != nil {
+		return "", err
+	} else if !found {
+		return "", fmt.Errorf("failed to fetch token: serviceaccounts %q not found", pod.Spec.ServiceAccountName)
+	}
+	if audience == "" {
+		audience = Audience
+	}
+	r := Request{
+		Namespace: pod.Namespace, Account: Ref{account.Name, account.UID}, Audiences: []string{audience}, Life: life,
+		Pod: &Ref{pod.Name, pod.UID},
+	}
+	if r.Node, err = t.NodeOf(pod); err != nil {
+		return "", err
+	}
+	if t.stillFresh(current, r) {
+		return current, nil
+	}
+	token, _, err := t.Issue(r)
+	return token, err
+}
+
+// NodeOf is the node that a pod is on, nil as long as it is on none.
+func (t *Tokens) NodeOf(pod *corev1.Pod) (*Ref, error) {
+	if pod.Spec.NodeName == "" {
+		return nil, nil
+	}
+	node := &corev1.Node{}
+	if _, err := t.Read("nodes", "", pod.Spec.NodeName, node); err != nil {
+		return nil, err
+	}
+	return &Ref{pod.Spec.NodeName, node.UID}, nil
+}
+
+func (t *Tokens) stillFresh(token string, r Request) bool {
+	if token == "" {
+		return false
+	}
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		return false
+	}
+	c, err := t.verify(parsed)
+	if err != nil || c.IssuedAt == nil {
+		return false
+	}
+	age := t.now().Sub(c.IssuedAt.Time())
+	return slices.Equal(c.Audience, r.Audiences) && c.About.Account == r.Account && c.About.Pod != nil && *c.About.Pod == *r.Pod &&
+		age >= -jwt.DefaultLeeway && age < min(r.Life*4/5, maxAge)
+}
+
+// Patience is how long after it should be renewed a token of that life is still good: who keeps it fresh looks at least that
+// often.
+func Patience(life time.Duration) time.Duration { return life / 10 }

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+)
+
+// newKubeconfigCommand prints what kubectl and other clients need to reach the daemon over the network.
+func newKubeconfigCommand(dial func(context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
+	var role, namespace string
+	cmd := &cobra.Command{
+		Use:                   "kubeconfig [--role read|submit|admin] [--namespace NAMESPACE]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Print a kubeconfig for the address that jobd listens on",
+		Long:                  "Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With one it holds a certificate that is good for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.",
+		Args:                  cobra.NoArgs,
+		Run: func(c *cobra.Command, _ []string) {
+			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}}, streams.Out))
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "admin", "what it allows: read, submit or admin")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the only namespace that it is good for (default all)")
+	return cmd
+}
+
+func printKubeconfig(ctx context.Context, dial func(context.Context) (net.Conn, error), query url.Values, out io.Writer) error {
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}}
+	defer client.CloseIdleConnections()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, host+"/jobd/v1/kubeconfig?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(strings.TrimSpace(string(body)))
+	}
+	_, err = out.Write(body)
+	return err
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/polymorphichelpers"
+)
+
+// jobLogs makes "logs jobs/NAME" read the log of the Job, which has what all its pods have written, instead of that of
+// one of its pods. Everything else about the command is kubectl's.
+type jobLogs struct {
+	flags *pflag.FlagSet
+
+	stream      string
+	allAttempts bool
+}
+
+// extendLogs gives kubectl's command for logs what jobd has beyond a cluster.
+func extendLogs(root *cobra.Command) {
+	logs, _, err := root.Find([]string{"logs"})
+	if err != nil || logs == root {
+		return
+	}
+	l := &jobLogs{flags: logs.Flags()}
+	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
+	l.flags.BoolVar(&l.allAttempts, "all-attempts", false, "Of a Job: the logs of every attempt of each container, not of the last alone")
+	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, also of those that are gone."
+	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with its pod, index, attempt and stream\n  jobctl logs jobs/pi --prefix --all-attempts"
+	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
+	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
+}
+
+func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphichelpers.LogsForObjectFunc {
+	return func(getter genericclioptions.RESTClientGetter, object, options runtime.Object, timeout time.Duration, allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+		opts, ok := options.(*corev1.PodLogOptions)
+		if !ok {
+			return nil, fmt.Errorf("%T are no options of a log", options)
+		}
+		opts = opts.DeepCopy()
+		switch l.stream {
+		case "":
+		case "stdout", "stderr":
+			stream := strings.ToUpper(l.stream[:1]) + l.stream[1:]
+			opts.Stream = &stream
+		default:
+			return nil, fmt.Errorf("--stream is stdout or stderr, not %q", l.stream)
+		}
+		job, ok := object.(*batchv1.Job)
+		if !ok {
+			if l.allAttempts {
+				return nil, fmt.Errorf("--all-attempts is for Jobs: jobctl logs jobs/NAME")
+			}
+			return others(getter, object, opts, timeout, allContainers)
+		}
+		config, err := getter.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		request := client.BatchV1().RESTClient().Get().Namespace(job.Namespace).Resource("jobs").Name(job.Name).SubResource("log")
+		for name, values := range l.query(opts, allContainers) {
+			for _, v := range values {
+				request.Param(name, v)
+			}
+		}
+		about := corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
+		return map[corev1.ObjectReference]rest.ResponseWrapper{about: request}, nil
+	}
+}
+
+// query is how the server is asked for it. Prefixes are the server's, since it alone knows whose line is whose.
+func (l *jobLogs) query(o *corev1.PodLogOptions, allContainers bool) url.Values {
+	q := url.Values{}
+	said := func(flag string) bool {
+		v, err := l.flags.GetBool(flag)
+		return err == nil && v
+	}
+	for name, on := range map[string]bool{
+		"follow": o.Follow, "previous": o.Previous, "timestamps": o.Timestamps, "allContainers": allContainers,
+		"allAttempts": l.allAttempts, "prefix": said("prefix") || said("all-pods"),
+	} {
+		if on {
+			q.Set(name, "true")
+		}
+	}
+	for name, n := range map[string]*int64{"sinceSeconds": o.SinceSeconds, "tailLines": o.TailLines, "limitBytes": o.LimitBytes} {
+		if n != nil {
+			q.Set(name, strconv.FormatInt(*n, 10))
+		}
+	}
+	if o.Container != "" {
+		q.Set("container", o.Container)
+	}
+	if o.SinceTime != nil {
+		q.Set("sinceTime", o.SinceTime.UTC().Format(time.RFC3339))
+	}
+	if o.Stream != nil {
+		q.Set("stream", *o.Stream)
+	}
+	return q
+}

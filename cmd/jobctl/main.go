@@ -1,0 +1,84 @@
+// Jobctl is kubectl for jobd: kubectl's own commands on the socket of the daemon, and a few more.
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	// Clusters that are chosen by --kubeconfig may ask a program for credentials.
+	_ "k8s.io/client-go/plugin/pkg/client/auth/exec"
+)
+
+// version is jobd's own, which --version prints. The linker sets it, and in k8s.io/component-base/version that of the
+// client, which "jobctl version" compares with the server's.
+var version = "unknown"
+
+func main() {
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	root, err := newCommand(os.Args, os.Getenv, streams)
+	if err != nil {
+		cmdutil.CheckErr(err)
+	}
+	if err := cli.RunNoErrOutput(root); err != nil {
+		cmdutil.CheckErr(err)
+	}
+}
+
+// newCommand makes the tree of commands. The arguments decide at once whom it speaks to: kubectl reads its
+// configuration early, and in many places.
+func newCommand(args []string, getenv func(string) string, streams genericiooptions.IOStreams) (*cobra.Command, error) {
+	to, err := findTarget(args[1:], getenv)
+	if err != nil {
+		return nil, err
+	}
+	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50).WithWarningPrinter(streams)
+	if !to.cluster {
+		if err := webSocketsOnly(); err != nil {
+			return nil, err
+		}
+		to.bind(flags, streams.ErrOut)
+	}
+	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
+	if to.verb != "image" && to.verb != "kubeconfig" { // kubectl, which does not know these, would look for a plugin
+		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"}, plugin.ValidPluginFilenamePrefixes...))
+	}
+	root := cmd.NewDefaultKubectlCommandWithArgs(options)
+	root.Version = version
+	root.Short = "jobctl controls jobd"
+	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
+	root.PersistentFlags().String("socket", to.socket, "The socket of jobd; $"+socketVariable+" sets it too")
+	if f := root.PersistentFlags().Lookup("kubeconfig"); f != nil {
+		f.DefValue = ""
+	}
+	if f := root.PersistentFlags().Lookup("server"); f != nil {
+		f.DefValue = ""
+	}
+	if !to.cluster {
+		extendLogs(root)
+	}
+	speakOfJobctl(root)
+	dial := to.dialer(streams.ErrOut)
+	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams))
+	return root, nil
+}
+
+// speakOfJobctl makes the help name the program that is run.
+func speakOfJobctl(c *cobra.Command) {
+	for _, text := range []*string{&c.Use, &c.Long, &c.Example} {
+		*text = strings.ReplaceAll(*text, "kubectl", "jobctl")
+	}
+	for _, sub := range c.Commands() {
+		speakOfJobctl(sub)
+	}
+}
+
+var errTwoTargets = errors.New("--socket and --kubeconfig, --context or --server were given: it is one or the other")

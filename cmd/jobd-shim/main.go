@@ -1,0 +1,52 @@
+// jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs. The daemon starts
+// it; see package shard. With --init it is the first process of a pod whose containers share theirs; see package processes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/jobd/jobd/runtime/processes"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// version is stamped by the linker.
+var version = "development"
+
+func main() {
+	dir := flag.String("dir", "", "the shard's own `directory`")
+	socket := flag.String("socket", "", "`path` of its socket (default: shard.sock in the directory)")
+	readyFD := flag.Int("ready-fd", -1, "file `descriptor` that is told when the socket is open")
+	initDir := flag.String("init", "", "be the first process of a pod that has this `directory`")
+	showVersion := flag.Bool("version", false, "print the version and exit")
+	flag.Parse()
+	if *showVersion {
+		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), shard.ProtocolVersion)
+		return
+	}
+	if *initDir != "" {
+		if err := processes.Init(*initDir); err != nil {
+			fmt.Fprintln(os.Stderr, "jobd-shim:", err)
+			os.Exit(1)
+		}
+	}
+	if *dir == "" || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "jobd-shim is started by jobd; it needs --dir")
+		os.Exit(2)
+	}
+	// Its garbage is a few requests. There may be many shards, so memory matters more than the time to collect it.
+	debug.SetGCPercent(20)
+	var ready *os.File
+	if *readyFD >= 0 {
+		ready = os.NewFile(uintptr(*readyFD), "ready")
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := shard.Run(*dir, *socket, ready, shard.ServerOptions{Build: version, Logger: logger}); err != nil {
+		logger.Error("shard ended", "error", err)
+		os.Exit(1)
+	}
+}

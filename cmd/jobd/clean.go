@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/jobd/jobd/daemon"
+)
+
+func newCleanCommand() *cobra.Command {
+	config, purge := daemon.DefaultConfig(), false
+	cmd := &cobra.Command{
+		Use:   "clean",
+		Short: "End every container of a root and remove what it left on the host",
+		Long: `End every container of a root and remove what it left on the host: shards, mounts, cgroups, network namespaces, the
+bridge and its nft table, the state directory. The daemon of that root must have been stopped. With --purge the root goes as well: database,
+images and logs.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := newLogger(cmd.ErrOrStderr(), config.LogLevel)
+			if err != nil {
+				return err
+			}
+			config.Logger = logger
+			return daemon.Clean(cmd.Context(), config, purge)
+		},
+	}
+	addDirs(cmd.Flags(), &config)
+	cmd.Flags().BoolVar(&purge, "purge", false, "remove the root too: database, images, logs")
+	return cmd
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/jobd/jobd/daemon"
+)
+
+func newDBCommand() *cobra.Command {
+	config := daemon.DefaultConfig()
+	db := &cobra.Command{Use: "db", Short: "Look after the database, whether the daemon runs or not", Args: cobra.NoArgs}
+	addDirs(db.PersistentFlags(), &config)
+	db.PersistentFlags().StringVar(&config.Socket, "socket", config.Socket, "where a running daemon is asked (STATE/jobd.sock)")
+	db.AddCommand(
+		&cobra.Command{
+			Use:   "check",
+			Short: "Verify that the database is sound",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if err := daemon.CheckDatabase(cmd.Context(), config); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "sound")
+				return nil
+			},
+		},
+		&cobra.Command{
+			Use:   "backup FILE",
+			Short: "Write a copy of the database to a file that does not exist yet",
+			Args:  cobra.ExactArgs(1),
+			Long: `Write a copy of the database to a file that does not exist yet.
+
+A running daemon goes on with its work meanwhile. To restore a copy, stop jobd and put it in the place of ROOT/jobd.db.`,
+			RunE: func(cmd *cobra.Command, args []string) error { return backup(cmd.Context(), config, args[0]) },
+		},
+		&cobra.Command{
+			Use:   "compact",
+			Short: "Give free space of the database back to the file system",
+			Args:  cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				before, after, err := daemon.CompactDatabase(cmd.Context(), config)
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%d bytes, were %d\n", after, before)
+				}
+				return err
+			},
+		},
+	)
+	return db
+}
+
+// backup leaves a whole copy that is on the disk, or nothing.
+func backup(ctx context.Context, config daemon.Config, path string) (err error) {
+	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, out.Close()); err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}()
+	if err := daemon.BackupDatabase(ctx, config, out); err != nil {
+		return err
+	}
+	return out.Sync()
+}

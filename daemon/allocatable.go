@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// hugePages is where the kernel tells of them, one directory a size.
+const hugePages = "/sys/kernel/mm/hugepages"
+
+// allocatable is what pods may ask for together: what the machine has, and over it what the settings name. Nil is
+// anything, for pods that are only simulated.
+func (c *Config) allocatable() (corev1.ResourceList, error) {
+	var list corev1.ResourceList
+	if c.Runtime != "simulated" {
+		var err error
+		if list, err = c.machine(); err != nil {
+			return nil, err
+		}
+	}
+	for part := range strings.SplitSeq(c.Allocatable, ",") {
+		if part == "" {
+			continue
+		}
+		name, amount, ok := strings.Cut(part, "=")
+		quantity, err := resource.ParseQuantity(amount)
+		if !ok || name == "" || err != nil || quantity.Sign() < 0 {
+			return nil, fmt.Errorf("allocatable: %q is not of the form cpu=4", part)
+		}
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[corev1.ResourceName(name)] = quantity
+	}
+	return list, nil
+}
+
+// machine is what there is of cpu, memory, huge pages and the disk of the root directory.
+func (c *Config) machine() (corev1.ResourceList, error) {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return nil, fmt.Errorf("memory of this machine: %w", err)
+	}
+	list := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(goruntime.NumCPU()), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(uint64(info.Totalram)*uint64(info.Unit)), resource.BinarySI),
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(existing(c.Root), &disk); err != nil {
+		return nil, fmt.Errorf("disk of %s: %w", c.Root, err)
+	}
+	list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(disk.Blocks)*disk.Bsize, resource.BinarySI)
+	sizes, _ := os.ReadDir(hugePages) // a kernel without them has none
+	for _, size := range sizes {
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(size.Name(), "hugepages-"), "kB"), 10, 64)
+		if err != nil {
+			continue
+		}
+		count, err := os.ReadFile(filepath.Join(hugePages, size.Name(), "nr_hugepages"))
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(count)), 10, 64); err == nil {
+			name := corev1.ResourceHugePagesPrefix + resource.NewQuantity(kib<<10, resource.BinarySI).String()
+			list[corev1.ResourceName(name)] = *resource.NewQuantity(n*kib<<10, resource.BinarySI)
+		}
+	}
+	return list, nil
+}
+
+// existing is the nearest directory to path that is there.
+func existing(path string) string {
+	for {
+		if _, err := os.Stat(path); err == nil || path == "/" {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}

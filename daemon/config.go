@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/runtime/network"
+)
+
+// Defaults of the flags.
+const (
+	DefaultRoot  = "/var/lib/jobd"
+	DefaultState = "/run/jobd"
+
+	socketName    = "jobd.sock"
+	maxSocketPath = 107
+)
+
+// Config is what `jobd serve` can be told, by flags or by a YAML file of the same names.
+type Config struct {
+	// Root keeps what must survive a reboot: the database, images, logs.
+	Root string `json:"root,omitempty"`
+	// State keeps what belongs to one boot of the host: sockets, shards, bundles.
+	State string `json:"state,omitempty"`
+	// Socket is where the API is served; State/jobd.sock unless said otherwise.
+	Socket string `json:"socket,omitempty"`
+	// Listen is host:port for the API over TLS; empty for none. Loopback only.
+	Listen string `json:"listen,omitempty"`
+	// Runtime is "containerd", or "simulated" for pods without containers.
+	Runtime string `json:"runtime,omitempty"`
+	// OCIRuntime is "crun", "runc" or a path; empty to choose.
+	OCIRuntime string `json:"oci-runtime,omitempty"`
+	// PodBackoffBase and PodBackoffCap bound the time between a Job's failed pod and the next one.
+	PodBackoffBase metav1.Duration `json:"pod-backoff-base,omitempty"`
+	PodBackoffCap  metav1.Duration `json:"pod-backoff-cap,omitempty"`
+	// Network is what pods get that do not ask for the host's network: "bridge", "host" or "none"; empty for a bridge
+	// where that is possible, else none.
+	Network string `json:"network,omitempty"`
+	// MaxPods is how many pods run at a time.
+	MaxPods int `json:"max-pods,omitempty"`
+	// Allocatable is what pods may ask for together, by resource: "cpu=4,memory=8Gi,example.com/license=2". It
+	// comes before what the machine has. Simulated pods may ask for anything unless this is set.
+	Allocatable string `json:"allocatable,omitempty"`
+	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time: their pods start together.
+	WorkloadWithJob bool `json:"workload-with-job,omitempty"`
+	// PidsLimit is how many processes and threads a container may have; 0 is no limit.
+	PidsLimit int64 `json:"pids-limit,omitempty"`
+	// EventTTL is how long events are kept after they were last seen.
+	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
+	// ContainerLogMaxSize is how large the log of a container grows before it is rotated, like "10Mi", 0 is no limit;
+	// ContainerLogMaxFiles is how many files of it are kept.
+	ContainerLogMaxSize  string `json:"container-log-max-size,omitempty"`
+	ContainerLogMaxFiles int    `json:"container-log-max-files,omitempty"`
+	// KeptLogsAge is how long the logs of a Job's pods are kept after the pods are gone, at most: with the Job they go in
+	// any case. KeptLogsSize is how much those of all Jobs may hold together, like "1Gi"; the oldest go first.
+	KeptLogsAge  metav1.Duration `json:"kept-logs-age,omitempty"`
+	KeptLogsSize string          `json:"kept-logs-size,omitempty"`
+	// LogLevel is debug, info, warn or error.
+	LogLevel string `json:"log-level,omitempty"`
+
+	// Version is that of the build, shown to clients.
+	Version string `json:"-"`
+	// Logger gets what the daemon has to say. Required.
+	Logger *slog.Logger `json:"-"`
+	// Shim is the path of jobd-shim; empty to look beside the daemon's own binary and in PATH.
+	Shim string `json:"shim,omitempty"`
+}
+
+// DefaultConfig is that of `jobd serve` without flags.
+func DefaultConfig() Config {
+	return Config{
+		Root:                DefaultRoot,
+		State:               DefaultState,
+		Runtime:             "containerd",
+		PodBackoffBase:      metav1.Duration{Duration: 10 * time.Second},
+		PodBackoffCap:       metav1.Duration{Duration: 6 * time.Minute},
+		MaxPods:             1000,
+		EventTTL:            metav1.Duration{Duration: time.Hour},
+		ContainerLogMaxSize: "10Mi", ContainerLogMaxFiles: 5,
+		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
+		KeptLogsSize: "1Gi",
+		LogLevel:     "info",
+	}
+}
+
+// ReadFile lays the settings of a YAML file over c. A name that is not known is an error.
+func (c *Config) ReadFile(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(data, c); err != nil {
+		return fmt.Errorf("config %s: %w", path, err)
+	}
+	return nil
+}
+
+// Complete fills in what follows from other settings and checks the rest.
+func (c *Config) Complete() error {
+	var err error
+	for _, dir := range []*string{&c.Root, &c.State} {
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return err
+		}
+	}
+	if c.Socket == "" {
+		c.Socket = filepath.Join(c.State, socketName)
+	}
+	// The kernel's limit; without the check a bind fails with no more than "invalid argument".
+	if len(c.Socket) > maxSocketPath {
+		return fmt.Errorf("socket: %s: a unix socket's path has at most %d characters", c.Socket, maxSocketPath)
+	}
+	if c.Runtime != "containerd" && c.Runtime != "simulated" {
+		return fmt.Errorf("runtime: %q is not known: containerd or simulated", c.Runtime)
+	}
+	if c.PodBackoffBase.Duration <= 0 || c.PodBackoffCap.Duration < c.PodBackoffBase.Duration {
+		return errors.New("pod-backoff-base must be above 0, and pod-backoff-cap not below it")
+	}
+	switch network.Mode(c.Network) {
+	case network.Auto, network.Bridge, network.Host, network.None:
+	default:
+		return fmt.Errorf("network: %q is not known: bridge, host or none", c.Network)
+	}
+	if c.MaxPods < 1 {
+		return errors.New("max-pods must be at least 1")
+	}
+	if c.PidsLimit < 0 {
+		return errors.New("pids-limit must not be below 0")
+	}
+	if _, err := c.allocatable(); err != nil {
+		return err
+	}
+	if c.EventTTL.Duration <= 0 {
+		return errors.New("event-ttl must be above 0")
+	}
+	if c.KeptLogsAge.Duration < 0 {
+		return errors.New("kept-logs-age must not be below 0")
+	}
+	for name, size := range map[string]string{"kept-logs-size": c.KeptLogsSize, "container-log-max-size": c.ContainerLogMaxSize} {
+		if _, err := parseSize(name, size); err != nil {
+			return err
+		}
+	}
+	if c.ContainerLogMaxFiles < 2 {
+		return errors.New("container-log-max-files must be at least 2")
+	}
+	if c.Listen != "" {
+		host, _, err := net.SplitHostPort(c.Listen)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return fmt.Errorf("listen: %s is not a loopback address", host)
+		}
+	}
+	return nil
+}
+
+func parseSize(name, size string) (int64, error) {
+	q, err := resource.ParseQuantity(size)
+	if err != nil || q.Sign() < 0 {
+		return 0, fmt.Errorf("%s: %q is not a size, such as 10Mi", name, size)
+	}
+	return q.Value(), nil
+}

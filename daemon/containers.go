@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	goruntime "runtime"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/runtime/image"
+	"github.com/jobd/jobd/runtime/network"
+	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/processes"
+	"github.com/jobd/jobd/runtime/simulated"
+	"github.com/jobd/jobd/runtime/volume"
+)
+
+// containers is what runs the pods, with what workers need of it.
+type containers struct {
+	runtime runtime.Runtime
+	images  server.Images    // nil: there are none to manage
+	workers pod.Config       // but for what the loop provides
+	network *network.Network // nil: pods have none
+	names   *podNames
+	epoch   string // while it is the same, containers are found again
+}
+
+func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, objects oci.Objects, api *podAPI) (*containers, error) {
+	if c.Runtime == "simulated" {
+		r := simulated.New()
+		return &containers{runtime: r, names: openNames(nil, c.Logger), epoch: h.Boot, workers: pod.Config{Runtime: r, Images: r, Spec: simulatedSpecs{}}}, nil
+	}
+	limits, err := oci.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	shim, err := c.shim()
+	if err != nil {
+		return nil, err
+	}
+	r, err := containerd.Open(ctx, containerd.Config{
+		Root: c.Root, State: c.State, CgroupParent: containerd.CgroupParent(c.Root),
+		OCIRuntime: c.OCIRuntime, ShimPath: shim, Logger: c.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := network.Open(network.Options{Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: h.IP, Logger: c.Logger})
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	if err := api.open(pods, c.State); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	names := openNames(pods, c.Logger)
+	images := image.New(r.Client(), image.Options{
+		Snapshotter:      r.Snapshotter(),
+		DockerConfigPath: filepath.Join(c.Root, "docker", "config.json"),
+		HostsDir:         filepath.Join(c.Root, "hosts"),
+		Logger:           c.Logger,
+	})
+	go images.Watch(ctx)
+	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
+	volumes := volume.New(c.Root, c.State, node)
+	shared := &processes.Processes{Dir: filepath.Join(c.State, "processes"), Shim: shim, Cgroup: containerd.CgroupParent(c.Root) + "/shard-0"}
+	disk := podDisk{r, volumes, podLogs{dir: c.logDir()}.Path}
+	nameServer := ""
+	if names.server != nil {
+		nameServer = pods.Gateway().String()
+	}
+	return &containers{
+		runtime: r,
+		images:  images,
+		network: pods,
+		names:   names,
+		epoch:   r.Epoch(),
+		workers: pod.Config{
+			Runtime:  r,
+			Images:   images,
+			Spec:     specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Steps:    []pod.Step{networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
+			Parallel: 8 * goruntime.GOMAXPROCS(0),
+		},
+	}, nil
+}
+
+// networkStep makes the network of a pod and what else its containers share beside volumes.
+func networkStep(n *network.Network) pod.Step {
+	return pod.Step{
+		Name:   "network",
+		Reason: "FailedCreatePodSandBox",
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) error {
+			a, err := n.SetUp(p)
+			sandbox.Namespaces, sandbox.IPs = a.Namespaces, a.IPs
+			return err
+		},
+		TearDown: func(_ context.Context, uid types.UID) error { return n.TearDown(string(uid)) },
+		Held:     held(n.Held),
+	}
+}
+
+// processesStep makes the PID namespace of a pod whose containers share one.
+func processesStep(shared *processes.Processes) pod.Step {
+	return pod.Step{
+		Name:   "processes",
+		Reason: "FailedCreatePodSandBox",
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+			if share := p.Spec.ShareProcessNamespace; share != nil && *share {
+				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID))
+			}
+			return err
+		},
+		TearDown: func(_ context.Context, uid types.UID) error { return shared.TearDown(string(uid)) },
+		Held:     held(shared.Held),
+	}
+}
+
+// held gives the pods that something is set up for, so that what an older run has left is found.
+func held(list func() ([]string, error)) func(context.Context) ([]types.UID, error) {
+	return func(context.Context) ([]types.UID, error) {
+		names, err := list()
+		uids := make([]types.UID, len(names))
+		for i, name := range names {
+			uids[i] = types.UID(name)
+		}
+		return uids, err
+	}
+}
+
+// volumesStep makes the volumes of a pod, and the files that it gets from the host.
+func volumesStep(v *volume.Volumes, disk podDisk) pod.Step {
+	return pod.Step{
+		Name:   "volumes",
+		Reason: "FailedMount",
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+			sandbox.Mounts, err = v.SetUp(p, sandbox.IPs...)
+			return err
+		},
+		Measure:  disk.overLimit,
+		Refresh:  func(_ context.Context, p *corev1.Pod) error { return v.Refresh(p) },
+		TearDown: func(_ context.Context, uid types.UID) error { return v.TearDown(string(uid)) },
+		Held:     held(v.Held),
+	}
+}
+
+// specBuilder makes the OCI specs of containers on this host.
+type specBuilder struct {
+	api     *podAPI
+	volumes *volume.Volumes
+	limits  oci.Host
+	cgroups string
+	node    volume.Node
+	seccomp string // directory of profiles
+	pids    int64  // limit of each container, 0 for none
+	// nameServer is that of the cluster's domain; empty without.
+	nameServer string
+	shared     *processes.Processes
+}
+
+func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
+	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
+		// It may have died with all that was in it since the pod was set up.
+		if _, err := b.shared.SetUp(string(in.Pod.UID)); err != nil {
+			return nil, err
+		}
+	}
+	files, err := b.volumes.Files(in.Pod, in.Container, in.Attempt, volume.FilesOptions{NodeName: b.node.Name, PodIPs: in.Sandbox.IPs, NameServer: b.nameServer})
+	if err != nil {
+		return nil, err
+	}
+	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
+	return oci.Spec(oci.Input{
+		Pod:         in.Pod,
+		Container:   in.Container,
+		Image:       in.Image.Config,
+		CgroupPath:  b.cgroups + "/" + id,
+		Mounts:      in.Sandbox.Mounts[in.Container.Name],
+		Files:       files,
+		Namespaces:  in.Sandbox.Namespaces,
+		NodeName:    b.node.Name,
+		HostIPs:     b.node.HostIPs,
+		PodIPs:      in.Sandbox.IPs,
+		API:         b.api.of(in.Pod),
+		VolumeFile:  func(volume, path string) ([]byte, error) { return b.volumes.ReadFile(in.Pod, volume, path) },
+		Allocatable: b.node.Allocatable,
+		SeccompDir:  b.seccomp,
+		PidsLimit:   b.pids,
+		Objects:     b.node.Objects,
+		Host:        b.limits,
+	})
+}
+
+type simulatedSpecs struct{}
+
+func (simulatedSpecs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
+	return simulated.Spec(in.Pod, in.Container.Name), nil
+}
+
+const shimName = "jobd-shim"
+
+// shim finds jobd-shim: as configured, beside this program, or in PATH.
+func (c *Config) shim() (string, error) {
+	if c.Shim != "" {
+		return filepath.Abs(c.Shim)
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), shimName)
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(shimName)
+	if err != nil {
+		return "", fmt.Errorf("%s is neither beside jobd nor in PATH: install both, or name it with --shim", shimName)
+	}
+	return path, nil
+}

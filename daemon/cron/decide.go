@@ -1,0 +1,205 @@
+package cron
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// Decision is what is to be done for a CronJob, all of it in one transaction, in the order of the fields.
+type Decision struct {
+	Events []Event
+	Delete []Job     // with their pods, in the background
+	Start  time.Time // the scheduled time of a Job that is to be made now: NewJob, then Started; zero for none
+
+	// Status is as it is to be without the Job that is made now. Changed tells whether it differs from what it was.
+	Status  batchv1.CronJobStatus
+	Changed bool
+
+	Wake time.Time // when to decide again without a change; zero: never
+
+	told time.Time
+}
+
+// Event is one to be recorded for the CronJob.
+type Event struct{ Type, Reason, Message string }
+
+// Decide says what a CronJob needs now. It changes nothing: the same CronJob, Record and time give the same Decision.
+func Decide(cj *batchv1.CronJob, r *Record, now time.Time) Decision {
+	d := &decision{cj: cj, r: r, now: now, jobs: r.Jobs()}
+	cj.Status.DeepCopyInto(&d.Status)
+	d.follow()
+	if cj.DeletionTimestamp == nil {
+		d.schedule()
+	}
+	d.keep(batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit)
+	d.keep(batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)
+	return d.Decision
+}
+
+// decision is a Decision in the making.
+type decision struct {
+	Decision
+	cj   *batchv1.CronJob
+	r    *Record
+	now  time.Time
+	jobs []Job
+}
+
+func (d *decision) event(kind, reason, format string, args ...any) {
+	d.Events = append(d.Events, Event{kind, reason, fmt.Sprintf(format, args...)})
+}
+
+func (d *decision) warn(reason, format string, args ...any) {
+	d.event(corev1.EventTypeWarning, reason, format, args...)
+}
+
+func (d *decision) say(reason, format string, args ...any) {
+	d.event(corev1.EventTypeNormal, reason, format, args...)
+}
+
+// follow brings CronJobStatus up to what has become of the Jobs.
+func (d *decision) follow() {
+	for _, j := range d.jobs {
+		active := d.active(j.UID)
+		switch {
+		case j.end != "" && active:
+			d.drop(j.UID)
+			d.say("SawCompletedJob", "Saw completed job: %s, condition: %s", j.Name, j.end)
+		case j.end == "" && !active && !j.known:
+			d.warn("UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
+		}
+		if last := d.Status.LastSuccessfulTime; j.end == batchv1.JobComplete && !j.completed.IsZero() &&
+			(last == nil || j.completed.After(last.Time)) {
+			d.Status.LastSuccessfulTime = ptr.To(metav1.NewTime(j.completed))
+			d.Changed = true
+		}
+	}
+	for _, ref := range slices.Clone(d.Status.Active) {
+		if _, ok := d.r.jobs[ref.UID]; !ok {
+			d.say("MissingJob", "Active job went missing: %s", ref.Name)
+			d.drop(ref.UID)
+		}
+	}
+}
+
+func (d *decision) active(uid types.UID) bool {
+	return slices.ContainsFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == uid })
+}
+
+// drop takes a Job from those that are active.
+func (d *decision) drop(uid types.UID) {
+	d.Status.Active = slices.DeleteFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == uid })
+	d.Changed = true
+}
+
+// schedule decides whether a Job is to be started. Of several starts that were missed only the last is made up for.
+func (d *decision) schedule() {
+	spec := &d.cj.Spec
+	if _, err := zone(spec); err != nil {
+		d.warn("UnknownTimeZone", "%v", err)
+		return
+	}
+	if ptr.Deref(spec.Suspend, false) {
+		return
+	}
+	if strings.Contains(spec.Schedule, "TZ") {
+		d.warn("UnsupportedSchedule", "CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
+	}
+	s, err := cron.ParseStandard(scheduleOf(spec))
+	if err != nil {
+		d.warn("UnparseableSchedule", "unparseable schedule: %q : %v", spec.Schedule, err)
+		return
+	}
+	from := d.cj.CreationTimestamp.Time
+	if last := d.Status.LastScheduleTime; last != nil {
+		from = last.Time
+	}
+	at := last(s, from, d.now)
+	if at.IsZero() {
+		if d.Wake = s.Next(from); d.Wake.IsZero() {
+			d.warn("InvalidSchedule", "invalid schedule: %s : no such time comes within five years", spec.Schedule)
+		}
+		return
+	}
+	d.Wake = s.Next(at)
+	if at.Before(d.r.since) {
+		return
+	}
+	if limit := spec.StartingDeadlineSeconds; limit != nil {
+		earliest := d.now.Add(-time.Duration(*limit) * time.Second)
+		if at.Before(earliest.Truncate(time.Second)) {
+			if d.tell(at) {
+				d.warn("MissSchedule", "Missed scheduled time to start a job: %s", at.UTC().Format(time.RFC1123Z))
+			}
+			return
+		}
+		if earliest.After(from) {
+			from = earliest
+		}
+	}
+	if d.concurrent(at) {
+		if many(s, from, d.now) {
+			d.warn("TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+		}
+		d.Start = at
+	}
+}
+
+// tell notes a scheduled time that is not kept and tells whether that was not said before.
+func (d *decision) tell(at time.Time) bool {
+	d.told = at
+	return !d.r.told.Equal(at)
+}
+
+// concurrent applies CronJobSpec.ConcurrencyPolicy and tells whether a Job may be started.
+func (d *decision) concurrent(at time.Time) bool {
+	switch d.cj.Spec.ConcurrencyPolicy {
+	case batchv1.ForbidConcurrent:
+		if len(d.Status.Active) > 0 {
+			if d.tell(at) {
+				d.say("JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
+			}
+			return false
+		}
+	case batchv1.ReplaceConcurrent:
+		for _, j := range d.jobs {
+			if d.active(j.UID) {
+				d.remove(j)
+			}
+		}
+	}
+	return true
+}
+
+// keep deletes the oldest finished Jobs beyond the limit of their history.
+func (d *decision) keep(end batchv1.JobConditionType, limit *int32) {
+	if limit == nil {
+		return
+	}
+	var over []Job
+	for _, j := range d.jobs {
+		if j.end == end && !j.deleting {
+			over = append(over, j)
+		}
+	}
+	for _, j := range over[:max(0, len(over)-int(*limit))] {
+		d.remove(j)
+	}
+}
+
+func (d *decision) remove(j Job) {
+	d.Delete = append(d.Delete, j)
+	d.say("SuccessfulDelete", "Deleted job %s", j.Name)
+	if d.active(j.UID) {
+		d.drop(j.UID)
+	}
+}

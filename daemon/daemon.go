@@ -1,0 +1,305 @@
+// Package daemon is the one process of jobd: it starts everything in order, runs the control loop, and stops it in
+// reverse. Stopping is only a tidier crash: containers go on, and the next start takes them up.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+// tlsDir is where keys and certificates are, below the root.
+const tlsDir = "tls"
+
+// Serving is what a daemon that has become ready says of itself.
+type Serving struct {
+	Version     string
+	After       time.Duration
+	Socket      string
+	Listen      string // host:port, empty without
+	Kubeconfig  string
+	Root, State string
+	Runtime     string
+	Network     string // empty without
+
+	Jobs, UnfinishedJobs, RunningPods int
+}
+
+// Run serves until ctx ends or something fails that the daemon cannot go on without. ready is called once the API
+// answers.
+func Run(ctx context.Context, c Config, ready func(Serving)) error {
+	begin := time.Now()
+	if err := c.Complete(); err != nil {
+		return err
+	}
+	// What the Kubernetes libraries have to say is about their own affairs, unless it is a warning.
+	klog.SetSlogLogger(slog.New(quiet{c.Logger.With("component", "kubernetes").Handler()}))
+	d, err := start(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		cancel(d.loop.run(ctx))
+	}()
+	serving := make(chan error, 1)
+	go func() { serving <- d.server.Serve(ctx, d.listeners...) }()
+	d.serving.After = time.Since(begin).Round(time.Millisecond)
+	ready(d.serving)
+
+	err = <-serving
+	cancel(err)
+	<-done
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return err
+}
+
+// daemon is what runs, and how to stop it.
+type daemon struct {
+	config    Config
+	loop      *loop
+	server    *server.Server
+	listeners []*server.Listener
+	authority *server.Authority
+	tls       netip.AddrPort // not valid where the API is not served there
+	serving   Serving
+	undo      []func()
+}
+
+// start brings everything up in order. What was started is stopped again when a later part fails.
+func start(ctx context.Context, c Config) (_ *daemon, err error) {
+	d := &daemon{config: c, serving: Serving{Version: c.Version, Socket: c.Socket, Root: c.Root, State: c.State}}
+	defer func() {
+		if err != nil {
+			d.stop()
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		d.makeDirs,
+		d.lock,
+		d.listen, // before the rest: a socket or port that is taken is found before anything is touched
+		d.open,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// stop undoes in reverse what start did.
+func (d *daemon) stop() {
+	for _, undo := range slices.Backward(d.undo) {
+		undo()
+	}
+	d.undo = nil
+}
+
+func (d *daemon) onStop(undo func()) { d.undo = append(d.undo, undo) }
+
+// closing is for what can fail when it is closed, which is worth a line and no more.
+func (d *daemon) closing(what string, closer io.Closer) func() {
+	return func() {
+		if err := closer.Close(); err != nil {
+			d.config.Logger.Warn("closing "+what, "error", err)
+		}
+	}
+}
+
+func (d *daemon) makeDirs(context.Context) error {
+	if d.config.Runtime == "containerd" && os.Geteuid() != 0 {
+		return errors.New("must run as root, since it starts containers (only --runtime simulated does without)")
+	}
+	for dir, mode := range map[string]os.FileMode{d.config.Root: 0o711, d.config.State: 0o711} {
+		if err := os.MkdirAll(dir, mode); err != nil {
+			return fmt.Errorf("cannot make the directory: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d *daemon) lock(context.Context) error {
+	root, err := lockRoot(d.config.Root)
+	if err != nil {
+		return err
+	}
+	d.onStop(root.release)
+	state, err := lockState(d.config.State)
+	if err != nil {
+		return err
+	}
+	d.onStop(state.release)
+	return claim(d.config.State, d.config.Root)
+}
+
+func (d *daemon) listen(context.Context) error {
+	socket, err := server.ListenUnix(d.config.Socket)
+	if err != nil {
+		return err
+	}
+	d.listenOn(socket)
+	return d.listenTLS()
+}
+
+func (d *daemon) listenOn(l *server.Listener) {
+	d.listeners = append(d.listeners, l)
+	d.onStop(func() { l.Close() })
+}
+
+func (d *daemon) listenTLS() (err error) {
+	c := &d.config
+	if d.authority, err = server.OpenAuthority(filepath.Join(c.Root, tlsDir)); err != nil || c.Listen == "" {
+		return err
+	}
+	listener, err := server.ListenTLS(c.Listen, d.authority, false)
+	if err != nil {
+		return err
+	}
+	d.listenOn(listener)
+	d.tls = portOf(listener)
+	d.serving.Listen = listener.Addr().String()
+	d.serving.Kubeconfig = filepath.Join(c.Root, "kubeconfig")
+	return d.authority.WriteKubeconfig(d.serving.Kubeconfig, listener.Addr())
+}
+
+// openPodAPI makes what pods are known by. Where they reach the API is known with their network.
+func (d *daemon) openPodAPI(s *store.Store) (*podAPI, error) {
+	key, err := server.OpenKey(filepath.Join(d.config.Root, tlsDir, "service-account.key"))
+	if err != nil {
+		return nil, err
+	}
+	issuer, err := tokens.New(key, s)
+	return &podAPI{authority: d.authority, tokens: issuer, at: d.tls, onHost: true}, err
+}
+
+func (d *daemon) open(ctx context.Context) error {
+	c := &d.config
+	s, err := store.Open(filepath.Join(c.Root, databaseName), store.Options{Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	d.onStop(d.closing("the database", s))
+	host, err := readHost()
+	if err != nil {
+		return err
+	}
+	allocatable, err := c.allocatable()
+	if err != nil {
+		return err
+	}
+	keptLogsSize, err := parseSize("kept-logs-size", c.KeptLogsSize)
+	if err != nil {
+		return err
+	}
+	logs := newKeptLogs(podLogs{dir: c.logDir(), store: s}, c.KeptLogsAge.Duration, keptLogsSize, c.Logger)
+	d.loop = &loop{
+		store: s,
+		settings: job.Settings{
+			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration, WorkloadWithJob: c.WorkloadWithJob,
+		},
+		eventTTL:    c.EventTTL.Duration,
+		maxPods:     c.MaxPods,
+		host:        host,
+		events:      newEvents(host.Name),
+		metrics:     newMetrics(s),
+		logger:      c.Logger,
+		wake:        make(chan struct{}, 1),
+		forget:      logs.PodGone,
+		forgetJob:   logs.JobGone,
+		allocatable: node.Amounts(allocatable),
+		rootCA:      d.authority.Certificate(),
+	}
+	unregister, err := d.loop.metrics.register(legacyregistry.Registerer())
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	d.onStop(unregister)
+	api, err := d.openPodAPI(s)
+	if err != nil {
+		return err
+	}
+	containers, err := openContainers(ctx, c, host, allocatable, fileObjects{s}, api)
+	if err != nil {
+		return err
+	}
+	if api.listener != nil {
+		d.listenOn(api.listener)
+	}
+	d.onStop(d.closing("the runtime", containers.runtime))
+	d.serving.Runtime = containers.runtime.Describe()
+	if containers.network != nil {
+		d.serving.Network = containers.network.Describe()
+	}
+	d.onStop(containers.names.serve(s))
+
+	config := containers.workers
+	config.Report, config.LogPath, config.BeginLogs, config.Logger = d.loop.Report, logs.Path, logs.Begin, c.Logger
+	if config.LogMaxSize, err = parseSize("container-log-max-size", c.ContainerLogMaxSize); err != nil {
+		return err
+	}
+	config.LogMaxFiles = c.ContainerLogMaxFiles
+	if c.Runtime == "simulated" {
+		config.LogPath, config.BeginLogs = nil, nil
+	}
+	d.loop.workers = pod.NewWorkers(config)
+	d.onStop(d.loop.workers.Close)
+	d.loop.epoch = containers.epoch
+	d.loop.self = describeNode(host, c, d.serving.Runtime, allocatable)
+	if err := d.loop.recover(ctx); err != nil {
+		return err
+	}
+	if clock, err := followClock(d.loop.nudge); err != nil {
+		c.Logger.Warn("a change of the clock is noticed late", "error", err)
+	} else {
+		d.onStop(d.closing("the clock", clock))
+	}
+	d.keepLogs(ctx, logs)
+	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.loop.count()
+
+	return d.newServer(s, logs, containers, api)
+}
+
+// keepLogs runs beside everything else, since it may take long.
+func (d *daemon) keepLogs(ctx context.Context, logs *keptLogs) {
+	ctx, cancel := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { logs.Run(ctx) })
+	d.onStop(func() { cancel(); keeping.Wait() })
+}
+
+func (d *daemon) newServer(s *store.Store, logs *keptLogs, containers *containers, api *podAPI) error {
+	c := &d.config
+	config := server.Config{
+		Store: s, Logger: c.Logger, Version: c.Version,
+		Logs: logs, JobLogs: logs, Images: containers.images, Containers: podReach{containers.runtime}, EventTTL: c.EventTTL.Duration,
+		Authority: d.authority, Tokens: api.tokens, PodAPI: api.at, WorkloadWithJob: c.WorkloadWithJob,
+	}
+	var err error
+	d.server, err = server.New(config)
+	return err
+}

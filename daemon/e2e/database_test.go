@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestJobdDB looks after the database as an administrator does, while the daemon runs and when it does not.
+func TestJobdDB(t *testing.T) {
+	d := start(t)
+	d.apply(sleeper("first", 1, 0, ""))
+	d.complete("first")
+	db := func(args ...string) (string, error) {
+		return d.try("jobd", nil, append([]string{"db", "--root", d.root, "--state", d.state}, args...)...)
+	}
+	round := func(when string) {
+		t.Helper()
+		if out, err := db("check"); err != nil || strings.TrimSpace(out) != "sound" {
+			t.Errorf("%s: check: %v: %s", when, err, out)
+		}
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		if out, err := db("backup", copied); err != nil {
+			t.Errorf("%s: backup: %v: %s", when, err, out)
+		}
+		if info, err := os.Stat(copied); err != nil || info.Size() == 0 || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: backup: %v: %v", when, info, err)
+		}
+		if out, err := db("backup", copied); err == nil || !strings.Contains(out, "exists") {
+			t.Errorf("%s: a backup over another one: %v: %s", when, err, out)
+		}
+		if out, err := db("compact"); err != nil || !strings.Contains(out, "bytes, were") {
+			t.Errorf("%s: compact: %v: %s", when, err, out)
+		}
+	}
+	round("running")
+	d.apply(sleeper("second", 1, 0, ""))
+	d.complete("second")
+	d.kill()
+	round("killed")
+	d.serve()
+	d.complete("first")
+}

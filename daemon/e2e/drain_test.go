@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestDrain(t *testing.T) {
+	needKubectl(t)
+	d := start(t, "--listen", freePort(t), "--network", "none", "--pod-backoff-base", "1s")
+	self := strings.TrimSpace(d.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+	d.apply(sleeper("job", 1, 600, `podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`) + "---" + asking("bare", "", "cpu: 10m"))
+	d.running("job", 1)
+	d.podUntil("bare", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	if out, err := d.tryKubectl("drain", self, "--timeout=60s"); err == nil || !strings.Contains(out, "cannot delete Pods that declare no controller (use --force to override): default/bare") {
+		t.Errorf("drain without --force: %v\n%s", err, out)
+	}
+	if got := d.kubectl("get", "nodes"); !strings.Contains(got, "Ready,SchedulingDisabled") {
+		t.Errorf("get nodes:\n%s", got)
+	}
+	if got := d.kubectl("drain", self, "--force", "--timeout=60s"); !strings.Contains(got, "node/"+self+" drained") {
+		t.Errorf("drain:\n%s", got)
+	}
+	var waiting string
+	d.eventually("the Job's next pod waits", func() error {
+		for _, p := range d.pods("job") {
+			if p.Status.Phase == corev1.PodPending {
+				waiting = p.Name
+			}
+		}
+		if waiting == "" {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	d.podUntil(waiting, "says why it waits", func(p *corev1.Pod) bool {
+		return p.Spec.NodeName == "" && len(p.Status.Conditions) == 1 &&
+			p.Status.Conditions[0].Message == "0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+	})
+	if got := d.kubectl("describe", "node", self); !strings.Contains(got, "node.kubernetes.io/unschedulable:NoSchedule") || !strings.Contains(got, "Unschedulable:      true") {
+		t.Errorf("describe node:\n%s", got)
+	}
+	d.kubectl("uncordon", self)
+	d.running("job", 1)
+	if got := d.kubectl("describe", "node", self); strings.Contains(got, "node.kubernetes.io/unschedulable") {
+		t.Errorf("describe node, uncordoned:\n%s", got)
+	}
+}
+
+func TestTaints(t *testing.T) {
+	needKubectl(t)
+	d := start(t, "--listen", freePort(t), "--network", "none")
+	const tolerant = "tolerations: [{key: upkeep, operator: Exists}]"
+	d.apply(asking("leaves", "", "cpu: 10m") + asking("stays", tolerant, "cpu: 10m"))
+	runs := func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }
+	d.podUntil("leaves", "runs", runs)
+	d.podUntil("stays", "runs", runs)
+	if got := d.kubectl("taint", "nodes", "--all", "upkeep=now:NoExecute"); !strings.Contains(got, "tainted") {
+		t.Errorf("taint:\n%s", got)
+	}
+	d.kubectl("wait", "pod", "leaves", "--for=delete", "--timeout=60s")
+	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=leaves"); !strings.Contains(got, "TaintManagerEviction") {
+		t.Errorf("events:\n%s", got)
+	}
+	d.podUntil("stays", "runs still", runs)
+	d.apply(asking("late", "", "cpu: 10m") + asking("welcome", tolerant, "cpu: 10m"))
+	d.podUntil("welcome", "runs", runs)
+	d.podUntil("late", "says why it waits", func(p *corev1.Pod) bool {
+		return len(p.Status.Conditions) == 1 && strings.HasPrefix(p.Status.Conditions[0].Message, "0/1 nodes are available: 1 node(s) had untolerated taint(s). ")
+	})
+	if out, err := d.tryKubectl("taint", "nodes", "--all", "upkeep=now:Perhaps"); err == nil {
+		t.Errorf("an effect that there is not:\n%s", out)
+	}
+	d.kubectl("taint", "nodes", "--all", "upkeep-")
+	d.podUntil("late", "runs", runs)
+}

@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Limits of what containers write (ResourceEphemeralStorage): into their file systems, logs and volumes on disk.
+func TestEphemeralStorage(t *testing.T) {
+	d := start(t)
+	for name, pod := range map[string]string{
+		"layer": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=3; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}, {name: d, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Mi}}}`,
+		"log":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero bs=1M count=3 | base64; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}, {name: d, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Mi}}}`,
+		"all":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/v/f bs=1M count=3; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}, volumeMounts: [{name: v, mountPath: /v}]}`,
+		"small": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=1; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
+	} {
+		d.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}], containers: [" + pod + "]}}")
+	}
+	for name, want := range map[string]string{
+		"layer": `Container c exceeded its local ephemeral storage limit "2Mi". `,
+		"log":   `Container c exceeded its local ephemeral storage limit "2Mi". `,
+		"all":   `Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. `,
+	} {
+		p := d.podUntil(name, "has ended", ended)
+		if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" || p.Status.Message != want {
+			t.Errorf("%s: %s, %s, %s", name, p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+	}
+	if got := d.jobctl("get", "pod", "small", "-o", "jsonpath={.status.phase}"); got != "Running" {
+		t.Errorf("the one within its limit is %s", got)
+	}
+	d.apply(`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, image: "busybox:1.36", resources: {requests: {ephemeral-storage: 1Ei}}}]}}`)
+	d.podUntil("huge", "does not fit", func(p *corev1.Pod) bool {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && strings.Contains(c.Message, "ephemeral-storage") {
+				return true
+			}
+		}
+		return false
+	})
+}

@@ -1,0 +1,280 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+)
+
+// networkOnHost finds the bridge and the nft table of a daemon, and links that are on nobody's bridge.
+func networkOnHost(root string) (found []string) {
+	sum := sha256.Sum256([]byte(root))
+	name := "jobd-" + hex.EncodeToString(sum[:4])
+	links, _ := filepath.Glob("/sys/class/net/jobd*")
+	for _, l := range links {
+		_, err := os.Stat(filepath.Join(l, "master"))
+		if filepath.Base(l) == name || err != nil && !strings.Contains(filepath.Base(l), "-") {
+			found = append(found, l)
+		}
+	}
+	if conn, err := nftables.New(); err == nil {
+		if table, err := conn.ListTableOfFamily(name, nftables.TableFamilyIPv4); err == nil && table != nil {
+			found = append(found, "nft table "+name)
+		}
+	}
+	return found
+}
+
+// needBridge skips a test on a host where the daemon had to do without.
+func (d *daemon) needBridge() {
+	d.t.Helper()
+	if !strings.Contains(d.output.String(), "network     bridge ") {
+		d.t.Skip("needs a bridge")
+	}
+}
+
+func TestPodReachesPodByAddress(t *testing.T) {
+	d := start(t)
+	d.needBridge()
+	d.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: server}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: c, image: "busybox:1.36", command: [sh, -c, "while true; do echo hello | nc -l -p 9000; done"]}
+`)
+	server := d.podIP("server")
+	d.kill() // nothing that runs depends on the daemon
+	d.serve()
+	d.apply(fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: client}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: c
+        image: busybox:1.36
+        env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+        command: [sh, -c, 'echo $IP; ip -4 addr show eth0 | grep -q "inet $IP/" && until nc -w 1 %s 9000 </dev/null; do sleep 0.1; done']
+`, server))
+	d.complete("client")
+	client := d.pods("client")[0].Status.PodIP
+	if got, want := d.jobctl("logs", "jobs/client"), client+"\nhello\n"; got != want || client == server {
+		t.Errorf("the client said %q, want %q; the server has %s", got, want, server)
+	}
+}
+
+// podIP waits until a pod runs and gives its address.
+func (d *daemon) podIP(name string) string {
+	d.t.Helper()
+	ip := ""
+	d.eventually("pod "+name+" has an address", func() error {
+		ip = strings.TrimSpace(d.jobctl("get", "pod", name, "-o", "jsonpath={.status.podIP}"))
+		if ip == "" {
+			return fmt.Errorf("none yet")
+		}
+		return nil
+	})
+	return ip
+}
+
+// needServices skips a test where the API has no Services.
+func (d *daemon) needServices() {
+	d.t.Helper()
+	list, err := d.Discovery().ServerResourcesForGroupVersion("v1")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, r := range list.APIResources {
+		if r.Name == "services" {
+			return
+		}
+	}
+	d.t.Skip("needs Services in the API")
+}
+
+// The Job documentation's "Job with Pod-to-Pod Communication", with nc for ping: a hostname leads to a pod that listens.
+func TestPodToPodByName(t *testing.T) {
+	d := start(t)
+	d.needBridge()
+	d.needServices()
+	d.apply(`
+apiVersion: v1
+kind: Service
+metadata: {name: headless-svc}
+spec:
+  clusterIP: None
+  selector: {job-name: example-job}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: example-job}
+spec:
+  completions: 3
+  parallelism: 3
+  completionMode: Indexed
+  template:
+    spec:
+      subdomain: headless-svc
+      restartPolicy: Never
+      containers:
+      - name: example-workload
+        image: busybox:1.36
+        command:
+        - sh
+        - -c
+        - |
+          for i in 0 1 2; do
+            # The whole name first: a short one that is not there yet would be asked for outside.
+            until nslookup example-job-$i.headless-svc.default.svc.cluster.local. > /dev/null 2>&1; do sleep 0.2; done
+            ping -c 1 -W 5 example-job-$i.headless-svc > /dev/null || exit 1
+            echo "reached example-job-$i"
+          done
+          until [ "$(nslookup headless-svc.default.svc.cluster.local. | grep -c '^Address.* 1[079]')" -ge 3 ]; do sleep 0.2; done
+          sleep 3
+`)
+	d.complete("example-job")
+	for _, p := range d.pods("example-job") {
+		if got, want := d.jobctl("logs", p.Name), "reached example-job-0\nreached example-job-1\nreached example-job-2\n"; got != want {
+			t.Errorf("%s said %q", p.Name, got)
+		}
+	}
+}
+
+func TestHostnameHostsAndResolvConf(t *testing.T) {
+	d := start(t)
+	d.needBridge()
+	d.apply(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: names}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      hostname: me
+      subdomain: sub
+      setHostnameAsFQDN: true
+      hostAliases: [{ip: 192.0.2.9, hostnames: [far, away]}]
+      dnsConfig: {searches: [example.org], options: [{name: ndots, value: "2"}, {name: edns0}]}
+      containers:
+      - name: c
+        image: busybox:1.36
+        env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+        command:
+        - sh
+        - -c
+        - |
+          hostname; cat /etc/hostname
+          grep "^$IP" /etc/hosts | cut -f 2-; grep far /etc/hosts
+          grep search /etc/resolv.conf | cut -d ' ' -f 1-4; grep -o 'example.org' /etc/resolv.conf; grep options /etc/resolv.conf
+          [ $(ip route | sed -n 's/default via \([^ ]*\).*/\1/p') = $(sed -n 's/nameserver //p' /etc/resolv.conf) ] && echo gateway
+          nslookup nobody.default.svc.cluster.local. | grep -o -m 1 NXDOMAIN
+`)
+	d.complete("names")
+	const fqdn = "me.sub.default.svc.cluster.local"
+	want := fqdn + "\n" + fqdn + "\n" + fqdn + "\tme\n192.0.2.9\tfar\taway\n" +
+		"search default.svc.cluster.local svc.cluster.local cluster.local\nexample.org\noptions ndots:2 edns0\ngateway\nNXDOMAIN\n"
+	if got := d.jobctl("logs", "jobs/names"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	d := start(t)
+	d.needBridge()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port // likely still free in a moment
+	l.Close()
+	d.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: server}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: c
+    image: busybox:1.36
+    command: [sh, -c, "while true; do echo hello | nc -l -p 80; done"]
+    ports: [{containerPort: 80, hostPort: %d}]
+`, port))
+	reach := func() error {
+		c, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		heard := make([]byte, 6)
+		if _, err := io.ReadFull(c, heard); err != nil || string(heard) != "hello\n" {
+			return fmt.Errorf("heard %q: %w", heard, err)
+		}
+		return nil
+	}
+	d.eventually("the port of the host leads to the pod", reach)
+	d.kill()
+	d.serve()
+	d.eventually("it still does after a crash", reach)
+	d.jobctl("delete", "pod", "server")
+	d.eventually("it does not when the pod is gone", func() error {
+		if reach() == nil {
+			return fmt.Errorf("it does")
+		}
+		return nil
+	})
+}
+
+func TestNetworkModes(t *testing.T) {
+	for mode, want := range map[string]string{"none": "lo\n", "host": "same\n"} {
+		t.Run(mode, func(t *testing.T) {
+			d := start(t, "--network", mode)
+			script := `ls /sys/class/net`
+			if mode == "host" {
+				own, err := os.Readlink("/proc/self/ns/net")
+				if err != nil {
+					t.Fatal(err)
+				}
+				script = fmt.Sprintf(`[ "$(readlink /proc/self/ns/net)" = "%s" ] && echo same`, own)
+			}
+			d.apply(fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: look}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: "busybox:1.36", command: [sh, -c, %q]}]
+`, script))
+			d.complete("look")
+			if got := d.jobctl("logs", "jobs/look"); !strings.HasSuffix(got, want) || mode == "none" && strings.Contains(got, "eth0") {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if !strings.Contains(d.output.String(), "network     "+mode) {
+				t.Errorf("the daemon said %s", d.output)
+			}
+		})
+	}
+}

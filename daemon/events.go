@@ -1,0 +1,173 @@
+package daemon
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/lru"
+)
+
+// Components that events come from: those of a cluster, since people and scripts look for them.
+const (
+	jobController     = "job-controller"
+	cronJobController = "cronjob-controller"
+	scheduler         = "default-scheduler"
+	kubelet           = "kubelet"
+)
+
+// The rules of a cluster's components.
+const (
+	// A component may say so much about an object at once, and then one thing in every interval.
+	eventBurst    = 25
+	eventInterval = 5 * time.Minute
+	// So many different messages of one type and reason, none long after the one before, are combined into one event.
+	similarEvents = 10
+	similarWithin = 10 * time.Minute
+
+	// subjects is how many objects are remembered, saidMost how many events about one.
+	subjects = 1024
+	saidMost = 64
+)
+
+// events turns what happened into Event objects, bounded as client-go does it for a cluster's components: equal events
+// raise a count, similar ones are combined, and one object cannot flood the store. client-go's own correlator makes a
+// JSON patch of each repetition, which nobody here needs and which cost more than all decisions about a pod.
+type events struct {
+	host  string
+	about *lru.Cache // subject -> *remarks
+	last  int64      // keeps names apart that are made within one nanosecond
+}
+
+// subject is an object as one component sees it.
+type subject struct {
+	component string
+	uid       types.UID
+}
+
+// remarks are what was said of a subject.
+type remarks struct {
+	allowed *rate.Limiter
+	kinds   []*similar
+	said    []*said
+}
+
+// similar are events that differ in their message only.
+type similar struct {
+	kind, reason string
+	last         time.Time
+	messages     []string // different ones, the latest last
+	combined     *said    // nil until there were too many
+}
+
+// said is an event that was written, or held back.
+type said struct {
+	kind, reason, message, fieldPath string
+
+	name           string
+	uid            types.UID
+	created, first metav1.Time
+	count          int32
+}
+
+func newEvents(host string) *events {
+	return &events{host: host, about: lru.New(subjects)}
+}
+
+// event gives the object to be written: a new one, or an old one with a higher count. Nil when the rules against
+// floods drop it.
+func (e *events) event(about corev1.ObjectReference, component, kind, reason, message string, now time.Time) *corev1.Event {
+	r := e.remarks(subject{component, about.UID})
+	at := metav1.NewTime(now)
+	s, combined := r.say(kind, reason, message, about.FieldPath, now)
+	if s.count++; s.count == 1 {
+		e.last = max(e.last+1, now.UnixNano())
+		s.name = about.Name + "." + strconv.FormatInt(e.last, 16)
+		s.uid, s.created, s.first = uuid.NewUUID(), at, at
+	}
+	if !r.allowed.AllowN(now, 1) {
+		return nil
+	}
+	if combined {
+		message = "(combined from similar events): " + message
+	}
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	source := corev1.EventSource{Component: component}
+	if component == kubelet {
+		source.Host = e.host
+	}
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: s.name, Namespace: namespace, UID: s.uid, CreationTimestamp: s.created},
+		InvolvedObject: about,
+		Reason:         reason,
+		Message:        message,
+		Source:         source,
+		FirstTimestamp: s.first,
+		LastTimestamp:  at,
+		Count:          s.count,
+		Type:           kind,
+
+		ReportingController: component,
+		ReportingInstance:   source.Host,
+	}
+}
+
+func (e *events) remarks(about subject) *remarks {
+	if r, ok := e.about.Get(about); ok {
+		return r.(*remarks)
+	}
+	r := &remarks{allowed: rate.NewLimiter(rate.Every(eventInterval), eventBurst)}
+	e.about.Add(about, r)
+	return r
+}
+
+// say finds what was said before like this, and tells whether it is one event for many messages.
+func (r *remarks) say(kind, reason, message, fieldPath string, now time.Time) (_ *said, combined bool) {
+	k := r.similar(kind, reason)
+	if now.Sub(k.last) > similarWithin {
+		k.messages = nil
+	}
+	k.last = now
+	if i := slices.Index(k.messages, message); i >= 0 {
+		k.messages = append(slices.Delete(k.messages, i, i+1), message)
+	} else {
+		k.messages = append(k.messages, message)
+	}
+	if len(k.messages) >= similarEvents {
+		k.messages = slices.Delete(k.messages, 0, 1)
+		if k.combined == nil {
+			k.combined = &said{}
+		}
+		return k.combined, true
+	}
+	for _, s := range r.said {
+		if s.message == message && s.reason == reason && s.kind == kind && s.fieldPath == fieldPath {
+			return s, false
+		}
+	}
+	s := &said{kind: kind, reason: reason, message: message, fieldPath: fieldPath}
+	if len(r.said) == saidMost {
+		r.said = slices.Delete(r.said, 0, 1)
+	}
+	r.said = append(r.said, s)
+	return s, false
+}
+
+func (r *remarks) similar(kind, reason string) *similar {
+	for _, k := range r.kinds {
+		if k.reason == reason && k.kind == kind {
+			return k
+		}
+	}
+	k := &similar{kind: kind, reason: reason}
+	r.kinds = append(r.kinds, k)
+	return k
+}

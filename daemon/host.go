@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// host is the machine as pods see it: the node that they are bound to.
+type host struct {
+	Name string
+	IP   string
+	// Boot names this run of the kernel. It changes with a reboot.
+	Boot string
+}
+
+func readHost() (host, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return host{}, fmt.Errorf("host name: %w", err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return host{}, fmt.Errorf("boot id: %w", err)
+	}
+	return host{Name: strings.ToLower(name), IP: address(), Boot: string(bytes.TrimSpace(boot))}, nil
+}
+
+// labels are those that nodeSelector and node affinity may name.
+func (h host) labels() map[string]string {
+	return map[string]string{corev1.LabelHostname: h.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH}
+}
+
+// address is this machine's first address that others could reach, or else the loopback one.
+func address() string {
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}

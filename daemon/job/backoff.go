@@ -1,0 +1,47 @@
+package job
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// Annotations of a Job that set its own back-off, as durations (see batch.JobBackoff, which refuses bad values).
+const (
+	backoffBaseAnnotation = "jobd.dev/backoff-base"
+	backoffCapAnnotation  = "jobd.dev/backoff-cap"
+)
+
+// backoffUntil is the time before which no pod may be created, zero for none: the base doubled with each failure since
+// the last success, from the end of the last failed pod on. It depends on when pods ended, not on when that was seen.
+func (r *Record) backoffUntil(s Settings) time.Time {
+	n := len(r.backoff.Failures)
+	if n == 0 || r.spec.perIndex >= 0 {
+		return time.Time{}
+	}
+	return time.Unix(r.backoff.Failures[n-1], 0).Add(r.delay(n, s))
+}
+
+// delay is the back-off after n failures in a row.
+func (r *Record) delay(n int, s Settings) time.Duration {
+	base, limit := s.BackoffBase, s.BackoffCap
+	if r.spec.backoffBase > 0 {
+		base = r.spec.backoffBase
+	}
+	if r.spec.backoffCap > 0 {
+		limit = r.spec.backoffCap
+	}
+	d := base
+	for ; n > 1 && d < limit; n-- {
+		d *= 2
+	}
+	return min(d, limit)
+}
+
+func durationAnnotation(job *batchv1.Job, key string) time.Duration {
+	d, err := time.ParseDuration(job.Annotations[key])
+	if err != nil {
+		return 0
+	}
+	return d
+}

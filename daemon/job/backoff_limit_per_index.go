@@ -1,0 +1,106 @@
+package job
+
+import (
+	"slices"
+	"time"
+)
+
+// failsIndex tells whether a failed pod is the last one that spec.backoffLimitPerIndex allows its index.
+func (r *Record) failsIndex(p *pod) bool {
+	return r.spec.perIndex >= 0 &&
+		(p.action == failIndexAction || p.action != ignoreAction && p.failures >= r.spec.perIndex)
+}
+
+// supersedes tells whether p is the later failure of the same index: the one that the next pod continues from.
+func supersedes(p, q *pod) bool {
+	if a, b := p.failures+p.ignored, q.failures+q.ignored; a != b {
+		return a > b
+	}
+	return earlier(q, p)
+}
+
+// absoluteFailures is the number of failures of an index with its held pod. More of them delay no longer.
+func absoluteFailures(p *pod) int { return int(min(p.failures+p.ignored+1, remembered)) }
+
+// retries are held pods with the same number of failures, the one that ended first on top.
+type retries []*pod
+
+func (h retries) Len() int           { return len(h) }
+func (h retries) Less(i, j int) bool { return h[i].finished < h[j].finished }
+func (h retries) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].pos, h[j].pos = int32(i), int32(j)
+}
+
+func (h *retries) Push(x any) {
+	p := x.(*pod)
+	p.pos = int32(len(*h))
+	*h = append(*h, p)
+}
+
+func (h *retries) Pop() any {
+	last := len(*h) - 1
+	p := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return p
+}
+
+// due visits the pods at or below node i that ended at or before limit, and gives the earliest end of the others that
+// it met, 0 for none.
+func (h retries) due(i int, limit int64, visit func(*pod)) (next int64) {
+	if i >= len(h) {
+		return 0
+	}
+	if end := int64(h[i].finished); end > limit {
+		return end
+	}
+	visit(h[i])
+	for _, child := range []int{2*i + 1, 2*i + 2} {
+		if end := h.due(child, limit, visit); end > 0 && (next == 0 || end < next) {
+			next = end
+		}
+	}
+	return next
+}
+
+// nextPerIndex picks up to most pods to create for the wanted lowest missing indexes. Each index has a back-off of
+// its own; one that is in it holds its place among the wanted. It also gives the held pods that they replace, and when
+// the next back-off ends.
+func (r *Record) nextPerIndex(wanted, most int, now time.Time, s Settings) (create []NewPod, replaced []*pod, next time.Time) {
+	last := min(r.occupied.NthMissing(wanted), r.spec.completions-1)
+	for i := r.blocked.Missing(0); i <= last && len(create) < most; i = r.blocked.Missing(i + 1) {
+		create = append(create, NewPod{Index: i, PerIndex: true})
+	}
+	for n, heap := range r.held {
+		delay := r.delay(n, s)
+		end := heap.due(0, now.Add(-delay).Unix(), func(p *pod) {
+			if p.index <= last && !r.occupied.Has(p.index) {
+				replaced = append(replaced, p)
+			}
+		})
+		if at := time.Unix(end, 0).Add(delay); end > 0 && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for _, p := range replaced {
+		create = append(create, replacement(p))
+	}
+	slices.SortFunc(create, func(a, b NewPod) int { return int(a.Index - b.Index) })
+	if len(create) > most {
+		create = create[:most]
+		replaced = slices.DeleteFunc(replaced, func(p *pod) bool { return p.index > create[most-1].Index })
+	}
+	return create, replaced, next
+}
+
+// replacement is the pod that follows a failed one, with its failure counts carried over.
+func replacement(p *pod) NewPod {
+	n := NewPod{Index: p.index, PerIndex: true, Failures: p.failures, IgnoredFailures: p.ignored}
+	if p.action == ignoreAction {
+		n.IgnoredFailures++
+	} else {
+		n.Failures++
+	}
+	return n
+}

@@ -1,0 +1,228 @@
+package job
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+func perIndex(completions, parallelism, limit int32) func(*batchv1.JobSpec) {
+	return func(s *batchv1.JobSpec) {
+		indexed(completions, parallelism)(s)
+		s.BackoffLimit, s.BackoffLimitPerIndex = ptr.To[int32](1<<31-1), &limit
+	}
+}
+
+// indexes are those of the pods that have not ended.
+func (w *world) indexes() (all []int32) {
+	for _, name := range w.names() {
+		all = append(all, Summarize(w.pods[name]).Index)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *world) endIndex(i, code int32) {
+	for _, name := range w.names() {
+		if Summarize(w.pods[name]).Index == i {
+			w.end(name, code)
+		}
+	}
+	w.settle()
+}
+
+func TestBackoffLimitPerIndex(t *testing.T) {
+	t.Run("a failed pod counts when its replacement is created", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 1))
+		w.endIndex(1, 1)
+		failed := w.created[1].v.Name
+		if w.job.Status.Failed != 0 || !tracked(w.pods[failed]) {
+			t.Error("counted at once")
+		}
+		if w.pass(10 * time.Second); w.job.Status.Failed != 1 || tracked(w.pods[failed]) || !slices.Equal(w.indexes(), []int32{0, 1}) {
+			t.Errorf("%s, running %v", describe(&w.job.Status), w.indexes())
+		}
+		p := w.created[2].v
+		if p.Annotations[batchv1.JobIndexFailureCountAnnotation] != "1" {
+			t.Errorf("annotations %v", p.Annotations)
+		}
+		if _, ok := p.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation]; ok {
+			t.Errorf("annotations %v", p.Annotations)
+		}
+	})
+	t.Run("an index fails with one pod more than the limit", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 1))
+		for range 2 {
+			w.endIndex(1, 1)
+			w.pass(time.Minute)
+			w.startAll()
+		}
+		if *w.job.Status.FailedIndexes != "1" || w.job.Status.Failed != 2 || !slices.Equal(w.indexes(), []int32{0}) {
+			t.Errorf("%s, running %v", describe(&w.job.Status), w.indexes())
+		}
+		if w.endIndex(0, 0); w.conditions() != "FailureTarget=True FailedIndexes, Failed=True FailedIndexes" {
+			t.Error(w.conditions())
+		}
+	})
+	t.Run("FailIndex fails an index at once", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			perIndex(2, 2, 5)(s)
+			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+				onExit(batchv1.PodFailurePolicyActionFailIndex, nil, batchv1.PodFailurePolicyOnExitCodesOpIn, 9),
+			}}
+		})
+		if w.endIndex(0, 9); *w.job.Status.FailedIndexes != "0" || w.job.Status.Failed != 1 {
+			t.Error(describe(&w.job.Status))
+		}
+	})
+	t.Run("an ignored failure delays its index and does not bring it nearer to the limit", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) {
+			perIndex(1, 1, 0)(s)
+			s.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+				onExit(batchv1.PodFailurePolicyActionIgnore, nil, batchv1.PodFailurePolicyOnExitCodesOpIn, 9),
+			}}
+		})
+		for n, want := range []time.Duration{10 * time.Second, 20 * time.Second} {
+			w.endIndex(0, 9)
+			if delay := w.wake.Sub(w.now.Truncate(time.Second)); delay != want {
+				t.Errorf("retry %d after %v, want %v", n, delay, want)
+			}
+			w.pass(time.Minute)
+			w.startAll()
+		}
+		if a := w.created[2].v.Annotations; a[batchv1.JobIndexFailureCountAnnotation] != "0" || a[batchv1.JobIndexIgnoredFailureCountAnnotation] != "2" || w.job.Status.Failed != 0 {
+			t.Errorf("%v, %s", a, describe(&w.job.Status))
+		}
+	})
+	t.Run("an index in back-off keeps its place among those that may run", func(t *testing.T) {
+		w := begin(perIndex(5, 2, 3))
+		w.endIndex(0, 1)
+		w.endIndex(1, 0)
+		if !slices.Equal(w.indexes(), []int32{2}) {
+			t.Errorf("running %v", w.indexes())
+		}
+		if w.pass(10 * time.Second); !slices.Equal(w.indexes(), []int32{0, 2}) {
+			t.Errorf("running %v", w.indexes())
+		}
+	})
+	t.Run("each index waits for itself", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 3))
+		w.endIndex(0, 1)
+		w.pass(4 * time.Second)
+		w.endIndex(1, 1)
+		if w.pass(6 * time.Second); !slices.Equal(w.indexes(), []int32{0}) {
+			t.Errorf("running %v", w.indexes())
+		}
+		if w.pass(4 * time.Second); !slices.Equal(w.indexes(), []int32{0, 1}) {
+			t.Errorf("running %v", w.indexes())
+		}
+	})
+	t.Run("a place that is kept is not given to another one", func(t *testing.T) {
+		w := begin(perIndex(3, 3, 5))
+		w.endIndex(0, 1)
+		w.pass(10 * time.Second)
+		w.startAll()
+		w.endIndex(0, 1) // waits for 20 s now
+		w.endIndex(1, 1) // and this one for 10
+		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) })
+		w.settle()
+		if w.pass(15 * time.Second); !slices.Equal(w.indexes(), []int32{2}) {
+			t.Errorf("running %v", w.indexes())
+		}
+		if w.pass(5 * time.Second); !slices.Equal(w.indexes(), []int32{0, 2}) {
+			t.Errorf("running %v", w.indexes())
+		}
+	})
+	t.Run("the next pod of an index continues from its latest failure", func(t *testing.T) {
+		w := newWorld(someTime, newJob(perIndex(1, 1, 9)))
+		for name, failures := range map[string]string{"a": "1", "b": "3", "c": "2"} {
+			w.orphan(name, corev1.PodFailed, func(p *corev1.Pod) {
+				p.Annotations = map[string]string{
+					batchv1.JobCompletionIndexAnnotation: "0", batchv1.JobIndexFailureCountAnnotation: failures,
+				}
+			})
+		}
+		w.settle()
+		if w.job.Status.Failed != 2 || !tracked(w.pods["b"]) {
+			t.Error(describe(&w.job.Status))
+		}
+		if w.pass(time.Hour); w.job.Status.Failed != 3 || w.created[0].v.Annotations[batchv1.JobIndexFailureCountAnnotation] != "4" {
+			t.Errorf("%s, %v", describe(&w.job.Status), w.created[0].v.Annotations)
+		}
+	})
+	t.Run("an explicit backoffLimit counts held pods too", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { perIndex(2, 2, 3)(s); s.BackoffLimit = ptr.To[int32](0) })
+		if w.endIndex(0, 1); w.conditions() != "FailureTarget=True BackoffLimitExceeded" || w.job.Status.Failed != 2 {
+			t.Errorf("%s", describe(&w.job.Status))
+		}
+	})
+	t.Run("a pod that a user deletes is replaced after its back-off, and counts then", func(t *testing.T) {
+		w := begin(perIndex(1, 1, 3))
+		w.deletePod(w.names()[0])
+		if w.settle(); w.job.Status.Failed != 0 || *w.job.Status.Terminating != 1 || len(w.created) != 1 {
+			t.Error(describe(&w.job.Status))
+		}
+		if w.pass(10 * time.Second); w.job.Status.Failed != 1 || *w.job.Status.Terminating != 1 || len(w.created) != 2 {
+			t.Error(describe(&w.job.Status))
+		}
+	})
+}
+
+func TestAnIndexThatSucceededIsComplete(t *testing.T) {
+	// Orphans that have ended are adopted in the order of their names.
+	for name, phases := range map[string][]corev1.PodPhase{
+		"the success seen first":    {corev1.PodSucceeded, corev1.PodFailed},
+		"the failure seen first":    {corev1.PodFailed, corev1.PodSucceeded},
+		"failures seen around it":   {corev1.PodFailed, corev1.PodSucceeded, corev1.PodFailed},
+		"successes seen around one": {corev1.PodSucceeded, corev1.PodFailed, corev1.PodSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(someTime, newJob(perIndex(2, 2, 0)))
+			for i, phase := range phases {
+				w.orphan(string(rune('a'+i)), phase, func(p *corev1.Pod) {
+					p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
+				})
+			}
+			w.settle()
+			if s := w.job.Status; s.CompletedIndexes != "0" || *s.FailedIndexes != "" || s.Succeeded != 1 || !slices.Equal(w.indexes(), []int32{1}) {
+				t.Errorf("%s, running %v", describe(&s), w.indexes())
+			}
+		})
+	}
+	t.Run("unless the status has it as failed", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 0))
+		w.endIndex(0, 1)
+		w.orphan("late", corev1.PodSucceeded, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "0"}
+		})
+		if w.settle(); w.job.Status.CompletedIndexes != "" || *w.job.Status.FailedIndexes != "0" {
+			t.Error(describe(&w.job.Status))
+		}
+	})
+}
+
+func TestMaxFailedIndexes(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) { perIndex(5, 5, 0)(s); s.MaxFailedIndexes = ptr.To[int32](1) })
+	if w.endIndex(0, 1); w.conditions() != "" {
+		t.Error(w.conditions())
+	}
+	if w.endIndex(3, 1); w.conditions() != "FailureTarget=True MaxFailedIndexesExceeded" || *w.job.Status.FailedIndexes != "0,3" || w.job.Status.Failed != 5 {
+		t.Error(describe(&w.job.Status))
+	}
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name, p := range w.pods {
+			if !ended(p) && !yield(name) {
+				return
+			}
+		}
+	}) {
+		w.set(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })
+	}
+	if w.settle(); w.job.Status.Failed != 5 || !w.record.Finished() {
+		t.Error(describe(&w.job.Status))
+	}
+}

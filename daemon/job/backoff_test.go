@@ -1,0 +1,124 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestBackoffDoublesUpToItsCap(t *testing.T) {
+	const s = time.Second
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		settings    Settings
+		want        []time.Duration
+	}{
+		"ten seconds to six minutes":      {nil, Settings{}, []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 360 * s, 360 * s}},
+		"as the daemon is set":            {nil, Settings{BackoffBase: s, BackoffCap: 3 * s}, []time.Duration{s, 2 * s, 3 * s, 3 * s}},
+		"as the Job asks for":             {map[string]string{backoffBaseAnnotation: "2s", backoffCapAnnotation: "5s"}, Settings{}, []time.Duration{2 * s, 4 * s, 5 * s}},
+		"a base beyond the cap is cut":    {map[string]string{backoffBaseAnnotation: "1h"}, Settings{}, []time.Duration{360 * s, 360 * s}},
+		"a tiny base is doubled for long": {map[string]string{backoffBaseAnnotation: "1ms"}, Settings{}, []time.Duration{s / 1000, s / 500, s / 250}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := newJob(nil)
+			job.Annotations = c.annotations
+			r := NewRecord(job, nil)
+			for n, want := range c.want {
+				if got := r.delay(n+1, c.settings.withDefaults()); got != want {
+					t.Errorf("%v after %d failures, want %v", got, n+1, want)
+				}
+			}
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	start := someTime.Truncate(time.Second) // failures are dated in whole seconds
+	at := func(w *world) time.Duration { return w.wake.Sub(start) }
+
+	t.Run("counts from the end of the last failed pod", func(t *testing.T) {
+		w := begin(nil)
+		w.pass(1500 * time.Millisecond)
+		w.end(w.names()[0], 1)
+		w.pass(500 * time.Millisecond)
+		if at(w) != 12*time.Second {
+			t.Errorf("retry after %v", at(w))
+		}
+	})
+	t.Run("three failures at once delay by four times the base", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](3), ptr.To[int32](3) })
+		for _, name := range w.names() {
+			w.end(name, 1)
+		}
+		if w.settle(); at(w) != 40*time.Second {
+			t.Errorf("retry after %v", at(w))
+		}
+	})
+	t.Run("a success ends it", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](5) })
+		w.end(w.names()[0], 1)
+		w.settle()
+		w.pass(2 * time.Second)
+		w.end(w.names()[0], 0)
+		if w.settle(); len(w.created) != 4 {
+			t.Errorf("%d pods created", len(w.created))
+		}
+	})
+	t.Run("a failure in the second of a success does not count", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](5) })
+		names := w.names()
+		w.end(names[0], 0)
+		w.end(names[1], 1)
+		if w.settle(); len(w.created) != 4 {
+			t.Errorf("%d pods created", len(w.created))
+		}
+	})
+	t.Run("holds back more parallelism too", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](5) })
+		w.end(w.names()[0], 1)
+		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](5) })
+		if w.settle(); len(w.created) != 2 {
+			t.Errorf("%d pods created", len(w.created))
+		}
+		if w.pass(10 * time.Second); len(w.created) != 6 {
+			t.Errorf("%d pods created", len(w.created))
+		}
+	})
+	t.Run("goes on while the Job is suspended", func(t *testing.T) {
+		w := begin(nil)
+		w.end(w.names()[0], 1)
+		w.settle()
+		w.edit(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) })
+		w.settle()
+		w.pass(4 * time.Second)
+		w.edit(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) })
+		if w.settle(); at(w) != 10*time.Second {
+			t.Errorf("retry after %v", at(w))
+		}
+	})
+	t.Run("is none of a pod whose index is none of the Job's", func(t *testing.T) {
+		w := newWorld(someTime, newJob(indexed(1, 1)))
+		w.orphan("a", corev1.PodFailed, func(p *corev1.Pod) {
+			p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: "7"}
+		})
+		if w.settle(); len(w.created) != 1 || w.job.Status.Failed != 0 || tracked(w.pods["a"]) {
+			t.Errorf("%d pods created, %s", len(w.created), describe(&w.job.Status))
+		}
+	})
+	t.Run("survives a restart though the failed pod is gone", func(t *testing.T) {
+		w := begin(nil)
+		w.end(w.names()[0], 1)
+		w.settle()
+		w.deletePod(w.created[0].v.Name)
+		if len(w.pods) != 0 {
+			t.Fatal("the pod is still there")
+		}
+		w.record = w.rebuilt()
+		if w.settle(); at(w) != 10*time.Second {
+			t.Errorf("retry after %v", at(w))
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package job
+
+import (
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// completionIndexEnv tells a container of an Indexed Job its index.
+const completionIndexEnv = "JOB_COMPLETION_INDEX"
+
+// Mode is the Job's completion mode, for figures about it.
+func (r *Record) Mode() string {
+	if r.spec.indexed {
+		return string(batchv1.IndexedCompletion)
+	}
+	return string(batchv1.NonIndexedCompletion)
+}
+
+// inRange tells whether a pod may count: that of an Indexed Job must have one of its indexes.
+func (r *Record) inRange(p *pod) bool {
+	return !r.spec.indexed || p.index >= 0 && p.index < r.spec.completions
+}
+
+// setIndex tells a pod its index in all the ways that clusters do.
+func setIndex(pod *corev1.Pod, jobName string, index int32) {
+	s := strconv.Itoa(int(index))
+	put(&pod.Labels, batchv1.JobCompletionIndexAnnotation, s)
+	put(&pod.Annotations, batchv1.JobCompletionIndexAnnotation, s)
+	pod.Spec.Hostname = jobName + "-" + s
+	for i := range pod.Spec.InitContainers {
+		setIndexEnv(&pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		setIndexEnv(&pod.Spec.Containers[i])
+	}
+}
+
+func setIndexEnv(c *corev1.Container) {
+	for i := range c.Env {
+		if c.Env[i].Name == completionIndexEnv {
+			return
+		}
+	}
+	c.Env = append(c.Env, corev1.EnvVar{
+		Name: completionIndexEnv,
+		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{
+			APIVersion: "v1",
+			FieldPath:  "metadata.labels['" + batchv1.JobCompletionIndexAnnotation + "']",
+		}},
+	})
+}
+
+func put(m *map[string]string, key, value string) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+}

@@ -1,0 +1,316 @@
+// Package job decides what a batch/v1 Job needs next. Everything in it is a function of what is known and the time;
+// the daemon's loop folds changes into a Record, asks Decide, and carries the Decision out in one transaction.
+package job
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Settings are those of the daemon. A zero field stands for its default.
+type Settings struct {
+	BackoffBase time.Duration // after the first failure: 10s
+	BackoffCap  time.Duration // at most: 6m
+	Batch       int           // pods created, deleted or adopted in one Decision: 500
+	StatusRate  int           // bytes of index lists written for one Job in a second: 256 KiB
+
+	// WorkloadWithJob makes gangs of Jobs that are Indexed and have all their indexes at a time.
+	WorkloadWithJob bool
+}
+
+func (s Settings) withDefaults() Settings {
+	or := func(v *int, other int) {
+		if *v <= 0 {
+			*v = other
+		}
+	}
+	if s.BackoffBase <= 0 {
+		s.BackoffBase = 10 * time.Second
+	}
+	if s.BackoffCap <= 0 {
+		s.BackoffCap = 6 * time.Minute
+	}
+	or(&s.Batch, 500)
+	or(&s.StatusRate, 256<<10)
+	return s
+}
+
+// Decision is what is to be done for a Job, all of it in one transaction, in the order of the fields. What was done is
+// then to be folded into the Record.
+type Decision struct {
+	Adopt   []Ref     // make the Job their controller and track them: Adopt
+	Orphan  []Ref     // let them go: Orphan
+	Release []Release // take the tracking finalizer from them: Untrack
+	Delete  []Ref     // with the grace of their spec
+	Create  []NewPod  // in this order; at the first refusal stop and call CreationRefused
+
+	// Status holds the revisions to be written one after the other: none, one, or two, so that a watcher sees the
+	// interim condition before the final one.
+	Status []batchv1.JobStatus
+	Memory *Memory // to be stored with the Job; nil: as it was
+	Events []Event // to be recorded after those of created pods
+
+	More bool      // more is to be done at once: fold this in and decide again
+	Wake time.Time // when to decide again without a change; zero: never
+}
+
+// Ref names a pod.
+type Ref struct {
+	UID  types.UID
+	Name string
+}
+
+// Release is a pod that ceases to be tracked, and what it was counted as.
+type Release struct {
+	Ref
+	Outcome Outcome
+	Action  batchv1.PodFailurePolicyAction // of the rule of podFailurePolicy that decided; empty for none
+}
+
+// Outcome is what a pod was counted as.
+type Outcome uint8
+
+// A pod is counted as neither when the controller removed it for another reason than a failure, when a rule of
+// podFailurePolicy ignores its failure, or when its index is none of the Job's or was failed before.
+const (
+	Neither Outcome = iota
+	Succeeded
+	Failed
+)
+
+// Decide says what a Job needs now. It changes nothing: the same Record and time give the same Decision.
+func Decide(r *Record, now time.Time, s Settings) Decision {
+	d := &decision{r: r, now: now, s: s.withDefaults(), next: r.status}
+	switch {
+	case !r.spec.managed:
+	case r.Finished():
+		d.releaseAll()
+	case r.spec.unknownMode:
+		d.Events = append(d.Events, unknownCompletionMode())
+	case len(r.lists[adopting]) > 0 && !r.deleting:
+		d.adopt()
+	default:
+		d.decide()
+	}
+	return d.Decision
+}
+
+// decision is a Decision in the making.
+type decision struct {
+	Decision
+	r    *Record
+	now  time.Time
+	s    Settings
+	next batchv1.JobStatus // as it will be
+	end  *verdict          // why the Job ends, nil if it does not
+
+	active, ready, terminating int32
+	succeeded                  int32 // with those that are counted now or later
+	replaced                   []*pod
+	forced                     bool // the status must be written now
+}
+
+func (d *decision) decide() {
+	r := d.r
+	d.active, d.ready, d.terminating = r.active, r.ready, r.terminating
+	d.succeeded = r.status.Succeeded + r.succeeded
+	if r.spec.indexed {
+		d.succeeded = int32(r.completed.Len())
+	}
+	if !r.deleting {
+		d.orphan()
+	}
+	if d.next.StartTime == nil && !r.spec.suspend {
+		d.start()
+	}
+	if d.end = d.judge(); d.end != nil {
+		d.stop()
+	} else {
+		d.run()
+	}
+	d.writeStatus()
+}
+
+func (d *decision) start() {
+	d.next.StartTime = d.time()
+	d.forced = true
+}
+
+// time is now as clusters write it: in whole seconds.
+func (d *decision) time() *metav1.Time {
+	t := metav1.NewTime(d.now.Truncate(time.Second))
+	return &t
+}
+
+// wake asks for another decision at t.
+func (d *decision) wake(t time.Time) {
+	if d.Wake.IsZero() || t.Before(d.Wake) {
+		d.Wake = t
+	}
+}
+
+// judge says whether the Job ends, and why: the first of these that holds.
+func (d *decision) judge() *verdict {
+	r := d.r
+	if v := standing(r.status.Conditions, batchv1.JobSuccessCriteriaMet); v != nil {
+		return v
+	}
+	if v := standing(r.status.Conditions, batchv1.JobFailureTarget); v != nil {
+		return v
+	}
+	for _, rule := range []func() *verdict{
+		r.failJob,
+		r.backoffLimitExceeded,
+		func() *verdict { return r.deadlineExceeded(d.next.StartTime, d.now) },
+		r.failedIndexes,
+		r.successPolicyMet,
+	} {
+		if v := rule(); v != nil {
+			return v
+		}
+	}
+	if at, ok := r.deadline(d.next.StartTime); ok {
+		d.wake(at)
+	}
+	return nil
+}
+
+// stop removes what still runs of a Job that ends.
+func (d *decision) stop() {
+	for _, p := range d.surplus(int(d.active)) {
+		d.remove(p)
+	}
+}
+
+// run brings a Job that goes on to the number of pods it wants, and finds out whether that was the last of them.
+func (d *decision) run() {
+	r := d.r
+	if !r.deleting {
+		if r.spec.suspend {
+			d.stop()
+		} else {
+			d.scale()
+		}
+	}
+	done := d.succeeded > 0
+	if r.spec.completions >= 0 {
+		done = d.succeeded >= r.spec.completions
+	}
+	switch {
+	case done && d.active == 0:
+		d.end = &verdict{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods"}
+	case !r.deleting:
+		d.suspendOrResume()
+	}
+}
+
+// remove deletes an active pod. Unless the Job fails it counts as nothing, so its finalizer goes first.
+func (d *decision) remove(p *pod) {
+	d.Delete = append(d.Delete, p.ref())
+	d.Events = append(d.Events, deleted(p.name()))
+	d.active--
+	if p.is(isReady) {
+		d.ready--
+	}
+	d.terminating++
+	if p.is(isTracked) {
+		d.release(p)
+	}
+}
+
+// release takes a pod's finalizer and counts it.
+func (d *decision) release(p *pod) {
+	r := d.r
+	rel := Release{Ref: p.ref()}
+	failed := r.over(p) || p.phase != succeededPhase && d.end != nil && d.end.condition == batchv1.JobFailureTarget
+	switch {
+	case !r.inRange(p):
+	case p.phase == succeededPhase:
+		if !r.spec.indexed {
+			d.next.Succeeded++
+			rel.Outcome = Succeeded
+		} else if r.completed.Has(p.index) {
+			rel.Outcome = Succeeded
+		}
+	case failed:
+		rel.Action = policyAction(p.action)
+		if p.action != ignoreAction {
+			d.next.Failed++
+			rel.Outcome = Failed
+		}
+	}
+	d.Release = append(d.Release, rel)
+}
+
+// account counts the pods that are over.
+func (d *decision) account() {
+	r := d.r
+	for _, p := range r.lists[done] {
+		d.release(p)
+	}
+	if d.end == nil && !r.deleting {
+		for _, p := range d.replaced {
+			d.release(p)
+		}
+		return
+	}
+	for _, h := range r.held {
+		for _, p := range h {
+			d.release(p)
+		}
+	}
+	for _, p := range r.lists[ending] {
+		d.release(p)
+	}
+	if d.end == nil { // being deleted: its active pods are let go
+		for _, p := range r.lists[live] {
+			if p.is(isTracked) {
+				d.release(p)
+			}
+		}
+	}
+}
+
+// releaseAll lets go of pods that are still tracked when the Job has finished.
+func (d *decision) releaseAll() {
+	for _, p := range d.r.pods {
+		if p.is(isTracked) && !p.is(isOrphan) {
+			d.Release = append(d.Release, Release{Ref: p.ref()})
+		}
+	}
+}
+
+// adopt takes orphans in. Nothing else is decided before they are, since they count.
+func (d *decision) adopt() {
+	d.Adopt = d.refs(adopting)
+	d.More = true
+}
+
+// orphan lets pods go that the selector no longer selects. They have ceased to count.
+func (d *decision) orphan() {
+	d.Orphan = d.refs(letting)
+	d.More = d.More || len(d.Orphan) < len(d.r.lists[letting])
+}
+
+func (d *decision) refs(from place) []Ref {
+	var refs []Ref
+	for _, p := range d.r.lists[from] {
+		if len(refs) == d.s.Batch {
+			break
+		}
+		refs = append(refs, p.ref())
+	}
+	return refs
+}
+
+func policyAction(a action) batchv1.PodFailurePolicyAction {
+	for name, n := range actions {
+		if n == a {
+			return name
+		}
+	}
+	return ""
+}

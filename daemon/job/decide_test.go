@@ -1,0 +1,204 @@
+package job
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+func TestManagedBy(t *testing.T) {
+	for by, pods := range map[string]int{"": 1, "kubernetes.io/job-controller": 1, "example.com/other": 0} {
+		w := begin(func(s *batchv1.JobSpec) {
+			if by != "" {
+				s.ManagedBy = &by
+			}
+		})
+		if len(w.created) != pods || len(w.revisions) > 0 != (pods > 0) {
+			t.Errorf("managed by %q: %d pods, %d revisions", by, len(w.created), len(w.revisions))
+		}
+	}
+}
+
+func TestUnknownCompletionMode(t *testing.T) {
+	job := newJob(func(s *batchv1.JobSpec) { s.CompletionMode = ptr.To[batchv1.CompletionMode]("Other") })
+	d := Decide(NewRecord(job, nil), someTime, Settings{})
+	if len(d.Create)+len(d.Status) > 0 || len(d.Events) != 1 || d.Events[0].Reason != "UnknownCompletionMode" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Run("has two revisions and one event", func(t *testing.T) {
+		w := begin(nil)
+		w.end(w.names()[0], 0)
+		w.settle()
+		n := len(w.revisions)
+		interim, final := &w.revisions[n-2].JobStatus, &w.revisions[n-1].JobStatus
+		if len(interim.Conditions) != 1 || interim.Conditions[0].Type != batchv1.JobSuccessCriteriaMet || interim.CompletionTime != nil || interim.Succeeded != 1 {
+			t.Errorf("interim: %s", describe(interim))
+		}
+		if len(final.Conditions) != 2 || final.Conditions[1].Type != batchv1.JobComplete || final.CompletionTime == nil {
+			t.Errorf("final: %s", describe(final))
+		}
+		if got := fmt.Sprint(w.reasons()); got != "[SuccessfulCreate Completed]" {
+			t.Error(got)
+		}
+	})
+	t.Run("waits until nothing is terminating", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](2) })
+		names := w.names()
+		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](1) })
+		w.settle() // one is removed and terminates
+		w.end(w.names()[0], 0)
+		w.settle()
+		w.startAll()
+		w.end(w.names()[0], 0)
+		if w.settle(); w.conditions() != "SuccessCriteriaMet=True CompletionsReached" {
+			t.Fatal(w.conditions())
+		}
+		for _, name := range names {
+			if w.pods[name] != nil && !ended(w.pods[name]) {
+				w.end(name, 1)
+			}
+		}
+		if w.settle(); !w.record.Finished() || w.job.Status.Succeeded != 2 || w.job.Status.Failed != 0 {
+			t.Error(describe(&w.job.Status))
+		}
+	})
+	t.Run("more successes than asked for are reported", func(t *testing.T) {
+		w := newWorld(someTime, newJob(nil))
+		w.orphan("a", corev1.PodSucceeded, nil)
+		w.orphan("b", corev1.PodSucceeded, nil)
+		if w.settle(); fmt.Sprint(w.reasons()) != "[TooManySucceededPods Completed]" || w.job.Status.Succeeded != 2 {
+			t.Errorf("%v, %s", w.reasons(), describe(&w.job.Status))
+		}
+	})
+	t.Run("a work queue waits for the pods that still run", func(t *testing.T) {
+		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](3), nil })
+		names := w.names()
+		w.end(names[0], 0)
+		w.end(names[1], 1)
+		if w.settle(); w.conditions() != "" || w.job.Status.Active != 1 {
+			t.Fatal(describe(&w.job.Status))
+		}
+		w.end(names[2], 0)
+		if w.settle(); !w.record.Finished() || w.job.Status.Succeeded != 2 || w.job.Status.Failed != 1 {
+			t.Error(describe(&w.job.Status))
+		}
+	})
+}
+
+func TestAJobThatIsBeingDeleted(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](3), ptr.To[int32](3) })
+	names := w.names()
+	w.end(names[0], 1)
+	w.edit(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: w.now} })
+	w.settle()
+	w.pass(time.Hour)
+	for _, name := range names {
+		if tracked(w.pods[name]) {
+			t.Errorf("%s is tracked", name)
+		}
+	}
+	if s := &w.job.Status; s.Failed != 1 || s.Active != 2 || len(w.created) != 3 || len(w.removed) > 0 {
+		t.Errorf("%d created, %d removed, %s", len(w.created), len(w.removed), describe(s))
+	}
+}
+
+// Lists of a hundred thousand indexes are not written for each of them: they wait the longer, the longer they are, and
+// what they hold is exact in the end.
+func TestLargeStatusesAreWrittenLessOften(t *testing.T) {
+	const n = 20_000
+	job := newJob(indexed(n, n))
+	w := newWorld(someTime, job)
+	w.settings.Batch = n
+	w.settle()
+	longest, apart := 0, time.Duration(0)
+	var last time.Time
+	w.after = func(d Decision) {
+		for _, s := range d.Status {
+			if longest > 1<<10 && len(s.Conditions) == 0 {
+				apart = max(apart, w.now.Sub(last))
+			}
+			longest, last = max(longest, len(s.CompletedIndexes)), w.now
+		}
+	}
+	before := len(w.revisions)
+	for _, odd := range []int{0, 1} { // every other first, then those between
+		for i := odd; i < n; i += 2 {
+			w.now = w.now.Add(time.Millisecond)
+			w.end(w.created[i].v.Name, 0)
+			if w.settle(); !w.record.Finished() && len(w.record.lists[done]) > 0 && !w.wake.After(w.now) {
+				t.Fatal("what waits is forgotten")
+			}
+		}
+	}
+	if !w.record.Finished() || w.job.Status.CompletedIndexes != fmt.Sprintf("0-%d", n-1) || w.job.Status.Succeeded != n {
+		t.Errorf("%s", describe(&w.job.Status)[:200])
+	}
+	revisions := len(w.revisions) - before
+	if longest < 50_000 || revisions > n/10 || apart > time.Second {
+		t.Errorf("lists of up to %d bytes in %d revisions, up to %v apart", longest, revisions, apart)
+	}
+	t.Logf("lists of up to %d bytes in %d revisions, up to %v apart", longest, revisions, apart)
+}
+
+func TestALargeStatusDoesNotDelayConditions(t *testing.T) {
+	var half Indexes
+	for i := int32(0); i < 2000; i += 2 {
+		half.Add(i)
+	}
+	job := newJob(indexed(2000, 2))
+	job.Status.CompletedIndexes, job.Status.Succeeded = half.String(), int32(half.Len())
+	w := newWorld(someTime, job)
+	w.settle()
+	n := len(w.revisions)
+	w.startAll()
+	if len(w.revisions) != n || w.wake.IsZero() {
+		t.Fatal("pods that are ready are written at once")
+	}
+	suspend(w, true)
+	if w.conditions() != "Suspended=True JobSuspended" || w.job.Status.StartTime != nil {
+		t.Error("suspension is written late")
+	}
+	for _, c := range w.created {
+		w.end(c.v.Name, 1)
+	}
+	w.settle()
+	suspend(w, false)
+	if w.conditions() != "Suspended=False JobResumed" || w.job.Status.StartTime == nil {
+		t.Error("resumption is written late")
+	}
+}
+
+func TestAStatusThatSomebodyElseWroteIsTakenForWhatItSays(t *testing.T) {
+	w := begin(indexed(4, 2))
+	w.edit(func(j *batchv1.Job) { j.Status.CompletedIndexes, j.Status.Succeeded = "2,3", 2 })
+	w.settle()
+	w.endIndex(0, 0)
+	if s := &w.job.Status; s.CompletedIndexes != "0,2,3" || s.Succeeded != 3 || len(w.created) != 2 {
+		t.Errorf("%d created, %s", len(w.created), describe(s))
+	}
+	if w.endIndex(1, 0); !w.record.Finished() {
+		t.Error(describe(&w.job.Status))
+	}
+}
+
+func TestDecideChangesNothing(t *testing.T) {
+	w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](4) })
+	w.end(w.names()[0], 1)
+	before := sumsOf(w.record)
+	first, second := Decide(w.record, w.now, Settings{}), Decide(w.record, w.now, Settings{})
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("decided again:\n%s", diff)
+	}
+	if diff := cmp.Diff(before, sumsOf(w.record)); diff != "" {
+		t.Errorf("the record changed:\n%s", diff)
+	}
+}

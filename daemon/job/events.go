@@ -1,0 +1,36 @@
+package job
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Event is one to be recorded on the Job, with source job-controller.
+type Event struct {
+	Type, Reason, Message string
+}
+
+// Created is the event of a pod that was created.
+func Created(pod string) Event {
+	return Event{corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: " + pod}
+}
+
+// CreationFailed is the event of a pod that was refused.
+func CreationFailed(err error) Event {
+	return Event{corev1.EventTypeWarning, "FailedCreate", "Error creating: " + err.Error()}
+}
+
+func deleted(pod string) Event {
+	return Event{corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: " + pod}
+}
+
+func suspended() Event { return Event{corev1.EventTypeNormal, "Suspended", "Job suspended"} }
+func resumed() Event   { return Event{corev1.EventTypeNormal, "Resumed", "Job resumed"} }
+func completed() Event { return Event{corev1.EventTypeNormal, "Completed", "Job completed"} }
+
+func tooManySucceeded() Event {
+	return Event{corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods recorded"}
+}
+
+func unknownCompletionMode() Event {
+	return Event{corev1.EventTypeWarning, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown"}
+}

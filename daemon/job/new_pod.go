@@ -1,0 +1,59 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NewPod is a pod to be created.
+type NewPod struct {
+	Index int32 // completion index, -1 unless the Job is Indexed
+
+	// PerIndex says that the counts are to be written on the pod: the failures of its index before it.
+	PerIndex                  bool
+	Failures, IgnoredFailures int32
+}
+
+const (
+	suffixLength = 5
+	// maxGenerateName leaves room for the suffix in a label's 63 characters, as clusters cut names.
+	maxGenerateName = 63 - suffixLength
+)
+
+// NewPodFor makes a pod from the Job's template as a cluster's controller does, named with a suffix of 5 characters.
+// Defaults, UID and creation time are left to the one who stores it.
+func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
+	template := &job.Spec.Template
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       job.Namespace,
+			GenerateName:    job.Name + "-",
+			Labels:          maps.Clone(template.Labels),
+			Annotations:     maps.Clone(template.Annotations),
+			OwnerReferences: []metav1.OwnerReference{controllerReference(job)},
+			Finalizers:      slices.Clone(template.Finalizers),
+		},
+		Spec: *template.Spec.DeepCopy(),
+	}
+	if !slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) {
+		pod.Finalizers = append(pod.Finalizers, batchv1.JobTrackingFinalizer)
+	}
+	if n.Index >= 0 {
+		end := "-" + strconv.Itoa(int(n.Index)) + "-"
+		pod.GenerateName = job.Name[:min(len(job.Name), maxGenerateName-len(end))] + end
+		setIndex(pod, job.Name, n.Index)
+	}
+	if n.PerIndex {
+		put(&pod.Annotations, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(int(n.Failures)))
+		if n.IgnoredFailures > 0 {
+			put(&pod.Annotations, batchv1.JobIndexIgnoredFailureCountAnnotation, strconv.Itoa(int(n.IgnoredFailures)))
+		}
+	}
+	pod.Name = pod.GenerateName[:min(len(pod.GenerateName), maxGenerateName)] + suffix
+	return pod
+}

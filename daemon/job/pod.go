@@ -1,0 +1,158 @@
+package job
+
+import (
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Pod is what a Record needs to see of a pod. It is passed on and not kept: the Record stores less.
+type Pod struct {
+	UID        types.UID
+	Name       string
+	Labels     map[string]string
+	Controller types.UID // of the controlling owner; empty for an orphan
+
+	Phase    corev1.PodPhase
+	Tracked  bool // carries the finalizer batch.kubernetes.io/job-tracking
+	Deleting bool
+	Assigned bool // to a node
+	Ready    bool
+	Restarts int32 // of all containers, init containers included
+
+	Index           int32 // completion index, -1 for none
+	Failures        int32 // of the index before this pod, by backoffLimitPerIndex
+	IgnoredFailures int32
+
+	// Unix times; clusters compare them in whole seconds.
+	Created, ReadySince, Finished int64
+
+	Exits      []Exit                // containers that ended with another code than 0, main ones first
+	Conditions []corev1.PodCondition // podFailurePolicy may ask for them
+}
+
+// Exit is the end of a container.
+type Exit struct {
+	Container string
+	Code      int32
+}
+
+// Summarize extracts from a stored pod what decisions need.
+func Summarize(pod *corev1.Pod) Pod {
+	p := Pod{
+		UID:        pod.UID,
+		Name:       pod.Name,
+		Labels:     pod.Labels,
+		Phase:      pod.Status.Phase,
+		Tracked:    tracked(pod),
+		Deleting:   pod.DeletionTimestamp != nil,
+		Assigned:   pod.Spec.NodeName != "",
+		Index:      number(pod.Annotations, batchv1.JobCompletionIndexAnnotation, -1),
+		Failures:   number(pod.Annotations, batchv1.JobIndexFailureCountAnnotation, 0),
+		Created:    pod.CreationTimestamp.Unix(),
+		Finished:   finishTime(pod).Unix(),
+		Conditions: pod.Status.Conditions,
+	}
+	p.IgnoredFailures = number(pod.Annotations, batchv1.JobIndexIgnoredFailureCountAnnotation, 0)
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		p.Controller = owner.UID
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			p.Ready, p.ReadySince = true, c.LastTransitionTime.Unix()
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			p.Restarts += c.RestartCount
+			if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
+				p.Exits = append(p.Exits, Exit{c.Name, end.ExitCode})
+			}
+		}
+	}
+	return p
+}
+
+func tracked(pod *corev1.Pod) bool {
+	for _, f := range pod.Finalizers {
+		if f == batchv1.JobTrackingFinalizer {
+			return true
+		}
+	}
+	return false
+}
+
+// number reads an annotation that holds a count; what is missing, malformed or negative gives other.
+func number(annotations map[string]string, key string, other int32) int32 {
+	s, ok := annotations[key]
+	if !ok {
+		return other
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 0 {
+		return other
+	}
+	return int32(n)
+}
+
+// finishTime is when a pod ended, as back-off counts it: when the last of its containers did; unknown, when it ceased
+// to be ready; never ready, when its deletion was asked for; else its creation.
+func finishTime(pod *corev1.Pod) time.Time {
+	if t := containersEnd(pod); !t.IsZero() {
+		return t
+	}
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Time
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		var grace int64
+		if pod.DeletionGracePeriodSeconds != nil {
+			grace = *pod.DeletionGracePeriodSeconds
+		}
+		return pod.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// containersEnd is the latest end of the main and the restartable init containers, zero unless all have ended.
+func containersEnd(pod *corev1.Pod) time.Time {
+	var last time.Time
+	note := func(c *corev1.ContainerStatus) bool {
+		end := c.State.Terminated
+		if end == nil || end.FinishedAt.IsZero() {
+			return false
+		}
+		if end.FinishedAt.After(last) {
+			last = end.FinishedAt.Time
+		}
+		return true
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return time.Time{}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if !note(&pod.Status.ContainerStatuses[i]) {
+			return time.Time{}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		for j := range pod.Status.InitContainerStatuses {
+			if s := &pod.Status.InitContainerStatuses[j]; s.Name == c.Name && !note(s) {
+				return time.Time{}
+			}
+		}
+	}
+	return last
+}

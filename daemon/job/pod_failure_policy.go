@@ -1,0 +1,73 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// match is what spec.podFailurePolicy says of a failed pod: the action of the first rule that matches, empty for none,
+// and with FailJob the message for the Job's condition.
+func match(policy *batchv1.PodFailurePolicy, namespace string, p *Pod) (batchv1.PodFailurePolicyAction, string) {
+	if policy == nil {
+		return "", ""
+	}
+	for i := range policy.Rules {
+		rule := &policy.Rules[i]
+		if why := matchRule(rule, namespace, p); why != "" {
+			if rule.Action != batchv1.PodFailurePolicyActionFailJob {
+				return rule.Action, ""
+			}
+			return rule.Action, fmt.Sprintf("%s matching %s rule at index %d", why, rule.Action, i)
+		}
+	}
+	return "", ""
+}
+
+// matchRule says why a rule matches, empty when it does not.
+func matchRule(rule *batchv1.PodFailurePolicyRule, namespace string, p *Pod) string {
+	if codes := rule.OnExitCodes; codes != nil {
+		for _, e := range p.Exits {
+			if codes.ContainerName != nil && *codes.ContainerName != e.Container || e.Code == 0 {
+				continue
+			}
+			if slices.Contains(codes.Values, e.Code) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
+				return fmt.Sprintf("Container %s for pod %s/%s failed with exit code %d", e.Container, namespace, p.Name, e.Code)
+			}
+		}
+		return ""
+	}
+	for _, pattern := range rule.OnPodConditions {
+		for i := range p.Conditions {
+			if c := &p.Conditions[i]; c.Type == pattern.Type && c.Status == pattern.Status {
+				return fmt.Sprintf("Pod %s/%s has condition %s", namespace, p.Name, pattern.Type)
+			}
+		}
+	}
+	return ""
+}
+
+// failJob is the verdict of a FailJob rule; of several pods that matched, the one that ended first is named.
+func (r *Record) failJob() *verdict {
+	var first *pod
+	for p := range r.failJobs {
+		if first == nil || earlier(p, first) {
+			first = p
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return failure(batchv1.JobReasonPodFailurePolicy, r.failJobs[first])
+}
+
+func earlier(p, q *pod) bool {
+	if p.finished != q.finished {
+		return p.finished < q.finished
+	}
+	if p.created != q.created {
+		return p.created < q.created
+	}
+	return p.name() < q.name()
+}

@@ -1,0 +1,290 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Record is what decisions need to know of one Job and its pods. It holds no template and no decoded pods, and keeps
+// its sums as it goes, so that folding a change of a pod costs the same whatever the size of the Job. One goroutine
+// at a time may use it.
+type Record struct {
+	uid             types.UID
+	namespace, name string
+
+	spec          spec
+	selector      labels.Selector
+	failurePolicy *batchv1.PodFailurePolicy
+	successPolicy *batchv1.SuccessPolicy
+	status        batchv1.JobStatus
+	deleting      bool
+	written       time.Time // when the status last changed, zero if that is not known
+
+	pods    map[types.UID]*pod
+	byIndex map[int32]*pod // of an Indexed Job: the pods that count, chained
+
+	// Every pod is in at most one of these, see place.
+	lists [places][]*pod
+	held  []retries // by number of failures
+
+	active, ready, terminating int32
+	restarts                   int64 // of pending and running pods
+	succeeded, failed          int32 // tracked pods that are over, not yet in the status
+
+	hasty                int             // pods in place done that may yet end as something else
+	completed, failedSet Indexes         // also of tracked pods
+	changedIndexes       bool            // they are no longer what the status says
+	occupied             Indexes         // indexes that need no pod
+	blocked              Indexes         // occupied, or in a back-off of their own
+	duplicates           map[int32]bool  // indexes with several active pods
+	strays               map[*pod]bool   // active pods without an index of the Job
+	failJobs             map[*pod]string // failed pods that matched a FailJob rule, and what it says
+	successRules         []successRule
+
+	counted Memory // of pods whose end is in the status
+	backoff Memory // of the tracked ones too
+
+	refusals int       // refused creations in a row
+	refused  time.Time // the last one
+	slow     int       // with refusals: how many pods to create at a time
+}
+
+// spec is the part of a JobSpec that may change, and flags of the template.
+type spec struct {
+	parallelism, completions   int32 // completions -1: a work queue
+	backoffLimit               int32
+	perIndex, maxFailedIndexes int32 // -1 for none
+	deadline                   int64 // seconds, -1 for none
+	suspend, onFailure         bool
+	indexed, unknownMode       bool
+	replaceFailed, managed     bool
+	backoffBase, backoffCap    time.Duration // 0: the daemon's
+}
+
+func specOf(job *batchv1.Job) spec {
+	s := &job.Spec
+	mode := value(s.CompletionMode, batchv1.NonIndexedCompletion)
+	return spec{
+		parallelism:      value(s.Parallelism, 1),
+		completions:      value(s.Completions, -1),
+		backoffLimit:     value(s.BackoffLimit, 6),
+		perIndex:         value(s.BackoffLimitPerIndex, -1),
+		maxFailedIndexes: value(s.MaxFailedIndexes, -1),
+		deadline:         value(s.ActiveDeadlineSeconds, -1),
+		suspend:          value(s.Suspend, false),
+		onFailure:        s.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
+		indexed:          mode == batchv1.IndexedCompletion,
+		unknownMode:      mode != batchv1.IndexedCompletion && mode != batchv1.NonIndexedCompletion,
+		replaceFailed:    s.PodFailurePolicy != nil || value(s.PodReplacementPolicy, "") == batchv1.Failed,
+		managed:          Managed(job),
+		backoffBase:      durationAnnotation(job, backoffBaseAnnotation),
+		backoffCap:       durationAnnotation(job, backoffCapAnnotation),
+	}
+}
+
+func value[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
+}
+
+// NewRecord makes the record of a stored Job, whose pods are then to be given to SetPod. m is what was stored with it,
+// nil for nothing. The Record keeps parts of the Job, which must not be changed in place afterwards.
+func NewRecord(job *batchv1.Job, m *Memory) *Record {
+	r := &Record{
+		uid: job.UID, namespace: job.Namespace, name: job.Name,
+		failurePolicy: job.Spec.PodFailurePolicy,
+		successPolicy: job.Spec.SuccessPolicy,
+		selector:      labels.Nothing(),
+		pods:          map[types.UID]*pod{},
+	}
+	if s, err := metav1.LabelSelectorAsSelector(job.Spec.Selector); err == nil {
+		r.selector = s // admission lets no other through
+	}
+	if m != nil {
+		r.counted = m.clone()
+	}
+	r.fold(job)
+	r.recount()
+	return r
+}
+
+// SetJob folds a new version of the Job in, which was stored at now.
+func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
+	spec, status := r.spec, r.status
+	r.fold(job)
+	if !sameStatus(&status, &r.status) {
+		r.written = now
+	}
+	switch {
+	case spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:
+		r.recount()
+	case status.CompletedIndexes == r.status.CompletedIndexes && value(status.FailedIndexes, "") == value(r.status.FailedIndexes, ""):
+	case r.completed.is(r.status.CompletedIndexes) && r.failedSet.is(value(r.status.FailedIndexes, "")):
+		r.changedIndexes = false
+	default:
+		r.recount()
+	}
+}
+
+func (r *Record) fold(job *batchv1.Job) {
+	r.spec = specOf(job)
+	r.status = job.Status
+	r.deleting = job.DeletionTimestamp != nil
+}
+
+// recount builds everything that is summed up anew from the pods, the status and the memory.
+func (r *Record) recount() {
+	all := make([]*pod, 0, len(r.pods))
+	for _, p := range r.pods {
+		p.next, p.place, p.pos = nil, nowhere, 0
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(p, q *pod) int {
+		if earlier(p, q) {
+			return -1
+		}
+		return 1
+	})
+	r.byIndex, r.duplicates, r.strays = nil, nil, nil
+	r.lists, r.held, r.hasty = [places][]*pod{}, nil, 0
+	r.active, r.ready, r.terminating, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0
+	r.completed, r.failedSet, r.occupied, r.blocked = Indexes{}, Indexes{}, Indexes{}, Indexes{}
+	if r.spec.indexed {
+		r.completed = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)
+		if r.spec.perIndex >= 0 {
+			r.failedSet = *ParseIndexes(value(r.status.FailedIndexes, ""), r.spec.completions)
+		}
+		r.occupied = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)
+		for i := r.failedSet.next(0); i >= 0; i = r.failedSet.next(i + 1) {
+			r.occupied.Add(i)
+		}
+		for first, last, ok := r.occupied.run(0); ok; first, last, ok = r.occupied.run(last + 1) {
+			r.blocked.addRange(first, last)
+		}
+		r.changedIndexes = !r.completed.is(r.status.CompletedIndexes) || !r.failedSet.is(value(r.status.FailedIndexes, ""))
+	}
+	r.successRules = successRules(r.successPolicy, r.spec.completions, &r.completed)
+	for _, p := range all {
+		r.enter(p)
+	}
+	r.recall()
+}
+
+// SetPod folds a pod in as it is now. Every pod that the Job controls is to be given, and orphans that it Matches.
+func (r *Record) SetPod(p Pod) {
+	c := r.claim(&p)
+	q, message := r.compact(&p, c)
+	old := r.pods[p.UID]
+	over := old != nil && (old.place == done || old.place == held) // and not counted yet
+	switch {
+	case c == foreign && over && q.is(isTracked):
+		r.forget(old)
+		r.recount() // nobody will count it
+	case c == foreign || c == ours && !q.is(isTracked) && q.terminal():
+		r.drop(old)
+	case old == nil:
+		r.pods[types.UID(q.uid())] = q
+		r.enter(q)
+		if q.place == done {
+			r.remember(&r.backoff, q)
+		}
+		r.matched(q, message)
+		r.accepted()
+	case !old.same(q):
+		wasDone, was := old.place == done, *old
+		if was.index == q.index && !q.is(isOrphan|isLeaving) {
+			r.detach(old)
+		} else {
+			r.leave(old)
+		}
+		if wasDone && !q.is(isTracked) {
+			r.remember(&r.counted, old)
+		}
+		*old = *q
+		r.enter(old)
+		r.matched(old, message)
+		switch {
+		case over && (q.is(isOrphan|isLeaving) || q.index != was.index || q.phase == succeededPhase && was.phase != q.phase):
+			r.recount() // it will not be counted as what it was taken for
+		case wasDone && q.is(isTracked):
+			r.recall()
+		case old.place == done:
+			r.remember(&r.backoff, old)
+		}
+	}
+}
+
+// DropPod folds in that a pod is gone. A tracked one that was over has been counted, or it could not be gone.
+func (r *Record) DropPod(uid types.UID) { r.drop(r.pods[uid]) }
+
+func (r *Record) drop(p *pod) {
+	if p == nil {
+		return
+	}
+	if p.place == done {
+		r.remember(&r.counted, p)
+	}
+	r.forget(p)
+}
+
+func (r *Record) forget(p *pod) {
+	r.leave(p)
+	delete(r.failJobs, p)
+	delete(r.pods, types.UID(p.uid()))
+}
+
+// matched notes what a FailJob rule says of a pod. With a podFailurePolicy only the phase makes a pod failed.
+func (r *Record) matched(p *pod, message string) {
+	if message == "" || p.phase != failedPhase || p.is(isOrphan|isLeaving) {
+		delete(r.failJobs, p)
+		return
+	}
+	if r.failJobs == nil {
+		r.failJobs = map[*pod]string{}
+	}
+	r.failJobs[p] = message
+}
+
+// remember notes the end of a pod for the back-off.
+func (r *Record) remember(m *Memory, p *pod) {
+	switch {
+	case r.spec.perIndex >= 0 || !r.inRange(p):
+	case p.phase == succeededPhase:
+		m.succeeded(int64(p.finished))
+	default:
+		m.failed(int64(p.finished))
+	}
+}
+
+// recall adds the pods that are not yet counted to what is remembered of the others.
+func (r *Record) recall() {
+	r.backoff = r.counted.clone()
+	for _, p := range r.lists[done] {
+		r.remember(&r.backoff, p)
+	}
+}
+
+// CreationRefused notes that a pod could not be created at now; the rest of that batch was not tried. Pods are then
+// created one, two, four ... at a time, after a delay that grows with each refusal.
+func (r *Record) CreationRefused(now time.Time) {
+	r.refusals++
+	r.refused, r.slow = now, 1
+}
+
+// accepted notes that a pod was created.
+func (r *Record) accepted() {
+	if r.slow > 0 {
+		r.refusals, r.slow = 0, r.slow+1
+	}
+}
+
+// Empty tells that no pod counts for the Job any more, or will without a change.
+func (r *Record) Empty() bool { return len(r.pods) == 0 }

@@ -1,0 +1,109 @@
+package job
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/component-helpers/scheduling/schedulingv1/workloadbuilder"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+// IsGang tells whether a Job's pods get a Workload and a PodGroup (JobSpec.Scheduling), or would if they were made now.
+func IsGang(job *batchv1.Job, s Settings) bool { return batch.IsGang(&job.Spec, s.WorkloadWithJob) }
+
+// NewWorkload makes the Workload of a Job.
+func NewWorkload(job *batchv1.Job) (*schedulingv1beta1.Workload, error) {
+	owner := controllerReference(job)
+	const suffix = "-pgt-0"
+	template := strings.ReplaceAll(job.Name, ".", "-")
+	template = strings.TrimRight(template[:min(len(template), utilvalidation.DNS1123LabelMaxLength-len(suffix))], "-") + suffix
+	return workloadbuilder.NewBuilder(batch.WorkloadItem(template, &job.Spec, nil), workloadbuilder.BuildOptions{
+		Name: cut(job.Name, "-"+hash(string(job.UID))), Namespace: job.Namespace, Owner: &owner,
+	}).BuildWorkload()
+}
+
+// NewPodGroup makes the PodGroup of a Job from the one template of its Workload, which somebody else may have made.
+func NewPodGroup(job *batchv1.Job, w *schedulingv1beta1.Workload) (*schedulingv1beta1.PodGroup, error) {
+	if n := len(w.Spec.PodGroupTemplates); n != 1 {
+		return nil, fmt.Errorf("workload %q has %d podGroupTemplates, not one", w.Name, n)
+	}
+	owner, template := controllerReference(job), w.Spec.PodGroupTemplates[0].Name
+	g, err := workloadbuilder.NewBuilderFromExistingWorkload(w, workloadbuilder.BuildOptions{Owner: &owner}).
+		NewPodGroup(cut(w.Name+"-"+template, "-"+hash(w.Name+template)), template)
+	if err != nil {
+		return nil, err
+	}
+	g.OwnerReferences = append(g.OwnerReferences, metav1.OwnerReference{
+		APIVersion: schedulingv1beta1.SchemeGroupVersion.String(), Kind: "Workload", Name: w.Name, UID: w.UID,
+	})
+	return g, nil
+}
+
+// MinCount is how many pods of a Job that is a gang have to start together, 0 if it is none.
+func MinCount(job *batchv1.Job) int32 {
+	w, err := NewWorkload(job)
+	if err != nil || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil {
+		return 0
+	}
+	return w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang.MinCount
+}
+
+// Join makes a new pod one of a group.
+func Join(pod *corev1.Pod, g *schedulingv1beta1.PodGroup) {
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
+	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{
+		APIVersion: schedulingv1beta1.SchemeGroupVersion.String(), Kind: "PodGroup", Name: g.Name, UID: g.UID,
+	})
+}
+
+// Started tells whether the Job has, or has had, pods. Then it does not become a gang by itself any more.
+func (r *Record) Started() bool {
+	return len(r.pods) > 0 || r.status.Succeeded+r.status.Failed > 0
+}
+
+// AtOnce is how many pods the Job will have at a time from now on: the last ones of a gang are fewer than it began with.
+func (r *Record) AtOnce() int {
+	s := &r.spec
+	switch {
+	case s.indexed:
+		return int(max(0, min(s.parallelism, s.completions-int32(r.completed.Len()+r.failedSet.Len()))))
+	case s.completions >= 0:
+		return int(max(0, min(s.parallelism, s.completions-r.status.Succeeded-r.succeeded)))
+	case r.status.Succeeded+r.succeeded > 0:
+		return int(r.active)
+	}
+	return int(s.parallelism)
+}
+
+// WorkloadCreated and PodGroupCreated are the events of what was made for a Job; WorkloadUnused says that its pods are
+// scheduled one by one, since of what others have made it is not clear what they are to be scheduled by.
+func WorkloadCreated(job, workload string) Event {
+	return Event{corev1.EventTypeNormal, "WorkloadCreated", fmt.Sprintf("Created Workload %s for Job %s", workload, job)}
+}
+
+func PodGroupCreated(job, group string) Event {
+	return Event{corev1.EventTypeNormal, "PodGroupCreated", fmt.Sprintf("Created PodGroup %s for Job %s", group, job)}
+}
+
+func WorkloadUnused(why string) Event {
+	return Event{corev1.EventTypeWarning, "WorkloadUnused", "Pods are scheduled one by one: " + why}
+}
+
+func hash(of string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(of)) // never fails
+	return utilrand.SafeEncodeString(fmt.Sprint(h.Sum32()))
+}
+
+// cut puts a suffix to a name, which is shortened so that both fit.
+func cut(name, suffix string) string {
+	return strings.TrimRight(name[:min(len(name), utilvalidation.DNS1123SubdomainMaxLength-len(suffix))], "-.") + suffix
+}

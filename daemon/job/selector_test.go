@@ -1,0 +1,102 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// orphan adds a pod that nobody controls.
+func (w *world) orphan(name string, phase corev1.PodPhase, change func(*corev1.Pod)) {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.job.Namespace, Name: name, UID: types.UID("uid-" + name),
+			Labels: map[string]string{"job": "j"}, CreationTimestamp: metav1.NewTime(w.now.Truncate(time.Second)),
+		},
+		Status: corev1.PodStatus{Phase: phase},
+	}
+	p.Spec.NodeName = "node"
+	if change != nil {
+		change(p)
+	}
+	w.add(p)
+}
+
+func TestAdoption(t *testing.T) {
+	two := func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](2) }
+	t.Run("a new Job counts the pods of an old one", func(t *testing.T) {
+		w := newWorld(someTime, newJob(two))
+		w.orphan("old-1", corev1.PodSucceeded, nil)
+		w.orphan("old-2", corev1.PodRunning, nil)
+		w.settle()
+		if s := &w.job.Status; s.Succeeded != 1 || s.Active != 1 || len(w.created) > 0 {
+			t.Error(describe(s))
+		}
+		if p := w.pods["old-2"]; !controlled(p, w.job.UID) || !tracked(p) {
+			t.Errorf("owners %v, finalizers %v", p.OwnerReferences, p.Finalizers)
+		}
+	})
+	for name, change := range map[string]func(*corev1.Pod){
+		"not of pods with other labels": func(p *corev1.Pod) { p.Labels = nil },
+		"not of pods that are deleted":  func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: someTime} },
+		"not of pods that have an owner": func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{UID: "other", Controller: ptr.To(true)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(someTime, newJob(two))
+			w.orphan("old-1", corev1.PodRunning, change)
+			if w.settle(); len(w.created) != 2 || tracked(w.pods["old-1"]) {
+				t.Errorf("%d pods created", len(w.created))
+			}
+		})
+	}
+	t.Run("an owner that does not control is no obstacle", func(t *testing.T) {
+		w := newWorld(someTime, newJob(two))
+		w.orphan("old-1", corev1.PodRunning, func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{UID: "group"}} })
+		if w.settle(); len(w.created) != 1 || len(w.pods["old-1"].OwnerReferences) != 2 {
+			t.Errorf("%d pods created", len(w.created))
+		}
+	})
+	t.Run("not by a Job that is being deleted", func(t *testing.T) {
+		job := newJob(two)
+		job.DeletionTimestamp = &metav1.Time{Time: someTime}
+		w := newWorld(someTime, job)
+		w.orphan("old-1", corev1.PodRunning, nil)
+		if w.settle(); tracked(w.pods["old-1"]) || len(w.created) > 0 {
+			t.Error("adopted")
+		}
+	})
+	t.Run("not by a finished Job", func(t *testing.T) {
+		w := begin(nil)
+		w.end(w.names()[0], 0)
+		w.settle()
+		w.orphan("old-1", corev1.PodRunning, nil)
+		if w.settle(); tracked(w.pods["old-1"]) {
+			t.Error("adopted")
+		}
+	})
+}
+
+func TestRelease(t *testing.T) {
+	t.Run("a pod that is no longer selected is let go and replaced", func(t *testing.T) {
+		w := begin(nil)
+		name := w.names()[0]
+		w.set(name, func(p *corev1.Pod) { p.Labels = map[string]string{"job": "debug"} })
+		w.settle()
+		if p := w.pods[name]; len(p.OwnerReferences) > 0 || tracked(p) || len(w.created) != 2 || w.job.Status.Failed != 0 {
+			t.Errorf("owners %v, finalizers %v, %s", p.OwnerReferences, p.Finalizers, describe(&w.job.Status))
+		}
+	})
+	t.Run("other finalizers stay", func(t *testing.T) {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"a", batchv1.JobTrackingFinalizer, "b"}}}
+		if !Untrack(p) || Untrack(p) || len(p.Finalizers) != 2 {
+			t.Error(p.Finalizers)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// smallStatus is the size of index lists up to which each change is written at once.
+const smallStatus = 1 << 10
+
+// verdict is why a Job ends: an interim condition with its reason and message.
+type verdict struct {
+	condition       batchv1.JobConditionType // FailureTarget or SuccessCriteriaMet
+	reason, message string
+}
+
+func failure(reason, message string) *verdict {
+	return &verdict{batchv1.JobFailureTarget, reason, message}
+}
+
+// standing is the verdict that a condition holds, nil for none.
+func standing(conditions []batchv1.JobCondition, t batchv1.JobConditionType) *verdict {
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
+			return &verdict{t, c.Reason, c.Message}
+		}
+	}
+	return nil
+}
+
+// End is the condition that a Job has finished with, Complete or Failed; nil while it has not.
+func End(s *batchv1.JobStatus) *batchv1.JobCondition {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// Finished tells whether the Job is Complete or Failed: then nothing of it changes any more.
+func (r *Record) Finished() bool { return End(&r.status) != nil }
+
+// writeStatus counts pods and writes what follows. Where index lists are large that waits, so that a Job of many
+// indexes does not write them all for each of its pods: the pods stay tracked until they are counted, and nothing that
+// starts or ends depends on it.
+func (d *decision) writeStatus() {
+	r := d.r
+	if d.end != nil {
+		d.forced = setCondition(&d.next.Conditions, d.end.condition, corev1.ConditionTrue, d.end.reason, d.end.message, *d.time()) || d.forced
+	}
+	d.next.Active = d.active
+	d.next.Ready = &d.ready
+	d.next.Terminating = &d.terminating
+	d.next.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
+	// A pod that somebody deletes has failed at once, whatever it ends as, so that must not wait either.
+	d.forced = d.forced || d.end != nil || r.deleting || r.hasty > 0
+	if due := r.statusDue(d.s); !d.forced && d.now.Before(due) {
+		if len(r.lists[done]) > 0 || len(d.replaced) > 0 || !sameStatus(&d.next, &r.status) {
+			d.wake(due)
+		}
+		return
+	}
+	d.account()
+	d.writeIndexes()
+	if !sameStatus(&d.next, &r.status) {
+		d.Status = append(d.Status, d.next)
+	}
+	if !r.backoff.equal(&r.counted) {
+		m := r.backoff.clone()
+		d.Memory = &m
+	}
+	if d.end != nil && d.active == 0 && d.terminating == 0 {
+		d.finish()
+	}
+}
+
+// statusDue is when the status may be written again.
+func (r *Record) statusDue(s Settings) time.Time {
+	size := len(r.status.CompletedIndexes) + len(value(r.status.FailedIndexes, ""))
+	if size <= smallStatus || r.written.IsZero() {
+		return time.Time{}
+	}
+	return r.written.Add(time.Duration(size) * time.Second / time.Duration(s.StatusRate))
+}
+
+func (d *decision) writeIndexes() {
+	r := d.r
+	if !r.spec.indexed {
+		return
+	}
+	d.next.Succeeded = int32(r.completed.Len())
+	if r.changedIndexes {
+		d.next.CompletedIndexes = r.completed.String()
+	}
+	if r.spec.perIndex >= 0 && (r.changedIndexes || d.next.FailedIndexes == nil) {
+		s := r.failedSet.String()
+		d.next.FailedIndexes = &s
+	}
+}
+
+// finish adds the final condition to the interim one, as a revision of its own.
+func (d *decision) finish() {
+	last := d.next
+	t := batchv1.JobFailed
+	if d.end.condition == batchv1.JobSuccessCriteriaMet {
+		t = batchv1.JobComplete
+		last.CompletionTime = d.time()
+		if n := d.r.spec.completions; n >= 0 && last.Succeeded > n {
+			d.Events = append(d.Events, tooManySucceeded())
+		}
+		d.Events = append(d.Events, completed())
+	} else {
+		d.Events = append(d.Events, Event{corev1.EventTypeWarning, d.end.reason, d.end.message})
+	}
+	setCondition(&last.Conditions, t, corev1.ConditionTrue, d.end.reason, d.end.message, *d.time())
+	d.Status = append(d.Status, last)
+}
+
+// setCondition brings a condition to a status and tells whether it had another one. One that is absent is as good as
+// False. The list that was there is left alone.
+func setCondition(list *[]batchv1.JobCondition, t batchv1.JobConditionType, s corev1.ConditionStatus, reason, message string, now metav1.Time) bool {
+	c := batchv1.JobCondition{
+		Type: t, Status: s, Reason: reason, Message: message,
+		LastProbeTime: now, LastTransitionTime: now,
+	}
+	i := slices.IndexFunc(*list, func(c batchv1.JobCondition) bool { return c.Type == t })
+	switch {
+	case i >= 0 && (*list)[i].Status == s, i < 0 && s == corev1.ConditionFalse:
+		return false
+	case i < 0:
+		*list = append(slices.Clip(*list), c)
+	default:
+		*list = slices.Clone(*list)
+		(*list)[i] = c
+	}
+	return true
+}
+
+func sameStatus(a, b *batchv1.JobStatus) bool {
+	return a.Active == b.Active && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
+		same(a.Ready, b.Ready) && same(a.Terminating, b.Terminating) &&
+		a.CompletedIndexes == b.CompletedIndexes && same(a.FailedIndexes, b.FailedIndexes) &&
+		a.StartTime.Equal(b.StartTime) && a.CompletionTime.Equal(b.CompletionTime) &&
+		(a.UncountedTerminatedPods == nil) == (b.UncountedTerminatedPods == nil) &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(c, d batchv1.JobCondition) bool {
+			return c.Type == d.Type && c.Status == d.Status && c.Reason == d.Reason && c.Message == d.Message &&
+				c.LastProbeTime.Equal(&d.LastProbeTime) && c.LastTransitionTime.Equal(&d.LastTransitionTime)
+		})
+}
+
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

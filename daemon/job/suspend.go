@@ -1,0 +1,26 @@
+package job
+
+import (
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// suspendOrResume brings the condition Suspended in line with spec.suspend. A suspended Job has no start time, and a
+// resumed one starts anew, so that its deadline counts from there.
+func (d *decision) suspendOrResume() {
+	now := *d.time()
+	if d.r.spec.suspend {
+		if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended", now) {
+			d.forced = true
+			d.Events = append(d.Events, suspended())
+		}
+		if d.next.StartTime != nil {
+			d.next.StartTime, d.forced = nil, true
+		}
+		return
+	}
+	if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed", now) {
+		d.start()
+		d.Events = append(d.Events, resumed())
+	}
+}

@@ -1,0 +1,407 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/store"
+)
+
+// logRecordFile stands beside the logs of a Job's pod.
+const logRecordFile = "pod.json"
+
+// logRecord says whose logs those in a directory are. It is written before the first container is started, so that no crash
+// leaves a log of which nobody knows whose it is.
+type logRecord struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+	Job       string    `json:"job"`
+	JobUID    types.UID `json:"jobUID"`
+	// Index is the pod's completion index, nil if it has none.
+	Index   *int      `json:"index,omitempty"`
+	Created time.Time `json:"created"`
+	// Gone is when the pod's object went, and Size what it left, in bytes.
+	Gone time.Time `json:"gone,omitzero"`
+	Size int64     `json:"size,omitempty"`
+}
+
+func newLogRecord(p *corev1.Pod) *logRecord {
+	r := &logRecord{Namespace: p.Namespace, Name: p.Name, UID: p.UID, JobUID: controllingJob(p), Created: p.CreationTimestamp.Time}
+	if r.JobUID != "" {
+		r.Job = metav1.GetControllerOfNoCopy(p).Name
+	}
+	if i, err := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
+		r.Index = &i
+	}
+	return r
+}
+
+// keptLogs keeps the logs of a Job's pods after the pods are gone until the Job goes, or until they are too old or too
+// many; those of other pods go with their pods. It knows all logs of each Job.
+type keptLogs struct {
+	podLogs
+	maxAge  time.Duration
+	maxSize int64
+	now     func() time.Time
+	logger  *slog.Logger
+
+	loaded chan struct{} // closed when what an earlier process has left is known
+	wake   chan struct{}
+
+	mu    sync.Mutex
+	jobs  map[types.UID]map[types.UID]*logRecord // by the UIDs of Job and pod
+	gone  []*logRecord                           // those of pods that are gone, the longest gone first
+	size  int64                                  // of those
+	queue []func() error
+}
+
+func newKeptLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *keptLogs {
+	return &keptLogs{
+		podLogs: logs, maxAge: maxAge, maxSize: maxSize, now: time.Now, logger: logger,
+		loaded: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[types.UID]map[types.UID]*logRecord{},
+	}
+}
+
+// keptAttempts is of how many attempts of a container there are logs.
+const keptAttempts = 5
+
+// Begin makes the directory of a pod of which an attempt of a container is going to write, and removes the logs of its
+// oldest attempts. It may be called again.
+func (k *keptLogs) Begin(p *corev1.Pod, container string, attempt int) error {
+	if err := os.MkdirAll(k.podDir(p), 0o755); err != nil {
+		return err
+	}
+	r := newLogRecord(p)
+	if err := k.prune(r, container, attempt-keptAttempts); err != nil {
+		return err
+	}
+	if r.JobUID == "" {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.jobs[r.JobUID][r.UID] != nil {
+		return nil
+	}
+	if err := k.write(r); err != nil {
+		return err
+	}
+	k.add(r)
+	return nil
+}
+
+// prune removes the logs of a container's attempts up to one.
+func (k *keptLogs) prune(r *logRecord, container string, last int) error {
+	if last < 0 {
+		return nil
+	}
+	dir := filepath.Join(k.recordDir(r), container)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if n, ok := attemptOfFile(e.Name()); ok && n <= last {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// PodGone says that a pod's object is gone. It does not wait for what follows from that.
+func (k *keptLogs) PodGone(p *corev1.Pod) {
+	k.later(func() error { return k.podGone(newLogRecord(p)) })
+}
+
+// JobGone says that a Job's object is gone.
+func (k *keptLogs) JobGone(uid types.UID) {
+	k.later(func() error { return k.jobGone(uid) })
+}
+
+func (k *keptLogs) later(do func() error) {
+	k.mu.Lock()
+	k.queue = append(k.queue, do)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run does what is to be done until ctx ends: first for what an earlier process has left.
+func (k *keptLogs) Run(ctx context.Context) {
+	k.warn(k.load(ctx))
+	close(k.loaded)
+	old := time.NewTimer(0)
+	defer old.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+		case <-old.C:
+		}
+		k.mu.Lock()
+		queue := k.queue
+		k.queue = nil
+		k.mu.Unlock()
+		for _, do := range queue {
+			k.warn(do())
+		}
+		k.warn(k.bound())
+		if next, ok := k.nextTooOld(); ok {
+			old.Reset(max(next, time.Second))
+		}
+	}
+}
+
+func (k *keptLogs) warn(err error) {
+	if err != nil {
+		k.logger.Warn("keeping the logs of pods", "error", err)
+	}
+}
+
+// load finds out what is there: a crash can have come between the end of a pod's object and what follows from it.
+func (k *keptLogs) load(ctx context.Context) error {
+	entries, err := os.ReadDir(k.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var failed []error
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if namespace, name, uid, ok := podOfDir(e.Name()); ok {
+			failed = append(failed, k.loadPod(logRecord{Namespace: namespace, Name: name, UID: types.UID(uid)}))
+		}
+	}
+	k.mu.Lock()
+	slices.SortStableFunc(k.gone, func(a, b *logRecord) int { return a.Gone.Compare(b.Gone) })
+	k.mu.Unlock()
+	return errors.Join(failed...)
+}
+
+func (k *keptLogs) loadPod(r logRecord) error {
+	live, err := k.exists(store.Key(pods, r.Namespace, r.Name), r.UID)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(filepath.Join(k.recordDir(&r), logRecordFile))
+	if err == nil {
+		err = json.Unmarshal(content, &r)
+	}
+	switch {
+	case live && err != nil: // it has no Job, or is of a jobd that wrote no records: then its end says whose it is
+		return nil
+	case live:
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.add(&r)
+		return nil
+	case err != nil:
+		return os.RemoveAll(k.recordDir(&r))
+	}
+	return k.podGone(&r)
+}
+
+// podGone keeps what a pod has left if its Job is there.
+func (k *keptLogs) podGone(r *logRecord) error {
+	there := false
+	if r.JobUID != "" {
+		var err error
+		if there, err = k.exists(store.Key(jobs, r.Namespace, r.Job), r.JobUID); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known := k.jobs[r.JobUID][r.UID]; known != nil && !known.Gone.IsZero() {
+		return nil
+	}
+	if !there {
+		k.drop(r)
+		return os.RemoveAll(k.recordDir(r))
+	}
+	size, files, err := diskUse(k.recordDir(r))
+	if err != nil {
+		return err
+	}
+	if files == 0 { // it was never started
+		return os.RemoveAll(k.recordDir(r))
+	}
+	r.Size = size
+	if r.Gone.IsZero() {
+		r.Gone = k.now()
+		if err := k.write(r); err != nil {
+			return err
+		}
+	}
+	k.add(r)
+	k.gone = append(k.gone, r)
+	k.size += r.Size
+	return nil
+}
+
+func (k *keptLogs) jobGone(uid types.UID) error {
+	k.mu.Lock()
+	var left []*logRecord
+	for _, r := range k.jobs[uid] {
+		if !r.Gone.IsZero() {
+			left = append(left, r)
+			k.size -= r.Size
+		}
+	}
+	delete(k.jobs, uid)
+	if len(left) > 0 {
+		k.gone = slices.DeleteFunc(k.gone, func(r *logRecord) bool { return r.JobUID == uid })
+	}
+	k.mu.Unlock()
+	var failed []error
+	for _, r := range left {
+		failed = append(failed, os.RemoveAll(k.recordDir(r)))
+	}
+	return errors.Join(failed...)
+}
+
+// bound removes what is too old or too much, the longest gone first.
+func (k *keptLogs) bound() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.gone) > 0 {
+		r := k.gone[0]
+		if k.size <= k.maxSize && k.now().Before(r.Gone.Add(k.maxAge)) {
+			return nil
+		}
+		k.gone = k.gone[1:]
+		k.size -= r.Size
+		k.drop(r)
+		if err := os.RemoveAll(k.recordDir(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *keptLogs) nextTooOld() (time.Duration, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.gone) == 0 {
+		return 0, false
+	}
+	return k.gone[0].Gone.Add(k.maxAge).Sub(k.now()), true
+}
+
+// Of gives the pods of a Job that have written something, by index and then by age.
+func (k *keptLogs) Of(uid types.UID) []logRecord {
+	k.mu.Lock()
+	var of []logRecord
+	for _, r := range k.jobs[uid] {
+		of = append(of, *r)
+	}
+	k.mu.Unlock()
+	index := func(r logRecord) int {
+		if r.Index == nil {
+			return 0
+		}
+		return *r.Index
+	}
+	slices.SortFunc(of, func(a, b logRecord) int {
+		return cmp.Or(cmp.Compare(index(a), index(b)), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
+	return of
+}
+
+func (k *keptLogs) add(r *logRecord) {
+	of := k.jobs[r.JobUID]
+	if of == nil {
+		of = map[types.UID]*logRecord{}
+		k.jobs[r.JobUID] = of
+	}
+	of[r.UID] = r
+}
+
+func (k *keptLogs) drop(r *logRecord) {
+	delete(k.jobs[r.JobUID], r.UID)
+	if len(k.jobs[r.JobUID]) == 0 {
+		delete(k.jobs, r.JobUID)
+	}
+}
+
+func (k *keptLogs) recordDir(r *logRecord) string {
+	return filepath.Join(k.dir, r.Namespace+"_"+r.Name+"_"+string(r.UID))
+}
+
+func (k *keptLogs) write(r *logRecord) error {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(k.recordDir(r), logRecordFile)
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		return fmt.Errorf("logs of pod %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+func (k *keptLogs) exists(key string, uid types.UID) (there bool, err error) {
+	err = k.store.View(func(s *store.Snapshot) error {
+		o, ok := s.Get(key)
+		there = ok && o.UID == string(uid)
+		return nil
+	})
+	return there, err
+}
+
+// diskUse is how much the files below a directory hold, the record aside, and how many there are.
+func diskUse(dir string) (size int64, files int, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.IsDir() || e.Name() == logRecordFile:
+			return nil
+		}
+		info, err := e.Info()
+		if err == nil {
+			size += info.Size()
+			files++
+		}
+		return nil
+	})
+	return size, files, err
+}
+
+// attempts are those of a container of which there is a log, oldest first.
+func (k *keptLogs) attempts(r *logRecord, container string) []int {
+	entries, _ := os.ReadDir(filepath.Join(k.recordDir(r), container)) // without one there is none
+	found := map[int]bool{}
+	for _, e := range entries {
+		if n, ok := attemptOfFile(e.Name()); ok {
+			found[n] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}

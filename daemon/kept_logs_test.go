@@ -1,0 +1,203 @@
+package daemon
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/store"
+)
+
+// archive is what is kept of logs, with Jobs that are there or not.
+type archive struct {
+	*keptLogs
+	t  *testing.T
+	at time.Time
+}
+
+func newArchive(t *testing.T) *archive {
+	s, err := store.Open(filepath.Join(t.TempDir(), "jobd.db"), store.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	a := &archive{t: t, at: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
+	a.open(podLogs{dir: t.TempDir(), store: s})
+	return a
+}
+
+// open begins anew with what is on the disk.
+func (a *archive) open(logs podLogs) {
+	a.keptLogs = newKeptLogs(logs, time.Hour, 1000, slog.New(slog.DiscardHandler))
+	a.now = func() time.Time { return a.at }
+	a.must(a.load(a.t.Context()))
+}
+
+func (a *archive) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *archive) job(name string, there bool) {
+	key := store.Key(jobs, "ns", name)
+	a.must(a.store.Update(a.t.Context(), func(tx *store.Tx) error {
+		if there {
+			tx.Put(store.Object{Key: key, UID: "uid-" + name, Value: []byte("{}")})
+		} else {
+			tx.Delete(key)
+		}
+		return nil
+	}))
+}
+
+// wrote is a pod of a Job that has written so many bytes.
+func (a *archive) wrote(job, name string, bytes int) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+	if job != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job, UID: types.UID("uid-" + job), Controller: ptr.To(true)}}
+	}
+	a.must(a.Begin(p, "c", 0))
+	path := a.Path(p, "c", 0)
+	a.must(os.MkdirAll(filepath.Dir(path), 0o755))
+	a.must(os.WriteFile(path, make([]byte, bytes), 0o600))
+	return p
+}
+
+func (a *archive) ends(p *corev1.Pod) { a.must(a.podGone(newLogRecord(p))) }
+
+func (a *archive) want(names ...string) {
+	a.t.Helper()
+	var got []string
+	entries, _ := os.ReadDir(a.dir)
+	for _, e := range entries {
+		_, name, _, _ := podOfDir(e.Name())
+		got = append(got, name)
+	}
+	if !slices.Equal(got, names) {
+		a.t.Errorf("there are logs of %q, want %q", got, names)
+	}
+	known := 0
+	for _, of := range a.jobs {
+		known += len(of)
+	}
+	if known != len(names) {
+		a.t.Errorf("%d pods are known, want %d", known, len(names))
+	}
+}
+
+func TestKeptLogs(t *testing.T) {
+	for rule, test := range map[string]func(a *archive){
+		"of a pod that is gone stay while its Job is there": func(a *archive) {
+			a.job("j", true)
+			a.ends(a.wrote("j", "a", 10))
+			a.want("a")
+			a.open(a.podLogs)
+			a.want("a")
+			a.job("j", false)
+			a.must(a.jobGone("uid-j"))
+			a.want()
+		},
+		"go with a pod that has no Job": func(a *archive) {
+			a.ends(a.wrote("", "a", 10))
+			a.want()
+		},
+		"go with a pod whose Job has gone first": func(a *archive) {
+			p := a.wrote("j", "a", 10)
+			a.must(a.jobGone("uid-j"))
+			a.ends(p)
+			a.want()
+		},
+		"go when a crash came between the end of the Job and what follows": func(a *archive) {
+			a.job("j", true)
+			a.ends(a.wrote("j", "a", 10))
+			a.job("j", false)
+			a.open(a.podLogs)
+			a.want()
+		},
+		"are of a pod that was adopted": func(a *archive) {
+			a.job("j", true)
+			p := a.wrote("", "a", 10)
+			p.OwnerReferences = a.wrote("j", "b", 10).OwnerReferences
+			a.ends(p)
+			a.want("a", "b")
+		},
+		"of more than may be kept lose the oldest": func(a *archive) {
+			a.job("j", true)
+			for i, bytes := range []int{400, 400, 300} {
+				a.ends(a.wrote("j", fmt.Sprint("p", i), bytes))
+				a.at = a.at.Add(time.Minute)
+			}
+			a.must(a.bound())
+			a.want("p1", "p2")
+			a.open(a.podLogs)
+			a.wrote("j", "living", 5000) // counts when it is gone
+			a.must(a.bound())
+			a.want("living", "p1", "p2")
+		},
+		"go when they are too old, counted from the end of the pod": func(a *archive) {
+			a.job("j", true)
+			a.ends(a.wrote("j", "a", 10))
+			a.at = a.at.Add(30 * time.Minute)
+			a.ends(a.wrote("j", "b", 10))
+			a.open(a.podLogs)
+			a.at = a.at.Add(30 * time.Minute)
+			a.must(a.bound())
+			a.want("b")
+			if next, ok := a.nextTooOld(); next != 30*time.Minute || !ok {
+				a.t.Errorf("the next one goes in %v", next)
+			}
+		},
+	} {
+		t.Run(rule, func(t *testing.T) { test(newArchive(t)) })
+	}
+}
+
+func TestLogsOfTheLastAttemptsAreKept(t *testing.T) {
+	a := newArchive(t)
+	p := a.wrote("j", "a", 10)
+	for attempt := range 12 {
+		a.must(a.Begin(p, "c", attempt))
+		for _, part := range []string{"", ".20260102-150405.000000000"} {
+			a.must(os.WriteFile(a.Path(p, "c", attempt)+part, nil, 0o600))
+		}
+	}
+	if got := a.attempts(newLogRecord(p), "c"); !slices.Equal(got, []int{7, 8, 9, 10, 11}) {
+		t.Errorf("attempts %d", got)
+	}
+	if files, err := os.ReadDir(filepath.Dir(a.Path(p, "c", 0))); err != nil || len(files) != 10 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+}
+
+func TestMergedLinesAreWhole(t *testing.T) {
+	var out strings.Builder
+	m := &lineMerger{w: &out, remaining: 17, enough: func() {}}
+	a, b := &lineSource{to: m}, &lineSource{to: m}
+	for _, part := range []struct {
+		to   *lineSource
+		text string
+	}{{a, "one "}, {b, "two\nth"}, {a, "line\n"}, {b, "ree"}} { // b ends without a newline
+		if _, err := part.to.Write([]byte(part.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(); err != errEnough || !m.full() {
+		t.Errorf("at the limit: %v", err)
+	}
+	if got, want := out.String(), "two\none line\nthre"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

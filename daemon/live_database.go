@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	wire "github.com/jobd/jobd/api/database"
+)
+
+// liveDatabase is the database of a running daemon, which is asked over its socket.
+type liveDatabase struct{ client *http.Client }
+
+// findLiveDatabase finds the daemon of the database at path, and no other.
+func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, error) {
+	d := &liveDatabase{&http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}}
+	var is wire.Description
+	if err := d.ask(ctx, http.MethodGet, "", func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&is) }); err != nil {
+		return nil, err
+	}
+	mine, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if its, err := os.Stat(is.File); err != nil || !os.SameFile(mine, its) {
+		return nil, fmt.Errorf("the jobd at %s has another one open, %s: choose its --state or --socket", socket, is.File)
+	}
+	return d, nil
+}
+
+func (d *liveDatabase) Check(ctx context.Context) error {
+	return d.ask(ctx, http.MethodPost, "check", func(io.Reader) error { return nil })
+}
+
+func (d *liveDatabase) Backup(ctx context.Context, w io.Writer) error {
+	return d.ask(ctx, http.MethodGet, "backup", func(answer io.Reader) error {
+		_, err := io.Copy(w, answer)
+		return err
+	})
+}
+
+func (d *liveDatabase) Compact(ctx context.Context) (before, after int64, err error) {
+	var sizes wire.Sizes
+	err = d.ask(ctx, http.MethodPost, "compact", func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&sizes) })
+	return sizes.Before, sizes.After, err
+}
+
+// ask sends one request; what is answered with an error is that error.
+func (d *liveDatabase) ask(ctx context.Context, method, op string, read func(io.Reader) error) error {
+	r, err := http.NewRequestWithContext(ctx, method, "http://jobd"+wire.Path+"?op="+op, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := d.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(answer.Body)
+		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
+	}
+	return read(answer.Body)
+}

@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/logs"
+	"github.com/jobd/jobd/store"
+)
+
+// podLogs finds and reads what containers wrote: ROOT/logs/NAMESPACE_POD_UID/CONTAINER/ATTEMPT.log.
+type podLogs struct {
+	dir   string
+	store *store.Store
+}
+
+func (c *Config) logDir() string { return filepath.Join(c.Root, "logs") }
+
+func (l podLogs) podDir(p *corev1.Pod) string {
+	return filepath.Join(l.dir, p.Namespace+"_"+p.Name+"_"+string(p.UID))
+}
+
+// Path is the file of one attempt of a container.
+func (l podLogs) Path(p *corev1.Pod, container string, attempt int) string {
+	return filepath.Join(l.podDir(p), container, strconv.Itoa(attempt)+".log")
+}
+
+// podOfDir takes apart the name of a pod's directory.
+func podOfDir(dir string) (namespace, name, uid string, ok bool) {
+	namespace, rest, _ := strings.Cut(dir, "_")
+	name, uid, ok = strings.Cut(rest, "_")
+	return namespace, name, uid, ok
+}
+
+// attemptOfFile is the number in the name of a log, or of a part of one that was rotated.
+func attemptOfFile(name string) (int, bool) {
+	number, rest, _ := strings.Cut(name, ".")
+	n, err := strconv.Atoi(number)
+	return n, err == nil && (rest == "log" || strings.HasPrefix(rest, "log."))
+}
+
+// Open implements api/server's Logs.
+func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	attempt, err := l.attempt(ctx, p, o)
+	if err != nil {
+		return nil, err
+	}
+	path := l.Path(p, o.Container, attempt)
+	if !logs.Exists(path) {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods/log"), p.Name)
+	}
+	options := readOptions(o)
+	reading, stop := context.WithCancel(ctx)
+	r, w := io.Pipe()
+	ended := make(chan struct{})
+	if o.Follow {
+		go func() {
+			defer close(ended)
+			l.awaitEnd(reading, p, o.Container, attempt)
+		}()
+	}
+	go func() {
+		defer stop()
+		w.CloseWithError(logs.Read(reading, path, options, w, ended))
+	}()
+	return logStream{r, stop}, nil
+}
+
+func readOptions(o *corev1.PodLogOptions) logs.Options {
+	options := logs.Options{
+		Follow:       o.Follow,
+		TailLines:    o.TailLines,
+		SinceSeconds: o.SinceSeconds,
+		Timestamps:   o.Timestamps,
+		LimitBytes:   o.LimitBytes,
+	}
+	if o.SinceTime != nil {
+		options.SinceTime = o.SinceTime.Time
+	}
+	if o.Stream != nil && *o.Stream != corev1.LogStreamAll {
+		options.Stream = logs.Stream(strings.ToLower(*o.Stream)) // the API's name of a stream has a capital letter
+	}
+	return options
+}
+
+type logStream struct {
+	*io.PipeReader
+	stop context.CancelFunc
+}
+
+func (s logStream) Close() error {
+	s.stop()
+	return s.PipeReader.Close()
+}
+
+// attempt finds out which start of the container is asked for; with Follow it waits for the first.
+func (l podLogs) attempt(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
+	var attempt int
+	var refusal error
+	err := l.watch(ctx, p, func(current *corev1.Pod) bool {
+		attempt, refusal = attemptOf(current, o)
+		return refusal == nil || !o.Follow || o.Previous || pod.Terminal(current)
+	})
+	switch {
+	case errors.Is(err, errGone):
+		return 0, apierrors.NewNotFound(corev1.Resource("pods"), p.Name)
+	case err != nil:
+		return 0, err
+	}
+	return attempt, refusal
+}
+
+func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
+	refuse := func(format string, args ...any) error {
+		return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+	}
+	status := statusOf(p, o.Container)
+	switch {
+	case status == nil && p.Spec.NodeName == "":
+		return 0, refuse("container %q in pod %q is waiting to start: the pod is not scheduled yet", o.Container, p.Name)
+	case status == nil:
+		return 0, refuse("container %q in pod %q is waiting to start: ContainerCreating", o.Container, p.Name)
+	case o.Previous && status.RestartCount == 0:
+		return 0, refuse("previous terminated container %q in pod %q not found", o.Container, p.Name)
+	case o.Previous:
+		return int(status.RestartCount) - 1, nil
+	case status.ContainerID == "" && status.State.Waiting != nil:
+		return 0, refuse("container %q in pod %q is waiting to start: %s", o.Container, p.Name, status.State.Waiting.Reason)
+	case status.ContainerID == "":
+		return 0, refuse("container %q in pod %q has not been started", o.Container, p.Name)
+	}
+	return int(status.RestartCount), nil
+}
+
+// awaitEnd returns when an attempt of a container has ended, or when nobody waits any more.
+func (l podLogs) awaitEnd(ctx context.Context, p *corev1.Pod, container string, attempt int) {
+	_ = l.watch(ctx, p, func(current *corev1.Pod) bool {
+		status := statusOf(current, container)
+		return status == nil || int(status.RestartCount) > attempt || status.State.Running == nil
+	})
+}
+
+var errGone = errors.New("the pod is gone")
+
+// watch calls enough with the pod as it is and after each change, until that is so.
+func (l podLogs) watch(ctx context.Context, p *corev1.Pod, enough func(*corev1.Pod) bool) error {
+	key := keyOf(pods, p)
+	cursor := l.store.Cursor(l.store.Version(), key)
+	for {
+		current := newPod()
+		err := l.store.View(func(s *store.Snapshot) error {
+			o, ok := s.Get(key)
+			if !ok || o.UID != string(p.UID) {
+				return errGone
+			}
+			return decode(o, current)
+		})
+		if err != nil || enough(current) {
+			return err
+		}
+		if _, _, err := cursor.Next(ctx, 1); err != nil && !errors.Is(err, store.ErrCompacted) {
+			return err
+		}
+		if at := l.store.Version(); at > cursor.At() {
+			cursor = l.store.Cursor(at, key)
+		}
+	}
+}
+
+func statusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}

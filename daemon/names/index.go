@@ -1,0 +1,351 @@
+// Package names knows under which names pods are found by each other: those of Services, and those that a pod has by its
+// hostname and subdomain. What it knows it also shows to clients, in EndpointSlices.
+package names
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// Index answers from what it was shown last. It is safe for use by several goroutines; New makes an empty one.
+type Index struct {
+	mu       sync.RWMutex
+	services map[string]map[string]service    // by namespace, by name
+	pods     map[string]map[string]pod        // by namespace, by name
+	slices   map[string]map[string]slice      // by namespace, by name: those that others keep
+	hosts    map[string]map[string]netip.Addr // by HOSTNAME.SUBDOMAIN.NAMESPACE, by the pod's name
+
+	podsShown bool // before, nobody can tell where a Service leads
+	changed   map[serviceRef]struct{}
+	news      chan struct{} // that there is something in changed
+}
+
+// New makes an index that knows nothing.
+func New() *Index {
+	return &Index{changed: map[serviceRef]struct{}{}, news: make(chan struct{}, 1)}
+}
+
+// serviceRef names a Service whose EndpointSlices may be out of date.
+type serviceRef struct {
+	namespace, name string
+	uid             types.UID
+}
+
+// service is what names need of a Service.
+type service struct {
+	uid      types.UID
+	selector labels.Selector // nil: it selects nothing
+	unready  bool            // publishNotReadyAddresses
+	external string          // of type ExternalName
+}
+
+// pod is what names need of a pod that has an address.
+type pod struct {
+	uid         types.UID
+	node        string
+	labels      labels.Set
+	addr        netip.Addr
+	serving     bool
+	terminating bool
+	hostname    string
+	subdomain   string
+	ports       []corev1.ContainerPort // those that have a name
+}
+
+// slice is what names need of an EndpointSlice.
+type slice struct {
+	service   string
+	endpoints []discoveryv1.Endpoint
+}
+
+// host is the key of a pod in hosts, empty if it has none.
+func (p pod) host(namespace string) string {
+	if p.hostname == "" || p.subdomain == "" {
+		return ""
+	}
+	return p.hostname + "." + p.subdomain + "." + namespace
+}
+
+// ready tells whether a Service sends anybody to the pod.
+func (p pod) ready() bool { return p.serving && !p.terminating }
+
+// SetService shows a Service as it is.
+func (x *Index) SetService(s *corev1.Service) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	put(&x.services, s.Namespace, s.Name, newService(s))
+	x.note(s.Namespace, s.Name)
+}
+
+func newService(s *corev1.Service) service {
+	out := service{uid: s.UID, unready: s.Spec.PublishNotReadyAddresses}
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		out.external = s.Spec.ExternalName
+	} else if len(s.Spec.Selector) > 0 {
+		out.selector = labels.SelectorFromSet(s.Spec.Selector)
+	}
+	return out
+}
+
+// DropService forgets a Service.
+func (x *Index) DropService(namespace, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.note(namespace, name)
+	drop(x.services, namespace, name)
+}
+
+func (x *Index) dropServices() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for namespace, all := range x.services {
+		for name := range all {
+			x.note(namespace, name)
+		}
+	}
+	clear(x.services)
+}
+
+func (x *Index) dropPods() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.podsShown = false
+	clear(x.pods)
+	clear(x.hosts)
+}
+
+// allPodsShown says that every pod there is was shown.
+func (x *Index) allPodsShown() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.podsShown = true
+	for namespace, all := range x.services {
+		for name := range all {
+			x.note(namespace, name)
+		}
+	}
+}
+
+// note says that the slices of a Service may be out of date.
+func (x *Index) note(namespace, name string) {
+	x.noteRef(serviceRef{namespace, name, x.services[namespace][name].uid})
+}
+
+func (x *Index) noteRef(ref serviceRef) {
+	x.changed[ref] = struct{}{}
+	select {
+	case x.news <- struct{}{}:
+	default: // it is known already that there is something
+	}
+}
+
+// takeChanged gives the Services that were noted, none before it is known where they lead.
+func (x *Index) takeChanged() map[serviceRef]struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	taken := map[serviceRef]struct{}{}
+	for ref := range x.changed {
+		if s := x.services[ref.namespace][ref.name]; x.podsShown || s.selector == nil || s.uid != ref.uid {
+			taken[ref] = struct{}{}
+			delete(x.changed, ref)
+		}
+	}
+	return taken
+}
+
+// SetPod shows a pod as it is.
+func (x *Index) SetPod(p *corev1.Pod) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	addr, err := netip.ParseAddr(p.Status.PodIP)
+	if err != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		x.dropPod(p.Namespace, p.Name)
+		return
+	}
+	entry := newPod(p, addr)
+	before, known := x.pods[p.Namespace][p.Name]
+	if known && reflect.DeepEqual(before, entry) {
+		return
+	}
+	x.dropPod(p.Namespace, p.Name)
+	put(&x.pods, p.Namespace, p.Name, entry)
+	if host := entry.host(p.Namespace); host != "" {
+		put(&x.hosts, host, p.Name, addr)
+	}
+	x.noteServicesOf(p.Namespace, entry)
+}
+
+func newPod(p *corev1.Pod, addr netip.Addr) pod {
+	entry := pod{
+		uid: p.UID, node: p.Spec.NodeName, labels: p.Labels, addr: addr, terminating: p.DeletionTimestamp != nil,
+		hostname: p.Spec.Hostname, subdomain: p.Spec.Subdomain,
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			entry.serving = c.Status == corev1.ConditionTrue
+		}
+	}
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.Name != "" {
+				entry.ports = append(entry.ports, port)
+			}
+		}
+	}
+	return entry
+}
+
+func (x *Index) noteServicesOf(namespace string, p pod) {
+	for name, s := range x.services[namespace] {
+		if s.selector != nil && s.selector.Matches(p.labels) {
+			x.note(namespace, name)
+		}
+	}
+}
+
+func put[T any](in *map[string]map[string]T, first, second string, value T) {
+	if *in == nil {
+		*in = map[string]map[string]T{}
+	}
+	if (*in)[first] == nil {
+		(*in)[first] = map[string]T{}
+	}
+	(*in)[first][second] = value
+}
+
+func drop[T any](in map[string]map[string]T, first, second string) {
+	delete(in[first], second)
+	if len(in[first]) == 0 {
+		delete(in, first)
+	}
+}
+
+// DropPod forgets a pod.
+func (x *Index) DropPod(namespace, name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.dropPod(namespace, name)
+}
+
+func (x *Index) dropPod(namespace, name string) {
+	entry, ok := x.pods[namespace][name]
+	if !ok {
+		return
+	}
+	drop(x.pods, namespace, name)
+	if host := entry.host(namespace); host != "" {
+		drop(x.hosts, host, name)
+	}
+	x.noteServicesOf(namespace, entry)
+}
+
+// SetSlice shows an EndpointSlice as it is. One that others keep says where a Service leads that selects no pods.
+func (x *Index) SetSlice(s *discoveryv1.EndpointSlice) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	drop(x.slices, s.Namespace, s.Name)
+	switch of := s.Labels[discoveryv1.LabelServiceName]; {
+	case isOurs(s):
+		x.noteOwner(s) // if it is not as it should be, it will be
+	case of != "" && s.AddressType == discoveryv1.AddressTypeIPv4:
+		put(&x.slices, s.Namespace, s.Name, slice{of, s.Endpoints})
+	}
+}
+
+// DropSlice forgets an EndpointSlice.
+func (x *Index) DropSlice(s *discoveryv1.EndpointSlice) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	drop(x.slices, s.Namespace, s.Name)
+	if isOurs(s) {
+		x.noteOwner(s)
+	}
+}
+
+// noteOwner notes the Service that a slice of ours was made for, which may be gone.
+func (x *Index) noteOwner(s *discoveryv1.EndpointSlice) {
+	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
+		x.noteRef(serviceRef{s.Namespace, owner.Name, owner.UID})
+	}
+}
+
+func (x *Index) dropSlices() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.slices)
+}
+
+// Lookup gives the addresses of a name in the cluster's domain, written in small letters and without the domain:
+// SERVICE.NAMESPACE.svc for the pods that a Service selects, or for what its EndpointSlices name if it selects none, and
+// HOSTNAME.SUBDOMAIN.NAMESPACE.svc for one of them of that hostname. They count when they are ready, or with
+// publishNotReadyAddresses always. For an ExternalName Service it gives the name that it stands for instead.
+func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
+	name, ok := strings.CutSuffix(name, ".svc")
+	if !ok {
+		return nil, "", false
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	switch parts := strings.Split(name, "."); len(parts) {
+	case 2:
+		s, ok := x.services[parts[1]][parts[0]]
+		if !ok || s.external != "" {
+			return nil, s.external, ok
+		}
+		for _, p := range x.pods[parts[1]] {
+			if s.leadsTo(p) {
+				addrs = append(addrs, p.addr)
+			}
+		}
+		return append(addrs, x.endpoints(s, parts[1], parts[0], "")...), "", true
+	case 3:
+		s, ok := x.services[parts[2]][parts[1]]
+		if !ok {
+			return nil, "", false
+		}
+		for podName, addr := range x.hosts[name] {
+			if s.leadsTo(x.pods[parts[2]][podName]) {
+				addrs = append(addrs, addr)
+			}
+		}
+		addrs = append(addrs, x.endpoints(s, parts[2], parts[1], parts[0])...)
+		return addrs, "", len(addrs) > 0
+	}
+	return nil, "", false
+}
+
+// endpoints are the addresses that others say of a Service which selects no pods: all, or those of a hostname.
+func (x *Index) endpoints(s service, namespace, name, hostname string) (addrs []netip.Addr) {
+	if s.selector != nil {
+		return nil
+	}
+	for _, slice := range x.slices[namespace] {
+		if slice.service != name {
+			continue
+		}
+		for _, e := range slice.endpoints {
+			if !ptr.Deref(e.Conditions.Ready, true) && !s.unready || hostname != "" && ptr.Deref(e.Hostname, "") != hostname {
+				continue
+			}
+			for _, a := range e.Addresses {
+				if addr, err := netip.ParseAddr(a); err == nil && addr.Is4() {
+					addrs = append(addrs, addr)
+				}
+			}
+		}
+	}
+	return addrs
+}
+
+func (s service) leadsTo(p pod) bool {
+	return s.selector != nil && (p.ready() || s.unready) && s.selector.Matches(p.labels)
+}

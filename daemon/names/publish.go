@@ -1,0 +1,98 @@
+package names
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	endpointSlices = "endpointslices." + discoveryv1.GroupName
+	// pause lies between two writings: pods that come and go together are written together.
+	pause = 500 * time.Millisecond
+)
+
+// Publish shows what is known, in EndpointSlices, until ctx ends or the store is closed. Names themselves do not wait for
+// that.
+func (x *Index) Publish(ctx context.Context, s *store.Store, logger *slog.Logger) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.news:
+		}
+		for ref := range x.takeChanged() {
+			err := s.Update(ctx, func(tx *store.Tx) error { return x.publish(tx, ref) })
+			if ctx.Err() != nil {
+				return
+			} else if err != nil {
+				logger.Warn("names: the endpoints of a service are not shown", "service", ref.namespace+"/"+ref.name, "error", err)
+				x.mu.Lock()
+				x.noteRef(ref)
+				x.mu.Unlock()
+			}
+		}
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// publish writes the slices of one Service.
+func (x *Index) publish(tx *store.Tx, ref serviceRef) error {
+	var have []*discoveryv1.EndpointSlice
+	var failed error
+	tx.Owned(string(ref.uid), "", func(key string) bool {
+		o, ok := tx.Get(key)
+		if !ok || !strings.HasPrefix(key, endpointSlices+"/") {
+			return true
+		}
+		slice := &discoveryv1.EndpointSlice{}
+		if failed = scheme.Decode(o.Value, slice); failed == nil && isOurs(slice) {
+			have = append(have, slice)
+		}
+		return failed == nil
+	})
+	if failed != nil {
+		return failed
+	}
+	var groups []group
+	service := &corev1.Service{}
+	if o, ok := tx.Get(store.Key("services", ref.namespace, ref.name)); ok && o.UID == string(ref.uid) {
+		if err := scheme.Decode(o.Value, service); err != nil {
+			return err
+		}
+		groups = x.endpointsOf(service)
+	}
+	write, remove := arrange(service, groups, have)
+	for _, slice := range remove {
+		tx.Delete(store.Key(endpointSlices, slice.Namespace, slice.Name))
+	}
+	for _, slice := range write {
+		if slice.Name == "" {
+			slice.Name, slice.UID, slice.CreationTimestamp = slice.GenerateName+utilrand.String(5), uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
+		}
+		slice.Generation++
+		value, err := scheme.Encode(slice)
+		if err != nil {
+			return err
+		}
+		tx.Put(store.Object{Key: store.Key(endpointSlices, slice.Namespace, slice.Name), UID: string(slice.UID), Owners: []string{string(ref.uid)}, Value: value})
+	}
+	return nil
+}

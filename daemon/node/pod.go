@@ -1,0 +1,147 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+)
+
+// Pod is what admission looks at. It is not changed once it was given to a Node.
+type Pod struct {
+	UID      types.UID
+	Priority int32
+	Created  time.Time
+	// Polite says that nobody has to make way for it (PodSpec.PreemptionPolicy).
+	Polite bool
+	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
+	Group string
+
+	shape *shape
+}
+
+// shape is what pods that are alike have in common: all that tells, but for their priority, whether there is room for them.
+type shape struct {
+	key   string
+	ask   Resources
+	ports []port
+	terms terms
+	pods  int // of this shape on the node or waiting
+
+	// unfit is why the node as it is takes no such pod, as it was judged last.
+	unfit  string
+	judged bool
+}
+
+// terms are what a pod says of the node that it wants.
+type terms struct {
+	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
+	Affinity     *corev1.Affinity    `json:"affinity,omitempty"`
+	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// port is one of the host's.
+type port struct {
+	protocol corev1.Protocol
+	number   int32
+	ip       string // empty: all
+}
+
+// PodOf extracts what admission looks at.
+func PodOf(pod *corev1.Pod) *Pod {
+	p := &Pod{
+		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.Time,
+		Polite: pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever,
+	}
+	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
+	}
+	p.shape = newShape(Asks(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
+	return p
+}
+
+// Alike tells whether two pods need the same room on the same terms.
+func (p *Pod) Alike(other *Pod) bool { return p.shape.key == other.shape.key }
+
+// newShape keeps those apart that are polite: where the first of a line is, others behind it need not be.
+func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
+	var key strings.Builder
+	key.WriteString(ask.String())
+	if polite {
+		key.WriteString("|polite")
+	}
+	for _, p := range ports {
+		fmt.Fprintf(&key, "|%s:%s:%d", p.protocol, p.ip, p.number)
+	}
+	if t.NodeSelector != nil || t.Affinity != nil || t.Tolerations != nil {
+		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
+	}
+	return &shape{key: key.String(), ask: ask, ports: ports, terms: t}
+}
+
+func termsOf(spec *corev1.PodSpec) terms {
+	t := terms{NodeSelector: spec.NodeSelector}
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		t.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		}}
+	}
+	if slices.ContainsFunc(spec.Tolerations, ofSchedule) {
+		t.Tolerations = spec.Tolerations
+	}
+	return t
+}
+
+// ofSchedule leaves out the tolerations that every pod has, and that no taint here asks for.
+func ofSchedule(t corev1.Toleration) bool {
+	return t.Key != corev1.TaintNodeNotReady && t.Key != corev1.TaintNodeUnreachable
+}
+
+func hostPorts(spec *corev1.PodSpec) (ports []port) {
+	add := func(c *corev1.Container) {
+		for _, p := range c.Ports {
+			if p.HostPort == 0 {
+				continue
+			}
+			ip := p.HostIP
+			if ip == "0.0.0.0" || ip == "::" {
+				ip = ""
+			}
+			ports = append(ports, port{p.Protocol, p.HostPort, ip})
+		}
+	}
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+		}
+	}
+	for i := range spec.Containers {
+		add(&spec.Containers[i])
+	}
+	return ports
+}
+
+// take lets a pod share the shape of those that are alike.
+func (n *Node) take(p *Pod) {
+	if p.shape == nil {
+		p.shape = newShape(nil, nil, terms{}, p.Polite)
+	}
+	if s, ok := n.shapes[p.shape.key]; ok {
+		p.shape = s
+	} else {
+		n.shapes[p.shape.key] = p.shape
+	}
+	p.shape.pods++
+}
+
+// drop forgets a shape with the last pod of it.
+func (n *Node) drop(p *Pod) {
+	if p.shape.pods--; p.shape.pods == 0 {
+		delete(n.shapes, p.shape.key)
+	}
+}

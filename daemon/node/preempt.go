@@ -1,0 +1,121 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// preempt decides whether pods of a lower priority make way for these, which are to start together.
+func (n *Node) preempt(pods []*waiter) (Step, bool) {
+	if len(pods) == 0 || slices.ContainsFunc(pods, func(w *waiter) bool { return w.Polite }) {
+		return Step{}, false
+	}
+	priority := lowest(pods)
+	lower, ending := n.used.below(priority)
+	waits := !slices.ContainsFunc(pods, func(w *waiter) bool { return !w.nominated })
+	if lower == 0 || waits && ending > 0 {
+		return Step{}, false
+	}
+	var victims []*bound
+	var helps bool
+	n.without(pods, func() { victims, helps = n.victims(pods, priority) })
+	if !helps || waits && len(victims) == 0 {
+		return Step{}, false
+	}
+	step := Step{For: pods[0].UID}
+	for _, v := range victims {
+		n.end(v, true)
+		step.Victims = append(step.Victims, v.UID)
+	}
+	for _, w := range pods {
+		if !w.nominated {
+			n.nominate(w)
+			step.Nominate = append(step.Nominate, w.UID)
+		}
+	}
+	return step, true
+}
+
+// victims chooses who makes way: no more than has to, those of the lowest priority, and of those the ones that started
+// last. Those that are ending already do so anyway. False if even all together would not help.
+func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
+	stays := n.used.from(priority)
+	kept := n.reserved.from(priority)
+	stays.merge(&kept)
+	for _, w := range pods {
+		if !n.fits(&stays, w.shape) {
+			return nil, false
+		}
+		stays.add(w.Pod, 1)
+	}
+	var victims []*bound
+	for _, c := range n.candidates(priority) {
+		if with, ok := n.with(stays, c.pods); ok {
+			stays = with
+		} else {
+			victims = append(victims, c.pods...)
+		}
+	}
+	return victims, true
+}
+
+// with adds pods to what stays, if there is room for all of them.
+func (n *Node) with(stays tally, pods []*bound) (tally, bool) {
+	sum := tally{}
+	sum.merge(&stays)
+	for _, b := range pods {
+		if !n.fits(&sum, b.shape) {
+			return stays, false
+		}
+		sum.add(b.Pod, 1)
+	}
+	return sum, true
+}
+
+// candidate is a pod that could make way, or a group of them that does so together.
+type candidate struct {
+	pods     []*bound
+	priority int32
+	started  time.Time
+	uid      types.UID
+}
+
+// candidates gives those of a lower priority, the ones first that would be missed most.
+func (n *Node) candidates(priority int32) (all []*candidate) {
+	together := map[*group]*candidate{}
+	for _, b := range n.bound {
+		if b.Priority >= priority || b.ending {
+			continue
+		}
+		c := &candidate{priority: b.Priority, started: b.started, uid: b.UID}
+		if g := n.groupOf(b.Pod); g != nil && g.All {
+			if together[g] == nil {
+				together[g] = c
+				all = append(all, c)
+			}
+			c = together[g]
+		} else {
+			all = append(all, c)
+		}
+		c.pods = append(c.pods, b)
+		c.priority = max(c.priority, b.Priority)
+		if b.started.Before(c.started) {
+			c.started = b.started
+		}
+		c.uid = min(c.uid, b.UID)
+	}
+	slices.SortFunc(all, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), a.started.Compare(b.started), cmp.Compare(a.uid, b.uid))
+	})
+	for _, c := range all {
+		slices.SortFunc(c.pods, func(a, b *bound) int { return cmp.Compare(a.UID, b.UID) })
+	}
+	return all
+}
+
+func lowest(pods []*waiter) int32 {
+	return slices.MinFunc(pods, func(a, b *waiter) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+}

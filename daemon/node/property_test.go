@@ -1,0 +1,251 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// life is a random life of a node.
+type life struct {
+	*rapid.T
+	n    *Node
+	made int
+}
+
+func (l *life) newPod() *Pod {
+	l.made++
+	p := &Pod{
+		UID:      types.UID(fmt.Sprintf("p%03d", l.made)),
+		Created:  time.Unix(int64(rapid.IntRange(0, 5).Draw(l.T, "created")), 0),
+		Priority: int32(rapid.IntRange(0, 3).Draw(l.T, "priority")),
+		Polite:   rapid.IntRange(0, 9).Draw(l.T, "polite") == 0,
+	}
+	var ask Resources
+	if cpu := rapid.IntRange(0, 4).Draw(l.T, "cpu"); cpu > 0 {
+		ask = Resources{"cpu": int64(cpu) * 500}
+	}
+	var ports []port
+	if rapid.IntRange(0, 7).Draw(l.T, "port") == 0 {
+		ports = []port{{corev1.ProtocolTCP, 80, rapid.SampledFrom([]string{"", "192.0.2.1", "192.0.2.2"}).Draw(l.T, "address")}}
+	}
+	var t terms
+	if rapid.IntRange(0, 7).Draw(l.T, "tolerates") == 0 {
+		t.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	p.Group = rapid.SampledFrom([]string{"", "", "ns/g", "ns/h"}).Draw(l.T, "group")
+	if p.Group != "" { // as a Job makes them
+		p.Priority, p.Polite = 2, false
+	}
+	p.shape = newShape(ask, ports, t, p.Polite)
+	return p
+}
+
+func (l *life) pick(from []types.UID) (types.UID, bool) {
+	if len(from) == 0 {
+		return "", false
+	}
+	slices.Sort(from)
+	return rapid.SampledFrom(from).Draw(l.T, "which"), true
+}
+
+func keys[V any](m map[types.UID]V) (uids []types.UID) {
+	for uid := range m {
+		uids = append(uids, uid)
+	}
+	return uids
+}
+
+// decide takes all decisions and checks each.
+func (l *life) decide() {
+	n := l.n
+	for steps := 0; ; steps++ {
+		if steps > 1000 {
+			l.Fatal("the decisions do not end")
+		}
+		first := l.first()
+		gangs := map[*group]int{}
+		for _, g := range n.groups {
+			gangs[g] = g.bound
+		}
+		step, ok := n.Next()
+		if !ok {
+			break
+		}
+		l.check()
+		bound := map[*group]int{}
+		for _, uid := range step.Bind {
+			b := n.bound[uid]
+			if b == nil {
+				l.Fatalf("%s was to be bound and is not", uid)
+			}
+			if g := n.groupOf(b.Pod); g != nil && g.known && g.gang {
+				bound[g]++
+			} else if first != nil && before(first, &waiter{Pod: b.Pod}) {
+				l.Fatalf("%s goes before %s", uid, first.UID)
+			}
+		}
+		for g, now := range bound {
+			if gangs[g]+now < g.need() {
+				l.Fatalf("%d of a gang run, and %d more now, while it needs %d", gangs[g], now, g.need())
+			}
+		}
+		for _, uid := range step.Victims {
+			for _, by := range step.Nominate {
+				if n.bound[uid].Priority >= n.waiting[by].Priority {
+					l.Fatalf("%s makes way for %s, which has no higher priority", uid, by)
+				}
+			}
+		}
+	}
+	for uid, w := range n.waiting {
+		if n.Why(uid) == "" {
+			l.Fatalf("%s waits for nothing", uid)
+		}
+		if w.line.gang != nil || w.Polite || n.unfit(w.shape) != "" {
+			continue
+		}
+		alone := []*waiter{w}
+		lower, ending := n.used.below(w.Priority)
+		if lower == 0 || w.nominated && ending > 0 {
+			continue
+		}
+		helps := false
+		n.without(alone, func() { _, helps = n.victims(alone, w.Priority) })
+		if helps {
+			l.Fatalf("%s waits, while others could make way", uid)
+		}
+	}
+}
+
+// first is the pod that comes first of those which are not of a gang and for which there is room.
+func (l *life) first() (first *waiter) {
+	n := l.n
+	for _, w := range n.waiting {
+		if w.line.gang != nil || n.unfit(w.shape) != "" || first != nil && before(first, w) {
+			continue
+		}
+		n.without([]*waiter{w}, func() {
+			if n.fits(n.taken(w.Priority), w.shape) {
+				first = w
+			}
+		})
+	}
+	return first
+}
+
+// check compares the sums with a recount, and with what there is.
+func (l *life) check() {
+	n := l.n
+	used, reserved := newLevels(), newLevels()
+	bound := map[string]int{}
+	for _, b := range n.bound {
+		used.add(b.Pod, 1)
+		if b.ending {
+			used.end(b.Priority, true)
+		}
+		bound[b.Group]++
+	}
+	for _, w := range n.waiting {
+		if w.nominated {
+			reserved.add(w.Pod, 1)
+		}
+	}
+	for what, pair := range map[string][2]levels{"used": {n.used, used}, "reserved": {n.reserved, reserved}} {
+		if got, want := sums(pair[0]), sums(pair[1]); got != want {
+			l.Fatalf("%s: %s, a recount gives %s", what, got, want)
+		}
+	}
+	for _, g := range n.groups {
+		if g.bound != bound[g.key] {
+			l.Fatalf("%d pods of %s run, a recount gives %d", g.bound, g.key, bound[g.key])
+		}
+	}
+	if used.all.pods > n.MaxPods || used.all.amounts["cpu"] > n.Allocatable["cpu"] {
+		l.Fatalf("the node has more than it has room for: %s", sums(used))
+	}
+	for at, times := range used.all.ports {
+		if times > 1 || at.ip != "" && used.all.ports[port{at.protocol, at.number, ""}] > 0 {
+			l.Fatalf("port %v is used %d times", at, times)
+		}
+	}
+	lines := 0
+	for w := range n.blocked {
+		lines += len(w.queue)
+	}
+	for _, w := range n.ready {
+		lines += len(w.queue)
+	}
+	if lines != len(n.waiting) {
+		l.Fatalf("%d pods are in lines, %d wait", lines, len(n.waiting))
+	}
+}
+
+func sums(l levels) string {
+	var out []string
+	for priority, t := range l.by {
+		out = append(out, fmt.Sprintf("%d: %d pods, %d ending, %s, %v", priority, t.pods, t.ending, Resources{"cpu": t.amounts["cpu"]}, t.ports))
+	}
+	slices.Sort(out)
+	return fmt.Sprint(l.all.pods, l.all.amounts["cpu"], out)
+}
+
+func TestLivesOfANode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := &life{T: t, n: New(rapid.IntRange(1, 6).Draw(t, "maxPods"), Resources{"cpu": 3000})}
+		n := l.n
+		t.Repeat(map[string]func(*rapid.T){
+			"a pod comes": func(t *rapid.T) {
+				l.T = t
+				n.Wait(l.newPod(), false)
+			},
+			"a pod goes": func(t *rapid.T) {
+				l.T = t
+				if uid, ok := l.pick(append(keys(n.bound), keys(n.waiting)...)); ok {
+					n.Gone(uid)
+				}
+			},
+			"a pod begins to end": func(t *rapid.T) {
+				l.T = t
+				if uid, ok := l.pick(keys(n.bound)); ok {
+					n.Bound(n.bound[uid].Pod, n.bound[uid].started, true)
+				}
+			},
+			"a pod starts": func(t *rapid.T) {
+				l.T = t
+				if uid, ok := l.pick(keys(n.bound)); ok {
+					b := n.bound[uid]
+					n.Bound(b.Pod, time.Unix(int64(rapid.IntRange(0, 9).Draw(t, "started")), 0), b.ending)
+				}
+			},
+			"a group is made or changed": func(t *rapid.T) {
+				n.SetGroup(rapid.SampledFrom([]string{"ns/g", "ns/h"}).Draw(t, "group"), Group{
+					Gang: rapid.IntRange(0, 3).Draw(t, "gang") > 0, MinCount: rapid.IntRange(1, 4).Draw(t, "min"), All: rapid.Bool().Draw(t, "all"),
+				})
+			},
+			"a group goes": func(t *rapid.T) {
+				n.DropGroup(rapid.SampledFrom([]string{"ns/g", "ns/h"}).Draw(t, "group"))
+			},
+			"a gang gets smaller": func(t *rapid.T) {
+				n.Resize("ns/g", rapid.IntRange(0, 3).Draw(t, "size"))
+			},
+			"the node is cordoned, or not": func(t *rapid.T) {
+				node := &corev1.Node{}
+				node.Spec.Unschedulable = rapid.IntRange(0, 2).Draw(t, "cordon") == 0
+				n.Describe(node)
+			},
+			"": func(t *rapid.T) {
+				l.T = t
+				l.check()
+				l.decide()
+				l.check()
+				n.Changed()
+			},
+		})
+	})
+}

@@ -1,0 +1,177 @@
+package node
+
+import (
+	"maps"
+	"slices"
+)
+
+// tally is what some pods take of a node together.
+type tally struct {
+	pods    int
+	ending  int // of them
+	amounts Resources
+	ports   map[port]int
+}
+
+func (t *tally) add(p *Pod, times int) {
+	t.pods += times
+	if t.amounts == nil {
+		t.amounts = Resources{}
+	}
+	t.amounts.add(p.shape.ask, int64(times))
+	for _, at := range p.shape.ports {
+		if t.ports == nil {
+			t.ports = map[port]int{}
+		}
+		if t.ports[at] += times; t.ports[at] == 0 {
+			delete(t.ports, at)
+		}
+	}
+}
+
+func (t *tally) merge(other *tally) {
+	t.pods += other.pods
+	if t.amounts == nil {
+		t.amounts = Resources{}
+	}
+	t.amounts.add(other.amounts, 1)
+	for at, times := range other.ports {
+		if t.ports == nil {
+			t.ports = map[port]int{}
+		}
+		t.ports[at] += times
+	}
+}
+
+// busy tells whether one of the ports is taken.
+func (t *tally) busy(ports []port) bool {
+	return slices.ContainsFunc(ports, func(p port) bool {
+		if len(t.ports) == 0 {
+			return false
+		}
+		if p.ip != "" {
+			return t.ports[p] > 0 || t.ports[port{p.protocol, p.number, ""}] > 0
+		}
+		for taken := range t.ports {
+			if taken.protocol == p.protocol && taken.number == p.number {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// levels are tallies by priority, and of all.
+type levels struct {
+	all tally
+	by  map[int32]*tally
+}
+
+func newLevels() levels { return levels{by: map[int32]*tally{}} }
+
+func (l *levels) add(p *Pod, times int) {
+	l.all.add(p, times)
+	level := l.by[p.Priority]
+	if level == nil {
+		level = &tally{}
+		l.by[p.Priority] = level
+	}
+	if level.add(p, times); level.pods == 0 {
+		delete(l.by, p.Priority)
+	}
+}
+
+func (l *levels) end(priority int32, ending bool) {
+	if ending {
+		l.by[priority].ending++
+	} else {
+		l.by[priority].ending--
+	}
+}
+
+// from is what pods of that priority take and those above it.
+func (l *levels) from(priority int32) tally {
+	sum := tally{}
+	for p, level := range l.by {
+		if p >= priority {
+			sum.merge(level)
+		}
+	}
+	return sum
+}
+
+// below counts the pods of a lower priority, and those of them that are ending.
+func (l *levels) below(priority int32) (pods, ending int) {
+	for p, level := range l.by {
+		if p < priority {
+			pods += level.pods
+			ending += level.ending
+		}
+	}
+	return pods, ending
+}
+
+// taken is what a pod of that priority cannot have: what is used, and what is kept for those of the same priority and
+// above it. It is not to be changed.
+func (n *Node) taken(priority int32) *tally {
+	if n.reserved.all.pods == 0 {
+		return &n.used.all
+	}
+	sum := n.reserved.from(priority)
+	sum.merge(&n.used.all)
+	return &sum
+}
+
+// fits tells whether there is room for one such pod beside what is taken.
+func (n *Node) fits(taken *tally, s *shape) bool {
+	if taken.pods >= n.MaxPods || taken.busy(s.ports) {
+		return false
+	}
+	if n.Allocatable == nil {
+		return true
+	}
+	for name, amount := range s.ask {
+		if amount > n.Allocatable[name]-taken.amounts[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// capacity is how many such pods there is room for beside what is taken.
+func (n *Node) capacity(taken *tally, s *shape) int {
+	if !n.fits(taken, s) {
+		return 0
+	}
+	if len(s.ports) > 0 {
+		return 1
+	}
+	most := n.MaxPods - taken.pods
+	if n.Allocatable != nil {
+		for name, amount := range s.ask {
+			most = min(most, int((n.Allocatable[name]-taken.amounts[name])/amount))
+		}
+	}
+	return most
+}
+
+// short names what there is too little of for one such pod beside what is taken, and whether the node has too little of
+// it even when it is empty.
+func (n *Node) short(taken *tally, s *shape) (names []string, hopeless bool) {
+	if taken.pods+1 > n.MaxPods {
+		names = append(names, "Too many pods")
+		hopeless = n.MaxPods < 1
+	}
+	if n.Allocatable == nil {
+		return names, hopeless
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.ask)) {
+		amount := s.ask[name]
+		if amount > n.Allocatable[name]-taken.amounts[name] {
+			names = append(names, "Insufficient "+string(name))
+			hopeless = hopeless || amount > n.Allocatable[name]
+		}
+	}
+	slices.Sort(names)
+	return names, hopeless
+}

@@ -1,0 +1,132 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+const (
+	notAvailable = "0/1 nodes are available: "
+	// What is said of preemption.
+	notHelpful  = " preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+	noVictims   = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+	neverOthers = " preemption: not eligible due to preemptionPolicy=Never."
+	terminating = " preemption: not eligible due to a terminating pod on the nominated node."
+)
+
+// Why says, in a scheduler's words, why a pod waits; empty if it does not, or not for anything that is known.
+func (n *Node) Why(uid types.UID) string {
+	w, ok := n.waiting[uid]
+	if !ok {
+		return ""
+	}
+	if g := w.line.gang; g != nil {
+		return n.whyGang(w, g)
+	}
+	return n.whyAlone(w)
+}
+
+func (n *Node) whyGang(w *waiter, g *group) string {
+	switch {
+	case !g.known:
+		_, name, _ := strings.Cut(g.key, "/")
+		return fmt.Sprintf("waiting for pods's pod group %q to appear in scheduling queue", name)
+	case len(g.line.queue)+g.bound < g.need():
+		return "waiting for minCount pods from a gang to appear in scheduling queue"
+	}
+	if g.bound >= g.need() { // it is one more, for which no other waits
+		return n.whyAlone(w)
+	}
+	scheduled := g.bound + n.room(g.line)
+	if scheduled >= g.need() {
+		return ""
+	}
+	why := fmt.Sprintf("pod group is unschedulable, minCount (%d) cannot be satisfied: %d scheduled, %d remaining",
+		g.need(), scheduled, g.need()-scheduled-1)
+	if alone := n.whyAlone(w); alone != "" { // there would be no place for it without the others either
+		alone, _, _ = strings.Cut(alone, " preemption: ")
+		why += ". " + alone
+	}
+	return why
+}
+
+func (n *Node) whyAlone(w *waiter) (why string) {
+	if unfit := n.unfit(w.shape); unfit != "" {
+		return notAvailable + unfit + "." + notHelpful
+	}
+	var names []string
+	hopeless := false
+	n.without([]*waiter{w}, func() {
+		taken := n.taken(w.Priority)
+		if taken.busy(w.shape.ports) {
+			names = []string{"node(s) didn't have free ports for the requested pod ports"}
+		} else {
+			names, hopeless = n.short(taken, w.shape)
+		}
+	})
+	if len(names) == 0 {
+		return ""
+	}
+	why = notAvailable + "1 " + strings.Join(names, ", 1 ") + "."
+	switch {
+	case hopeless:
+		return why + notHelpful
+	case w.Polite:
+		return why + neverOthers
+	case w.nominated:
+		return why + terminating
+	}
+	return why + noVictims
+}
+
+// MakesWay says of a pod, in a scheduler's words, what others make way for.
+func (n *Node) MakesWay(uid types.UID) string {
+	why, _, _ := strings.Cut(n.Why(uid), " preemption: ")
+	return why
+}
+
+// unfit says why the node takes no pod of that shape, however empty it is.
+func (n *Node) unfit(s *shape) string {
+	if !s.judged {
+		s.unfit, s.judged = n.judge(&s.terms), true
+	}
+	return s.unfit
+}
+
+func (n *Node) judge(t *terms) string {
+	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+	if n.facts.cordoned && !tolerates(t.Tolerations, &cordon) {
+		return "1 node(s) were unschedulable"
+	}
+	for i := range n.facts.taints {
+		if taint := &n.facts.taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(t.Tolerations, taint) {
+			return "1 node(s) had untolerated taint(s)"
+		}
+	}
+	if !n.selected(t) {
+		return "1 node(s) didn't match Pod's node affinity/selector"
+	}
+	return ""
+}
+
+func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
+	return corev1helpers.TolerationsTolerateTaint(klog.Background(), tolerations, taint, false)
+}
+
+// selected tells whether the node is one that nodeSelector and the required node affinity name.
+func (n *Node) selected(t *terms) bool {
+	if len(t.NodeSelector) == 0 && t.Affinity == nil {
+		return true
+	}
+	self := &corev1.Node{}
+	self.Name, self.Labels = n.facts.labels[corev1.LabelHostname], n.facts.labels
+	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: t.NodeSelector, Affinity: t.Affinity}}
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(self)
+	return ok && err == nil
+}

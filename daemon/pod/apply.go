@@ -1,0 +1,365 @@
+package pod
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Result says what Apply did.
+type Result struct {
+	Changed bool // the status has changed and is to be written
+	Events  []Event
+}
+
+// folder folds observations into the status of one pod.
+type folder struct {
+	pod     *corev1.Pod
+	issued  *Issued
+	now     time.Time
+	changed bool
+	events  []Event
+}
+
+// Apply brings the status of a pod up to date in place: it folds in the observations and what follows from the time
+// alone (back-offs, deadline, deletion). It is called for a pod that was bound to the node (spec.nodeName, and
+// status.hostIP by whoever binds it), with its observations, when it is being deleted, and at the time that Next asked
+// for. Observations of other pods, of older attempts, and those that were folded in before change nothing.
+//
+// Failures of launches are noted in issued, for the back-off.
+func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time.Time) Result {
+	f := &folder{pod: pod, issued: issued, now: now}
+	if pod.Spec.NodeName == "" {
+		f.endUnbound()
+		return Result{f.changed, f.events}
+	}
+	if !Terminal(pod) {
+		f.begin()
+	}
+	for _, o := range observations {
+		if o.UID == pod.UID {
+			f.fold(o)
+		}
+	}
+	if !Terminal(pod) {
+		f.derive()
+	}
+	return Result{f.changed, f.events}
+}
+
+// endUnbound ends a pod that is deleted before it came to the node.
+func (f *folder) endUnbound() {
+	if f.pod.DeletionTimestamp != nil && !Terminal(f.pod) {
+		f.pod.Status.Phase = corev1.PodFailed
+		f.changed = true
+	}
+}
+
+// begin gives a pod that has just been bound its first status.
+func (f *folder) begin() {
+	if begun(f.pod) {
+		return
+	}
+	s := &f.pod.Status
+	f.changed = true
+	if s.StartTime == nil {
+		start := seconds(f.now)
+		s.StartTime = &start
+	}
+	f.condition(corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse})
+	reason := reasonCreating
+	if len(f.pod.Spec.InitContainers) > 0 {
+		reason = reasonPodInitializing
+	}
+	s.InitContainerStatuses = newStatuses(f.pod.Spec.InitContainers, s.InitContainerStatuses, reason)
+	s.ContainerStatuses = newStatuses(f.pod.Spec.Containers, s.ContainerStatuses, reason)
+	// A kubelet orders these by name, and the others as the spec does.
+	slices.SortFunc(s.ContainerStatuses, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// begun tells whether the pod has the status that its node gives it.
+func begun(pod *corev1.Pod) bool {
+	s := &pod.Status
+	return s.StartTime != nil && len(s.ContainerStatuses) == len(pod.Spec.Containers) && len(s.InitContainerStatuses) == len(pod.Spec.InitContainers)
+}
+
+func newStatuses(specs []corev1.Container, old []corev1.ContainerStatus, reason string) []corev1.ContainerStatus {
+	if len(specs) == 0 {
+		return nil
+	}
+	statuses := make([]corev1.ContainerStatus, len(specs))
+	for i := range specs {
+		if s := statusOf(old, specs[i].Name, i); s != nil {
+			statuses[i] = *s
+			continue
+		}
+		statuses[i] = corev1.ContainerStatus{
+			Name:    specs[i].Name,
+			Image:   specs[i].Image,
+			State:   corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
+			Started: new(bool),
+		}
+	}
+	return statuses
+}
+
+func (f *folder) fold(o Observation) {
+	if o.What == TornDown {
+		if Terminal(f.pod) {
+			f.sandbox(false)
+		}
+		return
+	}
+	if Terminal(f.pod) {
+		return
+	}
+	if o.What == Evicted {
+		f.evict(o.Message)
+		return
+	}
+	if o.What == SetUp {
+		f.setUp(o)
+		return
+	}
+	c := find(f.pod, o.Container)
+	if c.spec == nil || !f.mayBe(c, o.Attempt) {
+		return
+	}
+	switch o.What {
+	case Pulling, Pulled:
+		f.pull(c, o)
+	case Started:
+		f.started(c, o)
+	case Exited:
+		f.exited(c, o)
+	case SetUpFailed, StartFailed:
+		f.startFailed(c, o)
+	case Checked:
+		f.checked(c, o)
+	case Dropped:
+		if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {
+			i.launched = 0
+		}
+	case Lost:
+		f.lost(c, o)
+	}
+}
+
+// mayBe tells whether an attempt can have been asked for, as far as the status goes.
+func (f *folder) mayBe(c container, attempt int) bool {
+	if attempt < c.next() {
+		return true
+	}
+	end := c.ended()
+	return attempt == c.next() && !c.running() && (end == nil || restarts(f.pod, c, end))
+}
+
+func (f *folder) setUp(o Observation) {
+	f.sandbox(true)
+	s := &f.pod.Status
+	if len(o.IPs) == 0 || s.PodIP == o.IPs[0] && len(s.PodIPs) == len(o.IPs) {
+		return
+	}
+	s.PodIP, s.PodIPs = o.IPs[0], nil
+	for _, ip := range o.IPs {
+		s.PodIPs = append(s.PodIPs, corev1.PodIP{IP: ip})
+	}
+	f.changed = true
+}
+
+func (f *folder) started(c container, o Observation) {
+	if started, _ := c.knows(o.Attempt); started {
+		return
+	}
+	f.run(c, o)
+	f.normal(c, "Started", "Container started")
+}
+
+// run records the start of an attempt.
+func (f *folder) run(c container, o Observation) {
+	f.sandbox(true)
+	c.keepLast()
+	c.begin(f.pod, o)
+	c.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(o.Status.StartedAt)}}
+	c.status.Started = new(bool)
+	*c.status.Started = startsAtOnce(c.spec)
+	c.status.Ready = (!c.init || c.sidecar()) && *c.status.Started && c.spec.ReadinessProbe == nil
+	f.changed = true
+	f.normal(c, "Created", "Container created")
+}
+
+// begin makes the status that of a new attempt.
+func (c container) begin(pod *corev1.Pod, o Observation) {
+	s := c.status
+	s.RestartCount = int32(o.Attempt)
+	s.ContainerID = "containerd://" + runtime.ContainerID(string(pod.UID), c.spec.Name, o.Attempt)
+	if o.Image.Name != "" {
+		s.Image, s.ImageID = o.Image.Name, o.Image.ID
+	}
+	s.StopSignal = stopSignal(c.spec, o.Image)
+	if s.Resources == nil {
+		s.Resources = c.spec.Resources.DeepCopy()
+		s.VolumeMounts = mountStatuses(c.spec.VolumeMounts)
+	}
+}
+
+func mountStatuses(mounts []corev1.VolumeMount) []corev1.VolumeMountStatus {
+	var statuses []corev1.VolumeMountStatus
+	for _, m := range mounts {
+		s := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			recursive := corev1.RecursiveReadOnlyDisabled
+			if m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != recursive {
+				recursive = corev1.RecursiveReadOnlyEnabled
+			}
+			s.RecursiveReadOnly = &recursive
+		}
+		statuses = append(statuses, s)
+	}
+	return statuses
+}
+
+func (f *folder) exited(c container, o Observation) {
+	started, ended := c.knows(o.Attempt)
+	if ended {
+		return
+	}
+	s := o.Status
+	if s.StartError != "" {
+		if !started {
+			f.run(c, o)
+		}
+		f.warning(c, "Failed", "Error: "+s.StartError)
+		f.end(c, corev1.ContainerStateTerminated{
+			ExitCode: exitStartError, Reason: reasonStartError, Message: s.StartError,
+			// As clusters show it.
+			StartedAt: metav1.Unix(0, 0), FinishedAt: seconds(s.FinishedAt),
+		})
+		return
+	}
+	if !started {
+		f.started(c, o)
+	}
+	end := corev1.ContainerStateTerminated{
+		ExitCode: int32(s.ExitCode), Signal: int32(s.Signal), Reason: reasonError, Message: s.Message,
+		StartedAt: seconds(s.StartedAt), FinishedAt: seconds(s.FinishedAt),
+	}
+	switch {
+	case s.OOMKilled:
+		end.Reason = reasonOOMKilled
+	case s.ExitCode == 0:
+		end.Reason = reasonCompleted
+	}
+	f.end(c, end)
+}
+
+// end records how the newest attempt ended.
+func (f *folder) end(c container, end corev1.ContainerStateTerminated) {
+	end.ContainerID = c.status.ContainerID
+	end.Message = fit(end.Message, len(f.pod.Spec.InitContainers)+len(f.pod.Spec.Containers))
+	c.status.State = corev1.ContainerState{Terminated: &end}
+	c.status.Started = new(bool)
+	c.status.Ready = c.init && !c.sidecar() && end.ExitCode == 0
+	if i := f.issued.find(c.spec.Name); i != nil {
+		i.failed = 0
+	}
+	f.changed = true
+}
+
+func (f *folder) startFailed(c container, o Observation) {
+	if o.Attempt != c.next() || c.running() {
+		return
+	}
+	f.issued.fail(c, o)
+	if o.What == StartFailed {
+		f.changed = c.waiting(o.Reason, o.Message) || f.changed
+		f.startFailedEvents(c, o)
+		return
+	}
+	e := Event{Type: corev1.EventTypeWarning, Reason: o.Reason, Message: o.Message}
+	if !slices.Contains(f.events, e) {
+		f.events = append(f.events, e)
+	}
+}
+
+// fail notes that a launch has come to nothing.
+func (i *Issued) fail(c container, o Observation) {
+	e := i.of(c.spec.Name)
+	e.launched = 0
+	if o.At.After(e.failedAt) {
+		e.failed++
+		e.failedAt = o.At
+	}
+}
+
+// derive brings everything up to date that follows from the containers' states and the time.
+func (f *folder) derive() {
+	pod := f.pod
+	_, stopping := stopping(pod, f.now)
+	next := phase(pod, stopping)
+	switch {
+	case stopping && quiet(pod, f.issued):
+		expired := pod.DeletionTimestamp == nil && pastDeadline(pod, f.now)
+		f.settle()
+		next = phase(pod, true)
+		if evicted(pod) {
+			expired, next = false, corev1.PodFailed
+		}
+		if expired {
+			next = corev1.PodFailed
+			pod.Status.Reason, pod.Status.Message = reasonDeadlineExceeded, messageDeadlineExceeded
+			f.normal(container{}, reasonDeadlineExceeded, messageDeadlineExceeded)
+		}
+	case stopping:
+		f.killing()
+		// The phase tells the end only when nothing runs any more.
+		if next == corev1.PodSucceeded || next == corev1.PodFailed {
+			next = pod.Status.Phase
+		}
+	default:
+		if f.restartAll() {
+			next = pod.Status.Phase
+			break
+		}
+		if next == corev1.PodPending && startsAnew(pod) {
+			next = corev1.PodRunning
+		}
+		if _, ok := winding(pod); !ok {
+			f.holdRestarts()
+			f.holdPulls()
+			break
+		}
+		if quiet(pod, f.issued) {
+			f.settle()
+			break
+		}
+		f.killing()
+		next = pod.Status.Phase
+	}
+	if next == "" {
+		next = corev1.PodPending
+	}
+	if pod.Status.Phase != next {
+		pod.Status.Phase = next
+		f.changed = true
+	}
+	if pod.Status.ObservedGeneration != pod.Generation {
+		pod.Status.ObservedGeneration = pod.Generation
+		f.changed = true
+	}
+	f.conditions()
+}
+
+// String names an observation in logs.
+func (o Observation) String() string {
+	if o.Container == "" {
+		return string(o.What)
+	}
+	return fmt.Sprintf("%s %s/%d", o.What, o.Container, o.Attempt)
+}

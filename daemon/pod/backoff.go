@@ -1,0 +1,103 @@
+package pod
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Back-off of restarts in place and of launches that fail: as in clusters.
+const (
+	backoffBase  = 10 * time.Second
+	backoffCap   = 5 * time.Minute
+	backoffReset = 10 * time.Minute // a container that ran this long starts anew
+
+	// imageErrorShown is how long the error of a pull is shown before the back-off is.
+	imageErrorShown = time.Second
+)
+
+// backoff is the n-th delay: 10 s, 20 s, ... 5 min; 0 for n = 0.
+func backoff(n int) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	if n > 5 {
+		return backoffCap
+	}
+	return min(backoffBase<<(n-1), backoffCap)
+}
+
+// restartDelay is how long after its end the container of the newest attempt is started again: at once for the first
+// time, then 10 s, 20 s, ... It is a function of the status alone: the restart before it waited for no longer than
+// what lies between its start and the end before that, and there were no more restarts than RestartCount.
+func restartDelay(c container) time.Duration {
+	end := c.ended()
+	ran := end.FinishedAt.Sub(end.StartedAt.Time)
+	if end.StartedAt.Unix() <= 0 {
+		ran = 0 // it could not be started
+	}
+	if c.status.RestartCount == 0 || ran >= backoffReset {
+		return 0
+	}
+	step := int(c.status.RestartCount) - 1
+	if last := c.status.LastTerminationState.Terminated; last != nil && c.status.State.Terminated != nil {
+		begun := end.StartedAt.Time
+		if begun.Unix() <= 0 {
+			begun = end.FinishedAt.Time
+		}
+		gap := begun.Sub(last.FinishedAt.Time)
+		for step > 0 && backoff(step) > gap {
+			step--
+		}
+	}
+	return backoff(step + 1)
+}
+
+// restartAt is when a container that has ended and restarts is to be started again.
+func restartAt(c container) time.Time {
+	if w := c.status.State.Waiting; w != nil && w.Reason == reasonCrashLoop {
+		// Decided when it ended; what the decision was made from is no longer there.
+		var delay string
+		if _, err := fmt.Sscanf(w.Message, "back-off %s restarting", &delay); err == nil {
+			if d, err := time.ParseDuration(delay); err == nil {
+				return c.ended().FinishedAt.Add(d)
+			}
+		}
+	}
+	return c.ended().FinishedAt.Add(restartDelay(c))
+}
+
+// holdRestarts shows containers that wait for their restart as such.
+func (f *folder) holdRestarts() {
+	containers(f.pod, func(c container) bool {
+		end := c.status.State.Terminated
+		if end == nil || !restarts(f.pod, c, end) {
+			return true
+		}
+		delay := restartDelay(c)
+		if delay == 0 || !f.now.Before(end.FinishedAt.Add(delay)) {
+			return true
+		}
+		f.changed = true
+		pod := fmt.Sprintf("%s_%s(%s)", f.pod.Name, f.pod.Namespace, f.pod.UID)
+		c.waiting(reasonCrashLoop, fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.spec.Name, pod))
+		f.warning(c, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.spec.Name, pod))
+		return true
+	})
+}
+
+// holdPulls shows containers whose image could not be had as waiting for the next try.
+func (f *folder) holdPulls() {
+	containers(f.pod, func(c container) bool {
+		w, i := c.status.State.Waiting, f.issued.find(c.spec.Name)
+		if w == nil || w.Reason != ErrImagePull || i == nil || i.failed == 0 || i.launched == c.next()+1 || f.now.Before(i.failedAt.Add(imageErrorShown)) {
+			return true
+		}
+		message := fmt.Sprintf("Back-off pulling image %q", c.spec.Image)
+		f.changed = c.waiting(ImagePullBackOff, message+": "+ErrImagePull+": "+w.Message) || f.changed
+		f.events = append(f.events, Event{corev1.EventTypeNormal, "BackOff", message, c.fieldPath()})
+		f.warning(c, "Failed", "Error: "+ImagePullBackOff)
+		return true
+	})
+}

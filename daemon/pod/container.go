@@ -1,0 +1,144 @@
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// container is one container of a pod with its status, which is changed in place.
+//
+// The status tells which attempt it is about: RestartCount is the newest attempt known to have been started. A waiting
+// container with a last state has ended that attempt; one without, or without an id, was never started.
+type container struct {
+	spec   *corev1.Container
+	status *corev1.ContainerStatus
+	init   bool
+}
+
+func initContainer(pod *corev1.Pod, i int) container {
+	spec := &pod.Spec.InitContainers[i]
+	return container{spec, statusOf(pod.Status.InitContainerStatuses, spec.Name, i), true}
+}
+
+func mainContainer(pod *corev1.Pod, i int) container {
+	spec := &pod.Spec.Containers[i]
+	return container{spec, statusOf(pod.Status.ContainerStatuses, spec.Name, i), false}
+}
+
+// containers calls fn for each container, init containers first, until it returns false.
+func containers(pod *corev1.Pod, fn func(container) bool) {
+	for i := range pod.Spec.InitContainers {
+		if !fn(initContainer(pod, i)) {
+			return
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if !fn(mainContainer(pod, i)) {
+			return
+		}
+	}
+}
+
+// find gives the container of a name. Its spec is nil when the pod has none of that name.
+func find(pod *corev1.Pod, name string) (found container) {
+	containers(pod, func(c container) bool {
+		if c.spec.Name != name {
+			return true
+		}
+		found = c
+		return false
+	})
+	return found
+}
+
+// statusOf finds a status by name: nearly always at the place of the spec.
+func statusOf(statuses []corev1.ContainerStatus, name string, guess int) *corev1.ContainerStatus {
+	if guess < len(statuses) && statuses[guess].Name == name {
+		return &statuses[guess]
+	}
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}
+
+func (c container) fieldPath() string {
+	if c.spec == nil {
+		return ""
+	}
+	return fieldPath(c.spec.Name, c.init)
+}
+
+func (c container) running() bool { return c.status.State.Running != nil }
+
+// ended gives how the newest attempt ended; nil while it runs and before the first one.
+func (c container) ended() *corev1.ContainerStateTerminated {
+	if c.running() {
+		return nil
+	}
+	if t := c.status.State.Terminated; t != nil {
+		return t
+	}
+	if c.status.ContainerID == "" {
+		return nil // what ended is an attempt before
+	}
+	return c.status.LastTerminationState.Terminated
+}
+
+// succeeded tells whether the newest attempt ended with exit code 0.
+func (c container) succeeded() bool {
+	t := c.ended()
+	return t != nil && t.ExitCode == 0
+}
+
+// next is the attempt that would be launched next.
+func (c container) next() int {
+	if c.ended() != nil || c.running() {
+		return int(c.status.RestartCount) + 1
+	}
+	return int(c.status.RestartCount)
+}
+
+// knows tells whether the status has seen the start, or the end, of an attempt.
+func (c container) knows(attempt int) (started, ended bool) {
+	known := int(c.status.RestartCount)
+	switch {
+	case attempt > known:
+		return false, false
+	case attempt < known:
+		return true, true
+	}
+	e := c.ended() != nil
+	return e || c.running(), e
+}
+
+// waiting puts the container into a waiting state. A state that ended becomes the last state.
+func (c container) waiting(reason, message string) (changed bool) {
+	s := c.status
+	if w := s.State.Waiting; w != nil && w.Reason == reason && w.Message == message {
+		return false
+	}
+	c.keepLast()
+	s.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	return true
+}
+
+func (c container) keepLast() {
+	if t := c.status.State.Terminated; t != nil {
+		c.status.LastTerminationState = corev1.ContainerState{Terminated: t}
+	}
+}
+
+// seconds is a time as the API stores it.
+func seconds(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t.Truncate(time.Second))
+}
+
+func isFalse(b *bool) bool { return b == nil || !*b }

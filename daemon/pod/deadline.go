@@ -1,0 +1,46 @@
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// deadline is when spec.activeDeadlineSeconds is over. It counts from the pod's start on the node.
+func deadline(pod *corev1.Pod) (time.Time, bool) {
+	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
+		return time.Time{}, false
+	}
+	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
+}
+
+func deadlineStop(pod *corev1.Pod, now time.Time) (stop, bool) {
+	at, ok := deadline(pod)
+	if !ok || now.Before(at) {
+		return stop{}, false
+	}
+	var grace time.Duration
+	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = time.Duration(*g) * time.Second
+	}
+	return stop{since: at, kill: at.Add(grace), grace: grace}, true
+}
+
+// pastDeadline tells whether a pod of which nothing runs any more has ended because of its deadline, and not of itself
+// before it.
+func pastDeadline(pod *corev1.Pod, now time.Time) bool {
+	at, ok := deadline(pod)
+	if !ok || now.Before(at) {
+		return false
+	}
+	if natural := phase(pod, false); natural != corev1.PodSucceeded && natural != corev1.PodFailed {
+		return true
+	}
+	late := false
+	containers(pod, func(c container) bool {
+		end := c.ended()
+		late = end != nil && !end.FinishedAt.Time.Before(at)
+		return !late
+	})
+	return late
+}

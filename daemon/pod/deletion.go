@@ -1,0 +1,90 @@
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// stop says that a pod is to end: since when, and how long its containers have.
+type stop struct {
+	since time.Time
+	kill  time.Time // SIGKILL at the latest, when nobody remembers when SIGTERM was sent
+	grace time.Duration
+}
+
+// stopping tells whether the pod is to end by now: it is being deleted, or its deadline has passed.
+func stopping(pod *corev1.Pod, now time.Time) (stop, bool) {
+	if evicted(pod) {
+		return stop{}, true
+	}
+	deleted, d := deletion(pod)
+	expired, e := deadlineStop(pod, now)
+	if e && (!d || expired.kill.Before(deleted.kill)) {
+		return expired, true
+	}
+	return deleted, d
+}
+
+func deletion(pod *corev1.Pod) (stop, bool) {
+	if pod.DeletionTimestamp == nil {
+		return stop{}, false
+	}
+	var grace time.Duration
+	if g := pod.DeletionGracePeriodSeconds; g != nil {
+		grace = time.Duration(*g) * time.Second
+	}
+	at := pod.DeletionTimestamp.Time
+	return stop{since: at.Add(-grace), kill: at, grace: grace}, true
+}
+
+// killing tells of the containers that are about to be stopped.
+func (f *folder) killing() {
+	containers(f.pod, func(c container) bool {
+		if i := f.issued.find(c.spec.Name); c.running() && (i == nil || i.stopping.IsZero()) && inTurn(f.pod, f.issued, c) {
+			f.normal(c, "Killing", "Stopping container "+c.spec.Name)
+		}
+		return true
+	})
+}
+
+// settle gives every container that will not run any more its end: those that wait for a restart keep the last one,
+// those that never started are not known to have. Only once nothing runs and no launch is under way.
+func (f *folder) settle() {
+	done := initialized(f.pod)
+	containers(f.pod, func(c container) bool {
+		s := c.status
+		switch {
+		case s.State.Terminated != nil:
+		case s.LastTerminationState.Terminated != nil:
+			s.State, s.LastTerminationState = s.LastTerminationState, corev1.ContainerState{}
+			if s.ContainerID == "" {
+				s.ContainerID, s.RestartCount = s.State.Terminated.ContainerID, s.RestartCount-1
+			}
+			f.changed = true
+		case done || c.init && f.issued.find(c.spec.Name) != nil && f.issued.find(c.spec.Name).launched > 0:
+			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: exitStatusUnknown, Reason: reasonStatusUnknown, Message: messageNotLocated,
+			}}
+			f.changed = true
+		}
+		return true
+	})
+}
+
+// quiet tells whether no container runs and no launch is under way.
+func quiet(pod *corev1.Pod, issued *Issued) bool {
+	quiet := true
+	containers(pod, func(c container) bool {
+		quiet = !c.running() && !issued.underWay(c)
+		return quiet
+	})
+	return quiet
+}
+
+// underWay tells whether the next launch of the container was given to the worker, which has not said yet what came
+// of it.
+func (i *Issued) underWay(c container) bool {
+	e := i.find(c.spec.Name)
+	return e != nil && e.launched == c.next()+1
+}

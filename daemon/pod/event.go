@@ -1,0 +1,28 @@
+package pod
+
+import corev1 "k8s.io/api/core/v1"
+
+// Event is one about a pod, in a kubelet's words. The source is "kubelet".
+type Event struct {
+	Type, Reason, Message string
+	// FieldPath names the container: spec.containers{c}. Empty for one about the whole pod.
+	FieldPath string
+}
+
+func fieldPath(container string, init bool) string {
+	switch {
+	case container == "":
+		return ""
+	case init:
+		return "spec.initContainers{" + container + "}"
+	}
+	return "spec.containers{" + container + "}"
+}
+
+func (f *folder) normal(c container, reason, message string) {
+	f.events = append(f.events, Event{corev1.EventTypeNormal, reason, message, c.fieldPath()})
+}
+
+func (f *folder) warning(c container, reason, message string) {
+	f.events = append(f.events, Event{corev1.EventTypeWarning, reason, message, c.fieldPath()})
+}

@@ -1,0 +1,28 @@
+package pod
+
+import corev1 "k8s.io/api/core/v1"
+
+// lost records the end of a container that nobody saw. Where it is not started again the pod carries DisruptionTarget,
+// so that a Job's failure policy can tell it from a failure of its own.
+func (f *folder) lost(c container, o Observation) {
+	started, ended := c.knows(o.Attempt)
+	if ended {
+		return
+	}
+	end := corev1.ContainerStateTerminated{
+		ExitCode: exitStatusUnknown, Reason: reasonStatusUnknown, Message: messageLost, FinishedAt: seconds(o.At),
+	}
+	if started {
+		end.StartedAt = c.status.State.Running.StartedAt
+	} else {
+		c.keepLast()
+		c.begin(f.pod, o)
+	}
+	f.end(c, end)
+	if !restarts(f.pod, c, &end) {
+		f.condition(corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+			Reason: corev1.PodReasonTerminationByKubelet, Message: messageTerminationByKubelet,
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package pod
+
+import (
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// killAgain is how long after a SIGKILL the container that is still there gets another one.
+const killAgain = 10 * time.Second
+
+// planner collects what one pod needs.
+type planner struct {
+	pod     *corev1.Pod
+	issued  *Issued
+	now     time.Time
+	doubt   bool // plan what may have been launched before, not what is to be now
+	actions []Action
+	wake    time.Time
+}
+
+// Next says what a pod needs now, as its status (after Apply) and what was issued already tell, and when to call Apply
+// and Next again if nothing is observed before. A zero wake: only on a change. It changes nothing; once the actions
+// are committed and given to the Workers, issued.Record notes them.
+func Next(pod *corev1.Pod, issued *Issued, now time.Time) (actions []Action, wake time.Time) {
+	return next(&planner{pod: pod, issued: issued, now: now})
+}
+
+func next(p *planner) (actions []Action, wake time.Time) {
+	pod, issued, now := p.pod, p.issued, p.now
+	if pod.Spec.NodeName == "" || !begun(pod) {
+		return nil, time.Time{}
+	}
+	if Terminal(pod) {
+		if !tornDown(pod) && !issued.tornDown {
+			p.actions = append(p.actions, Action{Kind: TearDown})
+		}
+		return p.actions, time.Time{}
+	}
+	if s, ok := stopping(pod, now); ok {
+		p.stop(s)
+		return p.actions, p.wake
+	}
+	if s, ok := winding(pod); ok {
+		p.stop(s)
+		return p.actions, p.wake
+	}
+	if at, ok := deadline(pod); ok {
+		p.at(at)
+	}
+	if at, ok := restartsAll(pod); ok {
+		p.stop(stop{})
+		p.at(at)
+		return p.actions, p.wake
+	}
+	p.condemn()
+	p.launch()
+	return p.actions, p.wake
+}
+
+// at asks to be called at t at the latest.
+func (p *planner) at(t time.Time) {
+	if p.wake.IsZero() || t.Before(p.wake) {
+		p.wake = t
+	}
+}
+
+// launch starts what is due: the first init container that is not done, or else all main containers. Sidecars before it
+// are started again.
+func (p *planner) launch() {
+	for i := range p.pod.Spec.InitContainers {
+		c := initContainer(p.pod, i)
+		if c.sidecar() || !c.succeeded() {
+			p.due(c)
+		}
+		if !c.passed(p.pod) && !(p.doubt && c.sidecar() && c.begun()) {
+			return
+		}
+	}
+	for i := range p.pod.Spec.Containers {
+		p.due(mainContainer(p.pod, i))
+	}
+}
+
+// due launches a container if it is not running, is to run, and waits for nothing.
+func (p *planner) due(c container) {
+	if c.running() || p.issued.underWay(c) {
+		return
+	}
+	var at time.Time
+	if end := c.ended(); end != nil {
+		if !restarts(p.pod, c, end) {
+			return
+		}
+		at = restartAt(c)
+	}
+	if i := p.issued.find(c.spec.Name); i != nil && i.failed > 0 {
+		if retry := i.failedAt.Add(backoff(i.failed)); retry.After(at) {
+			at = retry
+		}
+		if w := c.status.State.Waiting; w != nil && w.Reason == ErrImagePull {
+			p.at(i.failedAt.Add(imageErrorShown))
+		}
+	}
+	if p.now.Before(at) {
+		p.at(at)
+		return
+	}
+	p.actions = append(p.actions, Action{Kind: Launch, Container: c.spec.Name, Attempt: c.next()})
+}
+
+// condemn ends containers that a check has failed for.
+func (p *planner) condemn() {
+	for n := range p.issued.containers {
+		if p.issued.containers[n].unhealthy == 0 {
+			continue
+		}
+		c := find(p.pod, p.issued.containers[n].name)
+		if c.spec == nil {
+			continue
+		}
+		if grace, ok := p.issued.condemned(p.pod, c); ok {
+			from := p.issued.containers[n].stopping
+			if from.IsZero() {
+				from = p.now
+			}
+			p.end(c, int(c.status.RestartCount), true, stop{kill: from.Add(grace), grace: grace})
+		}
+	}
+}
+
+// stop ends what runs or is being launched, sidecars last.
+func (p *planner) stop(s stop) {
+	containers(p.pod, func(c container) bool {
+		attempt := int(c.status.RestartCount)
+		switch {
+		case c.running():
+		case p.issued.underWay(c):
+			attempt = c.next()
+		default:
+			return true
+		}
+		p.end(c, attempt, inTurn(p.pod, p.issued, c), s)
+		return true
+	})
+}
+
+// end ends a container: its stop signal, in turn, and SIGKILL after the grace period.
+func (p *planner) end(c container, attempt int, turn bool, s stop) {
+	kill := s.kill
+	var asked, killed time.Time
+	if i := p.issued.find(c.spec.Name); i != nil {
+		asked, killed = i.stopping, i.killed
+	}
+	switch {
+	case c.sidecar():
+		// The grace is that of the whole pod, but for the least that each one gets.
+		from := asked
+		if asked.IsZero() {
+			from = p.now
+		}
+		if least := from.Add(minimumGrace); turn && s.grace > 0 && least.After(kill) {
+			kill = least
+		}
+	case !asked.IsZero():
+		kill = asked.Add(s.grace)
+	case s.grace > 0 && p.now.Before(s.kill):
+		// The API keeps whole seconds: count from the signal, not from the deletion.
+		kill = p.now.Add(s.grace)
+	}
+	action := Action{Kind: Stop, Container: c.spec.Name, Attempt: attempt, Grace: kill.Sub(p.now)}
+	switch {
+	case !p.now.Before(kill):
+		if !killed.IsZero() && p.now.Before(killed.Add(killAgain)) {
+			p.at(killed.Add(killAgain))
+			return
+		}
+		action.Signal = syscall.SIGKILL
+		p.actions = append(p.actions, action)
+		p.at(p.now.Add(killAgain))
+	case asked.IsZero() && turn:
+		action.Signal = c.stopSignal()
+		p.actions = append(p.actions, action)
+		p.at(kill)
+	default:
+		p.at(kill)
+	}
+}

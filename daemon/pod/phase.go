@@ -1,0 +1,72 @@
+package pod
+
+import corev1 "k8s.io/api/core/v1"
+
+// Terminal tells whether the pod has ended: nothing changes its phase any more.
+func Terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Done tells whether nothing of the pod is left on the host, and nothing will be put there: its object may be
+// removed once it has no finalizers.
+func Done(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" || Terminal(pod) && tornDown(pod)
+}
+
+// phase is what the containers' states amount to. Stopping says that no container will be started any more.
+func phase(pod *corev1.Pod, stopping bool) corev1.PodPhase {
+	for i := range pod.Spec.InitContainers {
+		c := initContainer(pod, i)
+		switch {
+		case c.sidecar():
+			if !c.begun() && !stopping {
+				return corev1.PodPending
+			}
+			continue
+		case c.succeeded():
+			continue
+		}
+		if end := c.ended(); end != nil && (stopping || !restarts(pod, c, end)) {
+			return corev1.PodFailed
+		}
+		if stopping && !c.running() {
+			return corev1.PodFailed
+		}
+		return corev1.PodPending
+	}
+
+	var running, fresh, restarting, failed int
+	for i := range pod.Spec.Containers {
+		c := mainContainer(pod, i)
+		end := c.ended()
+		switch {
+		case c.running():
+			running++
+		case end == nil:
+			fresh++
+		case !stopping && restarts(pod, c, end):
+			restarting++
+		case end.ExitCode != 0:
+			failed++
+		}
+	}
+	switch {
+	case fresh > 0 && !stopping:
+		return corev1.PodPending
+	case running > 0 || restarting > 0:
+		return corev1.PodRunning
+	case fresh > 0 || failed > 0:
+		return corev1.PodFailed
+	}
+	return corev1.PodSucceeded
+}
+
+// initialized tells whether all init containers are done, and all sidecars have begun.
+func initialized(pod *corev1.Pod) bool {
+	for i := range pod.Spec.InitContainers {
+		if c := initContainer(pod, i); !c.succeeded() && (!c.sidecar() || !c.begun()) {
+			return false
+		}
+	}
+	return true
+}

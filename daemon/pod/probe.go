@@ -1,0 +1,130 @@
+package pod
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Check is something that a container is asked while it runs.
+type Check string
+
+const (
+	PostStart Check = "PostStart" // lifecycle.postStart: until it has succeeded the container has not started
+	Startup   Check = "Startup"   // startupProbe: the same
+	Readiness Check = "Readiness" // readinessProbe
+	Liveness  Check = "Liveness"  // livenessProbe
+	PreStop   Check = "PreStop"   // lifecycle.preStop: a failure is no more than an event
+)
+
+// probe is that of a kind of check; nil where the container has none.
+func (k Check) probe(c *corev1.Container) *corev1.Probe {
+	switch k {
+	case Startup:
+		return c.StartupProbe
+	case Readiness:
+		return c.ReadinessProbe
+	case Liveness:
+		return c.LivenessProbe
+	}
+	return nil
+}
+
+// watched tells whether anything of a container is checked while it runs.
+func watched(c *corev1.Container) bool {
+	return hasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
+}
+
+func hasPostStart(c *corev1.Container) bool {
+	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+}
+
+// startsAtOnce tells whether a container has started as soon as its process runs (status.started).
+func startsAtOnce(c *corev1.Container) bool { return !hasPostStart(c) && c.StartupProbe == nil }
+
+// tally counts the answers to one probe that are alike.
+type tally struct {
+	ok bool
+	n  int32
+}
+
+// fold takes an answer in and tells whether it is enough of them for a verdict: exactly so many in a row.
+func (t *tally) fold(p *corev1.Probe, ok bool) (verdict bool) {
+	if t.n == 0 || t.ok != ok {
+		*t = tally{ok: ok}
+	}
+	t.n++
+	threshold := p.FailureThreshold
+	if ok {
+		threshold = p.SuccessThreshold
+	}
+	return t.n == max(threshold, 1)
+}
+
+// checked folds in the answer to a check. Only a verdict changes anything; any other failure is an event.
+func (f *folder) checked(c container, o Observation) {
+	if !c.running() || o.Attempt != int(c.status.RestartCount) {
+		return
+	}
+	failed := !o.OK
+	if failed {
+		reason, message := "Unhealthy", string(o.Check)+" probe failed: "+o.Message
+		if o.Check == PostStart || o.Check == PreStop {
+			reason, message = "Failed"+string(o.Check)+"Hook", string(o.Check)+"Hook failed"
+		}
+		f.warning(c, reason, message)
+	}
+	switch {
+	case !o.Verdict:
+	case o.Check == Readiness:
+		f.ready(c, o.OK && !isFalse(c.status.Started))
+	case failed:
+		f.unhealthy(c, o)
+	case o.Check != Liveness && isFalse(c.status.Started):
+		started := true
+		c.status.Started, f.changed = &started, true
+		f.ready(c, c.spec.ReadinessProbe == nil)
+	}
+}
+
+func (f *folder) ready(c container, ready bool) {
+	if c.status.Ready != ready {
+		c.status.Ready, f.changed = ready, true
+	}
+}
+
+// unhealthy has a container ended, so that it is started again if its policy says so. Only memory knows of it: after a
+// restart of the daemon it is found out again.
+func (f *folder) unhealthy(c container, o Observation) {
+	i := f.issued.of(c.spec.Name)
+	if i.unhealthy == o.Attempt+1 {
+		return
+	}
+	i.unhealthy, i.failedCheck = o.Attempt+1, o.Check
+	message := "Container " + c.spec.Name + " failed "
+	switch o.Check {
+	case PostStart:
+		message = "FailedPostStartHook"
+	case Startup:
+		message += "startup probe, will be restarted"
+	default:
+		message += "liveness probe, will be restarted"
+	}
+	f.normal(c, "Killing", message)
+}
+
+// condemned tells whether the container is to end because of a check, and how long it has for that.
+func (i *Issued) condemned(pod *corev1.Pod, c container) (grace time.Duration, ok bool) {
+	e := i.find(c.spec.Name)
+	if e == nil || e.unhealthy == 0 || e.unhealthy != int(c.status.RestartCount)+1 || !c.running() {
+		return 0, false
+	}
+	g := pod.Spec.TerminationGracePeriodSeconds
+	if p := e.failedCheck.probe(c.spec); p != nil && p.TerminationGracePeriodSeconds != nil {
+		g = p.TerminationGracePeriodSeconds
+	}
+	if g != nil {
+		grace = time.Duration(*g) * time.Second
+	}
+	return grace, true
+}

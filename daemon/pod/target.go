@@ -1,0 +1,218 @@
+package pod
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// target is a running container as probes and hooks reach it.
+type target struct {
+	runtime   runtime.Executor
+	container *corev1.Container
+	id        string
+	pid       int
+	ip        string // of the pod; empty: it is asked from inside of its own network
+}
+
+// maxAnswer is how much of an answer is kept, to be shown when it is a bad one.
+const maxAnswer = 10 << 10
+
+func (t target) probe(ctx context.Context, h corev1.ProbeHandler) error {
+	switch {
+	case h.Exec != nil:
+		return t.exec(ctx, h.Exec)
+	case h.HTTPGet != nil:
+		return t.httpGet(ctx, h.HTTPGet)
+	case h.TCPSocket != nil:
+		return t.tcp(ctx, h.TCPSocket)
+	case h.GRPC != nil:
+		return t.grpc(ctx, h.GRPC)
+	}
+	return nil
+}
+
+func (t target) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
+	if h.Sleep != nil {
+		pause(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		return nil
+	}
+	return t.probe(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
+}
+
+func (t target) exec(ctx context.Context, a *corev1.ExecAction) error {
+	var out answer
+	code, err := t.runtime.Exec(ctx, t.id, runtime.ExecRequest{Args: a.Command, Stdout: &out, Stderr: &out})
+	switch {
+	case errdefs.IsNotImplemented(err):
+		return nil // nobody can tell that it is not well
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("command timed out: %w", err)
+	case err != nil:
+		return err
+	case code != 0:
+		return fmt.Errorf("command %q exited with %d: %s", a.Command, code, out.kept.String())
+	}
+	return nil
+}
+
+// answer keeps the beginning of what is written to it.
+type answer struct {
+	mu   sync.Mutex
+	kept bytes.Buffer
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kept.Write(b[:min(len(b), maxAnswer-a.kept.Len())])
+	return len(b), nil
+}
+
+// port finds a port by its number, or by its name among those of the container.
+func (t target) port(p intstr.IntOrString) (string, error) {
+	if p.Type == intstr.Int {
+		return strconv.Itoa(p.IntValue()), nil
+	}
+	for _, known := range t.container.Ports {
+		if known.Name == p.StrVal {
+			return strconv.Itoa(int(known.ContainerPort)), nil
+		}
+	}
+	return "", fmt.Errorf("the container has no port %q: %w", p.StrVal, errdefs.ErrInvalidArgument)
+}
+
+// address is where a port of the container is asked, and how it is dialled there.
+func (t target) address(host string, port intstr.IntOrString) (string, dial, error) {
+	number, err := t.port(port)
+	if err != nil {
+		return "", nil, err
+	}
+	var d net.Dialer
+	switch {
+	case host != "":
+		return net.JoinHostPort(host, number), d.DialContext, nil
+	case t.ip != "":
+		return net.JoinHostPort(t.ip, number), d.DialContext, nil
+	}
+	return net.JoinHostPort("127.0.0.1", number), t.dialInside, nil
+}
+
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dialInside dials from the network namespace of the container.
+func (t target) dialInside(ctx context.Context, network, address string) (net.Conn, error) {
+	return DialInside(ctx, t.pid, network, address)
+}
+
+func (t target) tcp(ctx context.Context, a *corev1.TCPSocketAction) error {
+	address, dial, err := t.address(a.Host, a.Port)
+	if err != nil {
+		return err
+	}
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
+	address, dial, err := t.address(a.Host, a.Port)
+	if err != nil {
+		return err
+	}
+	path, err := url.Parse(a.Path)
+	if err != nil {
+		path = &url.URL{Path: a.Path}
+	}
+	scheme := strings.ToLower(string(a.Scheme))
+	if scheme == "" {
+		scheme = "http"
+	}
+	path.Scheme, path.Host = scheme, address
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path.String(), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("User-Agent", "jobd-probe")
+	r.Header.Set("Accept", "*/*")
+	for _, h := range a.HTTPHeaders {
+		if strings.EqualFold(h.Name, "Host") {
+			r.Host = h.Value
+		}
+		r.Header.Set(h.Name, h.Value)
+	}
+	client := http.Client{
+		// Whoever asks a container how it is does not ask who it is.
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		CheckRedirect: func(next *http.Request, _ []*http.Request) error {
+			if next.URL.Hostname() != r.URL.Hostname() {
+				return http.ErrUseLastResponse // it leads away from the container
+			}
+			return nil
+		},
+	}
+	reply, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(reply.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if reply.StatusCode < 200 || reply.StatusCode >= 400 {
+		return fmt.Errorf("HTTP probe failed with statuscode: %d: %.200s", reply.StatusCode, body)
+	}
+	return nil
+}
+
+func (t target) grpc(ctx context.Context, a *corev1.GRPCAction) error {
+	address, dial, err := t.address("", intstr.FromInt32(a.Port))
+	if err != nil {
+		return err
+	}
+	secret := insecure.NewCredentials()
+	if a.Mode != nil && *a.Mode == corev1.GRPCProbeModeTLS {
+		secret = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(secret),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	service := ""
+	if a.Service != nil {
+		service = *a.Service
+	}
+	reply, err := health.NewHealthClient(conn).Check(ctx, &health.HealthCheckRequest{Service: service})
+	if err != nil {
+		return err
+	}
+	if reply.Status != health.HealthCheckResponse_SERVING {
+		return fmt.Errorf("service unhealthy (responded with %q)", reply.Status)
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+package pod
+
+// Limits of termination messages, as in clusters.
+const (
+	maxTerminationMessage  = 4096
+	maxTerminationMessages = 12 << 10 // of all containers of a pod together
+	// From the log, with FallbackToLogsOnError.
+	maxTailLines = 80
+	maxTailBytes = 2048
+)
+
+// fit cuts a termination message to what a pod of so many containers may show.
+func fit(message string, containers int) string {
+	limit := min(maxTerminationMessage, maxTerminationMessages/max(containers, 1))
+	if len(message) <= limit {
+		return message
+	}
+	return message[:limit]
+}

@@ -1,0 +1,491 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/simulated"
+)
+
+// host is a runtime with images and steps whose failures can be chosen, and what was done with them.
+type host struct {
+	*simulated.Runtime
+	workers *Workers
+
+	mu      sync.Mutex
+	log     []string                 // what the workers did
+	batches [][]Observation          // what they reported
+	pull    map[string]time.Duration // how long an image takes; none: it is here
+	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
+	started int                      // containers made
+	busy    int                      // pods worked on now
+	most    int
+}
+
+func newHost(t *testing.T, options ...func(*host, *Config)) *host {
+	h := &host{Runtime: simulated.New(), pull: map[string]time.Duration{}, broken: map[string]error{}}
+	config := Config{Runtime: h, Images: h, Spec: h, Report: h.report}
+	for _, o := range options {
+		o(h, &config)
+	}
+	h.workers = NewWorkers(config)
+	return h
+}
+
+func (h *host) close() {
+	h.workers.Close()
+	_ = h.Runtime.Close()
+}
+
+func (h *host) note(format string, args ...any) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	h.log = append(h.log, line)
+	return h.broken[line]
+}
+
+func (h *host) breaks(what string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.broken[what] = err
+}
+
+func (h *host) report(list []Observation) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.batches = append(h.batches, list)
+}
+
+func (h *host) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, progress func(string)) (runtime.Image, error) {
+	h.mu.Lock()
+	d, slow := h.pull[ref]
+	err := h.broken["image "+ref]
+	h.mu.Unlock()
+	if slow {
+		progress("resolving")
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return runtime.Image{}, ctx.Err()
+		}
+		progress("done")
+	}
+	return runtime.Image{Name: ref, ID: "sha256:" + ref}, err
+}
+
+func (h *host) Spec(_ context.Context, in SpecInput) (*specs.Spec, error) {
+	if err := h.broken["Spec "+in.Container.Name]; err != nil {
+		return nil, err
+	}
+	return simulated.Spec(in.Pod, in.Container.Name), nil
+}
+
+func (h *host) Start(ctx context.Context, c runtime.Container) (runtime.Status, error) {
+	if err := h.note("Start %s/%d", c.Name, c.Attempt); err != nil {
+		return runtime.Status{}, err
+	}
+	return h.Runtime.Start(ctx, c)
+}
+
+func (h *host) Remove(ctx context.Context, id string) error {
+	if held, _ := h.Containers(ctx); slices.ContainsFunc(held, func(s runtime.Status) bool { return s.ID == id }) {
+		if err := h.note("Remove %s", id); err != nil {
+			return err
+		}
+	}
+	return h.Runtime.Remove(ctx, id)
+}
+
+// steps are steps of these names.
+func (h *host) steps(names ...string) (steps []Step) {
+	for _, name := range names {
+		steps = append(steps, Step{
+			Name: name, Reason: FailedMount,
+			SetUp: func(_ context.Context, _ *corev1.Pod, s *Sandbox) error {
+				s.IPs = []string{"10.0.0.7"}
+				return h.note("SetUp %s", name)
+			},
+			TearDown: func(context.Context, types.UID) error { return h.note("TearDown %s", name) },
+		})
+	}
+	return steps
+}
+
+// take gives what was done and reported since the last call, as text.
+func (h *host) take() (did, batches []string) {
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.batches {
+		var words []string
+		for _, o := range b {
+			words = append(words, o.String())
+		}
+		batches = append(batches, strings.Join(words, ", "))
+	}
+	did, h.log, h.batches = h.log, nil, nil
+	return did, batches
+}
+
+func (h *host) want(t *testing.T, did, batches []string) {
+	t.Helper()
+	gotDid, got := h.take()
+	if !slices.Equal(gotDid, did) {
+		t.Errorf("did %q, want %q", gotDid, did)
+	}
+	if !slices.Equal(got, batches) {
+		t.Errorf("reported %q, want %q", got, batches)
+	}
+}
+
+func lasting(pod *corev1.Pod, d string) *corev1.Pod {
+	pod.Annotations = map[string]string{simulated.Duration: d}
+	Apply(pod, &Issued{}, nil, epoch)
+	return pod
+}
+
+func launchOf(container string, attempt int) Action {
+	return Action{Kind: Launch, Container: container, Attempt: attempt}
+}
+
+func stopOf(container string, attempt int, signal syscall.Signal) Action {
+	return Action{Kind: Stop, Container: container, Attempt: attempt, Signal: signal}
+}
+
+func TestWorkers(t *testing.T) {
+	withSteps := func(h *host, c *Config) { c.Steps = h.steps("volumes", "net") }
+	for rule, test := range map[string]func(t *testing.T){
+		"containers that wait together are set up once and reported together": func(t *testing.T) {
+			h := newHost(t, withSteps)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
+			h.workers.Do(pod, []Action{launchOf("a", 0), launchOf("b", 0)})
+			h.want(t, []string{"SetUp volumes", "SetUp net", "Start a/0", "Start b/0"},
+				[]string{"SetUp, Pulled a/0, Started a/0, Pulled b/0, Started b/0"})
+		},
+		"a container that ends at once is reported with its start": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "0s"), []Action{launchOf("c", 0)})
+			_, batches := h.take()
+			if all := strings.Join(batches, ", "); !strings.HasPrefix(all, "SetUp, Pulled c/0, Started c/0") || strings.Count(all, "Exited c/0") != 1 {
+				t.Errorf("reported %q", batches)
+			}
+		},
+		"an exit is reported by itself": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1m"), []Action{launchOf("c", 0)})
+			h.take()
+			time.Sleep(time.Minute)
+			h.want(t, nil, []string{"Exited c/0"})
+		},
+		"a restart removes the attempt before, and sets up nothing anew": func(t *testing.T) {
+			h := newHost(t, withSteps)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyOnFailure, "c"), "1s")
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			time.Sleep(2 * time.Second)
+			h.take()
+			h.workers.Do(pod, []Action{launchOf("c", 1)})
+			h.want(t, []string{"Remove u.c.0", "Start c/1"}, []string{"Pulled c/1, Started c/1"})
+		},
+		"a pull is reported at once, and holds up neither what is done nor other pods": func(t *testing.T) {
+			h := newHost(t, func(h *host, c *Config) { c.Parallel = 1 })
+			defer h.close()
+			pod := newPod(corev1.RestartPolicyNever, "a", "b")
+			pod.Spec.Containers[1].Image = "big"
+			h.pull["big"] = time.Minute
+			h.workers.Do(lasting(pod, "1h"), []Action{launchOf("a", 0), launchOf("b", 0)})
+			_, batches := h.take()
+			slices.Sort(batches)
+			if fmt.Sprint(batches) != "[Pulling b/0 SetUp, Pulled a/0, Started a/0]" {
+				t.Errorf("reported %q", batches)
+			}
+			other := newPod(corev1.RestartPolicyNever, "c")
+			other.UID = "other"
+			h.workers.Do(lasting(other, "1h"), []Action{launchOf("c", 0)})
+			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0"})
+			time.Sleep(time.Minute)
+			h.want(t, []string{"Start b/0"}, []string{"Pulled b/0, Started b/0"})
+		},
+		"a launch that was asked for twice is done once": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			did, _ := h.take()
+			if slices.Contains(did[1:], "Start c/0") && len(did) > 2 {
+				t.Errorf("did %q", did)
+			}
+			if held, _ := h.Containers(t.Context()); len(held) != 1 {
+				t.Errorf("holds %v", held)
+			}
+		},
+		"a step that fails fails all launches that waited for it": func(t *testing.T) {
+			h := newHost(t, withSteps)
+			defer h.close()
+			h.breaks("SetUp net", errors.New("no bridge"))
+			pod := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
+			h.workers.Do(pod, []Action{launchOf("a", 0), launchOf("b", 0)})
+			h.want(t, []string{"SetUp volumes", "SetUp net"}, []string{"SetUpFailed a/0, SetUpFailed b/0"})
+			h.breaks("SetUp net", nil)
+			h.workers.Do(pod, []Action{launchOf("a", 0)})
+			h.want(t, []string{"SetUp volumes", "SetUp net", "Start a/0"}, []string{"SetUp, Pulled a/0, Started a/0"})
+		},
+		"tear-down undoes the steps in reverse, and again until it succeeds": func(t *testing.T) {
+			h := newHost(t, withSteps)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1s")
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			time.Sleep(2 * time.Second)
+			h.take()
+			h.breaks("TearDown volumes", errors.New("busy"))
+			h.workers.Do(pod, []Action{{Kind: TearDown}})
+			h.want(t, []string{"Remove u.c.0", "TearDown net", "TearDown volumes"}, nil)
+			h.breaks("TearDown volumes", nil)
+			time.Sleep(time.Second)
+			h.want(t, []string{"TearDown net", "TearDown volumes"}, []string{"TornDown"})
+			if len(h.workers.pods) != 0 {
+				t.Error("the pod is still known")
+			}
+		},
+		"tear-down of a pod whose object is gone ends what runs and what is pulled": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			pod := newPod(corev1.RestartPolicyNever, "a", "b")
+			pod.Spec.Containers[1].Image = "big"
+			h.pull["big"] = time.Hour
+			h.workers.Do(lasting(pod, "1h"), []Action{launchOf("a", 0), launchOf("b", 0)})
+			h.take()
+			h.workers.Do(pod, []Action{{Kind: TearDown}})
+			did, batches := h.take()
+			if !slices.Contains(did, "Remove u.a.0") || !slices.Contains(batches, "TornDown") {
+				t.Errorf("did %q, reported %q", did, batches)
+			}
+			if held, _ := h.Containers(t.Context()); len(held) != 0 {
+				t.Errorf("holds %v", held)
+			}
+		},
+		"a signal ends a container": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			h.take()
+			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
+			h.want(t, nil, []string{"Exited c/0"})
+			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
+			h.want(t, nil, nil)
+		},
+		"a stop calls off a launch that waits for its image": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			h.pull["busybox"] = time.Hour
+			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			h.take()
+			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
+			h.want(t, nil, []string{"Dropped c/0"})
+		},
+		"a kill of a container that nobody knows reports it as lost": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []Action{stopOf("c", 0, kill)})
+			h.want(t, nil, []string{"Lost c/0"})
+		},
+		"failures carry a kubelet's reasons": func(t *testing.T) {
+			for what, reason := range map[string]string{
+				"image busybox": ErrImagePull, "Spec c": CreateContainerConfig, "Start c/0": CreateContainer,
+			} {
+				h := newHost(t)
+				h.broken[what] = errors.New("no")
+				h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []Action{launchOf("c", 0)})
+				h.wantFailure(t, reason, "no")
+				h.close()
+			}
+			h := newHost(t)
+			defer h.close()
+			h.broken["image busybox"] = fmt.Errorf("it is not here: %w", errdefs.ErrNotFound)
+			pod := newPod(corev1.RestartPolicyNever, "c")
+			pod.Spec.Containers[0].ImagePullPolicy = corev1.PullNever
+			h.workers.Do(lasting(pod, "1h"), []Action{launchOf("c", 0)})
+			h.wantFailure(t, ErrImageNeverPull, `Container image "busybox" is not present with pull policy of Never`)
+		},
+		"no more pods than Parallel are worked on at a time": func(t *testing.T) {
+			h := newHost(t, func(h *host, c *Config) {
+				c.Parallel = 3
+				c.Steps = []Step{{
+					Name: "slow",
+					SetUp: func(context.Context, *corev1.Pod, *Sandbox) error {
+						h.mu.Lock()
+						h.busy++
+						h.most = max(h.most, h.busy)
+						h.mu.Unlock()
+						time.Sleep(time.Second)
+						h.mu.Lock()
+						h.busy--
+						h.mu.Unlock()
+						return nil
+					},
+					TearDown: func(context.Context, types.UID) error { return nil },
+				}}
+			})
+			defer h.close()
+			for i := range 10 {
+				pod := newPod(corev1.RestartPolicyNever, "c")
+				pod.UID = types.UID(fmt.Sprint(i))
+				h.workers.Do(lasting(pod, "1h"), []Action{launchOf("c", 0)})
+			}
+			time.Sleep(10 * time.Second)
+			_, batches := h.take()
+			if h.most != 3 || len(batches) != 10 {
+				t.Errorf("%d at a time, %d reports", h.most, len(batches))
+			}
+		},
+		"a failed container without a message shows the end of its log, where it may": func(t *testing.T) {
+			dir := t.TempDir()
+			h := newHost(t, func(_ *host, c *Config) {
+				c.LogPath = func(_ *corev1.Pod, container string, attempt int) string {
+					return filepath.Join(dir, container, fmt.Sprintf("%d.log", attempt))
+				}
+			})
+			defer h.close()
+			pod := newPod(corev1.RestartPolicyNever, "c")
+			pod.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+			pod = lasting(pod, "1m")
+			pod.Annotations[simulated.ExitCode] = "1"
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			h.take()
+			if err := os.WriteFile(filepath.Join(dir, "c", "0.log"), []byte("2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr F two\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := h.batches[0][0].Status.Message; got != "one\ntwo\n" {
+				t.Errorf("message is %q", got)
+			}
+		},
+	} {
+		t.Run(rule, func(t *testing.T) { synctest.Test(t, test) })
+	}
+}
+
+// wantFailure checks what was reported last.
+func (h *host) wantFailure(t *testing.T, reason, message string) {
+	t.Helper()
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.batches[len(h.batches)-1]
+	if o := last[len(last)-1]; o.What != StartFailed || o.Reason != reason || o.Message != message {
+		t.Errorf("got %s %s %q, want %s %q", o, o.Reason, o.Message, reason, message)
+	}
+}
+
+func TestRecover(t *testing.T) {
+	// Each pod is stored in a state, and its containers are held by the runtime in another.
+	runs := func(pod *corev1.Pod) {
+		Apply(pod, &Issued{}, []Observation{{UID: pod.UID, What: Started, Container: "c", Status: runtime.Status{StartedAt: epoch}}}, epoch)
+	}
+	deleted := func(pod *corev1.Pod) {
+		l := life{pod: pod, now: time.Now()}
+		l.delete(30 * time.Second)
+	}
+	ended := func(pod *corev1.Pod) {
+		runs(pod)
+		Apply(pod, &Issued{}, []Observation{{UID: pod.UID, What: Exited, Container: "c"}}, epoch)
+	}
+	for rule, test := range map[string]struct {
+		stored   []func(*corev1.Pod)
+		held     string // how long the held container runs; empty: there is none
+		rebooted bool
+		want     string
+		kept     int // containers after it
+	}{
+		"one that runs still runs":                             {stored: []func(*corev1.Pod){runs}, held: "1h", want: "[]", kept: 1},
+		"one that has ended meanwhile has ended":               {stored: []func(*corev1.Pod){runs}, held: "0s", want: "[Exited c/0]", kept: 1},
+		"one that was started and is not held is lost":         {stored: []func(*corev1.Pod){runs}, want: "[Lost c/0]"},
+		"a start that is not on record is left to Launch":      {held: "1h", want: "[]", kept: 1},
+		"but not when the pod is to end":                       {stored: []func(*corev1.Pod){deleted}, held: "1h", want: "[Started c/0]", kept: 1},
+		"an end that is not on record, when the pod is to end": {stored: []func(*corev1.Pod){deleted}, held: "0s", want: "[Exited c/0]", kept: 1},
+		"what was never started is launched":                   {want: "[]"},
+		"a launch in doubt is lost after a reboot":             {rebooted: true, want: "[Lost c/0]"},
+		"a pod that has ended is torn down by Next":            {stored: []func(*corev1.Pod){ended}, held: "0s", want: "[]", kept: 1},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost(t)
+				defer h.close()
+				pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+				for _, change := range test.stored {
+					change(pod)
+				}
+				if test.held != "" {
+					pod := lasting(newPod(corev1.RestartPolicyNever, "c"), test.held)
+					_, _ = h.Runtime.Start(t.Context(), runtime.Container{ID: "u.c.0", PodUID: "u", Name: "c", Spec: simulated.Spec(pod, "c")})
+				}
+				synctest.Wait()
+				seen, err := h.workers.Recover(t.Context(), slices.Values([]*corev1.Pod{pod}), test.rebooted)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := fmt.Sprint(seen); got != test.want {
+					t.Errorf("got %s, want %s", got, test.want)
+				}
+				synctest.Wait()
+				if held, _ := h.Containers(t.Context()); len(held) != test.kept {
+					t.Errorf("holds %v", held)
+				}
+			})
+		})
+	}
+}
+
+func TestRecoverRemovesWhatIsLeftOfPodsThatAreGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var undone []types.UID
+		h := newHost(t, func(_ *host, c *Config) {
+			c.Steps = []Step{{
+				Name:     "volumes",
+				TearDown: func(_ context.Context, uid types.UID) error { undone = append(undone, uid); return nil },
+				Held:     func(context.Context) ([]types.UID, error) { return []types.UID{"u", "left"}, nil },
+			}}
+			c.Parallel = 1
+		})
+		defer h.close()
+		for _, uid := range []string{"gone", "u"} {
+			_, _ = h.Runtime.Start(t.Context(), runtime.Container{ID: uid + ".c.0", PodUID: uid, Name: "c", Spec: simulated.Spec(lasting(newPod("", "c"), "1h"), "c")})
+		}
+		pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+		if _, err := h.workers.Recover(t.Context(), slices.Values([]*corev1.Pod{pod}), false); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		slices.Sort(undone)
+		if fmt.Sprint(undone) != "[gone left]" {
+			t.Errorf("undone for %v", undone)
+		}
+		if held, _ := h.Containers(t.Context()); len(held) != 1 || held[0].PodUID != "u" {
+			t.Errorf("holds %v", held)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/runtime/volume"
+)
+
+// podDisk measures what the containers of a pod take of this machine's disk.
+type podDisk struct {
+	runtime *containerd.Runtime
+	volumes *volume.Volumes
+	logPath func(p *corev1.Pod, container string, attempt int) string
+}
+
+// overLimit names, in a kubelet's words, a limit that a pod has grown beyond. Empty: none.
+func (d podDisk) overLimit(p *corev1.Pod) string {
+	if over := d.volumes.OverLimit(p); over != "" || !storageLimited(&p.Spec) {
+		return over
+	}
+	return overStorageLimit(p, d.ofContainers(p), d.volumes.Usage(p))
+}
+
+// ofContainers is what each container of a pod has written: into its root file system, and to its log.
+func (d podDisk) ofContainers(p *corev1.Pod) map[string]int64 {
+	used := map[string]int64{}
+	ctx := context.Background()
+	held, err := d.runtime.Containers(ctx)
+	if err != nil {
+		return used
+	}
+	for _, c := range held {
+		if c.PodUID != string(p.UID) {
+			continue
+		}
+		// One that goes meanwhile takes nothing.
+		if written, err := d.runtime.Written(ctx, c.ID); err == nil {
+			used[c.Name] += written
+		}
+	}
+	for name := range used {
+		used[name] += volume.DiskUsage(filepath.Dir(d.logPath(p, name, 0)))
+	}
+	return used
+}
+
+// storageLimited tells whether any container of a pod has a limit of local storage.
+func storageLimited(spec *corev1.PodSpec) bool {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if _, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// overStorageLimit judges what the containers of a pod take, each by itself, and all of them with what lies in the pod's
+// volumes.
+func overStorageLimit(p *corev1.Pod, containers map[string]int64, volumes int64) string {
+	all := volumes
+	for _, used := range containers {
+		all += used
+	}
+	total, limited := resource.PodLimits(p, resource.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
+	if limited && all > total.Value() {
+		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", total.String())
+	}
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			limit, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]
+			if ok && containers[list[i].Name] > limit.Value() {
+				return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", list[i].Name, limit.String())
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+)
+
+// podReach reaches into the containers of pods. It implements api/server's Containers.
+type podReach struct{ runtime runtime.Runtime }
+
+// Exec runs a command in the newest attempt of a container.
+func (x podReach) Exec(ctx context.Context, p *corev1.Pod, container string, e runtime.ExecRequest) (int, error) {
+	id, err := runningContainer(p, container)
+	if err != nil {
+		return 0, err
+	}
+	return x.runtime.Exec(ctx, id, e)
+}
+
+// Attach connects to the newest attempt of a container.
+func (x podReach) Attach(ctx context.Context, p *corev1.Pod, container string, a runtime.AttachRequest) error {
+	id, err := runningContainer(p, container)
+	if err != nil {
+		return err
+	}
+	return x.runtime.Attach(ctx, id, a)
+}
+
+func runningContainer(p *corev1.Pod, container string) (id string, err error) {
+	status := statusOf(p, container)
+	if status == nil || status.State.Running == nil {
+		return "", fmt.Errorf("container %s of pod %s/%s does not run: %w", container, p.Namespace, p.Name, errdefs.ErrNotFound)
+	}
+	return runtime.ContainerID(string(p.UID), container, int(status.RestartCount)), nil
+}
+
+// Dial connects to a port of localhost as the pod has it, first by IPv4.
+func (x podReach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, error) {
+	held, err := x.runtime.Containers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pid := 0
+	for _, s := range held {
+		if s.PodUID == string(p.UID) && s.State == runtime.Running {
+			pid = s.PID
+			break
+		}
+	}
+	if pid == 0 {
+		return nil, fmt.Errorf("no process of pod %s/%s runs: %w", p.Namespace, p.Name, errdefs.ErrNotFound)
+	}
+	conn, err4 := pod.DialInside(ctx, pid, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	if err4 == nil {
+		return conn, nil
+	}
+	conn, err6 := pod.DialInside(ctx, pid, "tcp6", net.JoinHostPort("::1", strconv.Itoa(int(port))))
+	if err6 == nil {
+		return conn, nil
+	}
+	return nil, fmt.Errorf("failed to connect to localhost:%d inside the network of pod %s/%s, IPv4: %w IPv6: %w", port, p.Namespace, p.Name, err4, err6)
+}

@@ -1,0 +1,121 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// closeTime is how long a shard may take to close what a container reads.
+const closeTime = 10 * time.Second
+
+// Attach connects to the first process of a container that runs.
+func (r *Runtime) Attach(ctx context.Context, id string, a runtime.AttachRequest) error {
+	if err := r.attach(ctx, id, a); err != nil {
+		return fmt.Errorf("attach to container %s: %w", id, err)
+	}
+	return nil
+}
+
+func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest) error {
+	c, err := r.running(id)
+	if err != nil {
+		return err
+	}
+	p, err := r.shards.at(c.shard).Attach(ctx, id, shard.Attach{Stdin: a.Stdin != nil, Stdout: a.Stdout != nil, Stderr: a.Stderr != nil})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	defer context.AfterFunc(ctx, p.Close)() // its streams end with it
+
+	session, detach := context.WithCancel(ctx)
+	defer detach()
+	if a.Stdin != nil {
+		go func() {
+			if r.feed(c, p, a.Stdin) {
+				detach()
+			}
+		}()
+	}
+	if a.Resize != nil {
+		go resize(p, a.Resize, session.Done())
+	}
+	var output sync.WaitGroup
+	bring(&output, p, p.Stdout, a.Stdout)
+	bring(&output, p, p.Stderr, a.Stderr)
+	_, err = p.Wait(session)
+	if session.Err() != nil {
+		p.Close()
+		err = ctx.Err() // none of one who has only detached
+	}
+	output.Wait()
+	return err
+}
+
+// feed brings what somebody has to say to a process, and tells whether with its end they leave.
+func (r *Runtime) feed(c *container, p *shard.Process, words io.Reader) (leave bool) {
+	heard := p.Stdin != nil
+	var err error
+	if heard {
+		r.speaks(c, p, true)
+		_, err = io.Copy(p.Stdin, words)
+		r.speaks(c, p, false)
+	}
+	var deaf *fs.PathError
+	switch {
+	case !heard, errors.As(err, &deaf):
+		heard = false
+		_, err = io.Copy(io.Discard, words)
+	case err != nil && !p.Attached.Terminal:
+		p.Stdin.Close() // so that it is not in the way of the end that somebody else may bring
+	}
+	if err == nil && p.Attached.StdinOnce {
+		r.endStdin(c, p)
+		return false
+	}
+	return err == nil && heard
+}
+
+// speaks keeps who writes to a container.
+func (r *Runtime) speaks(c *container, p *shard.Process, begins bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if begins && c.stdinEnded {
+		p.Stdin.Close() // it came while somebody else brought the end
+	} else if begins {
+		c.speakers = append(c.speakers, p)
+	} else {
+		c.speakers = slices.DeleteFunc(c.speakers, func(other *shard.Process) bool { return other == p })
+	}
+}
+
+// endStdin lets the container read an end, whoever else would have more for it.
+func (r *Runtime) endStdin(c *container, p *shard.Process) {
+	p.Stdin.Close()
+	r.mu.Lock()
+	c.stdinEnded = true
+	id, others, reads := c.status.ID, slices.Clone(c.speakers), c.status.State == runtime.Running
+	r.mu.Unlock()
+	if !reads {
+		return
+	}
+	for _, other := range others {
+		other.Stdin.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	if err := r.shards.at(c.shard).CloseStdin(ctx, id); err != nil && !errdefs.IsNotFound(err) {
+		r.logger.Warn("stdin is left open", "container", id, "error", err)
+	}
+}

@@ -1,0 +1,86 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/volume"
+)
+
+// Files of the state directory: the one that a daemon holds locked, and the one that names its root.
+const (
+	StateLock = "state.lock"
+	StateRoot = "root"
+)
+
+// Clean ends every container and shard of a root and removes what they have on the host: processes, cgroups, mounts,
+// pinned namespaces, the state directory. Nothing else is touched, and the root stays. It needs no daemon, and may be
+// taken again. It must not run beside a daemon on the same root.
+func Clean(ctx context.Context, root, state string) error {
+	// The shards are in it too, and die with their containers: nobody is left who would start anything.
+	if err := removeCgroup(CgroupParent(root)); err != nil {
+		return fmt.Errorf("clean: %w", err)
+	}
+	if err := endShards(ctx, state); err != nil {
+		return fmt.Errorf("clean: %w", err)
+	}
+	// Only what is known to be ours: a wrong path must not cost more.
+	for _, dir := range []string{
+		filepath.Join(state, "containerd"), filepath.Join(state, "pods"), filepath.Join(state, "ns"), filepath.Join(state, "processes"), filepath.Join(state, "shards"),
+		filepath.Join(root, "containerd"), filepath.Join(root, "pods"),
+	} {
+		if err := volume.UnmountBelow(dir); err != nil {
+			return fmt.Errorf("clean: %w", err)
+		}
+	}
+	for _, pattern := range []string{
+		"containerd", "containerd.sock", "epoch", "epoch~new", "jobd.sock", "ns", "pod-api", "pods", "processes", "selftest-*", "shards", StateLock, StateRoot,
+	} {
+		paths, err := filepath.Glob(filepath.Join(state, pattern))
+		if err != nil {
+			return fmt.Errorf("clean: %w", err)
+		}
+		for _, path := range paths {
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("clean: %w", err)
+			}
+		}
+	}
+	// It stays where something else is in it, where it is a mount point, or where it is systemd's.
+	if err := unix.Rmdir(state); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("clean: remove %s: %w", state, err)
+	}
+	return nil
+}
+
+// endShards ends those that could not be put into the cgroup.
+func endShards(ctx context.Context, state string) error {
+	sockets, err := filepath.Glob(filepath.Join(state, "shards", "*", "shard.sock"))
+	if err != nil {
+		return err
+	}
+	for _, socket := range sockets {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		client, err := shard.Dial(ctx, socket, nil)
+		cancel()
+		if errors.Is(err, errdefs.ErrUnavailable) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		pid := client.Hello().PID
+		client.Close()
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("end shard %d: %w", pid, err)
+		}
+	}
+	return nil
+}

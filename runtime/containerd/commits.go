@@ -1,0 +1,72 @@
+package containerd
+
+import (
+	"context"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/metadata/boltutil"
+	"go.etcd.io/bbolt"
+)
+
+// commits makes changes to containerd's database durable: those that come while the disk is busy with earlier ones go
+// there together. A lone one waits for nobody.
+type commits struct {
+	update func(func(*bbolt.Tx) error) error
+
+	mu      sync.Mutex
+	waiting []*commit
+	writing bool
+}
+
+type commit struct {
+	ctx  context.Context
+	do   func(context.Context) error
+	done chan error
+}
+
+// run returns when the changes of do are durable, or when it has failed and nothing of it is there. do is called again,
+// alone, when another change in the same commit has failed.
+func (c *commits) run(ctx context.Context, do func(context.Context) error) error {
+	one := &commit{ctx: ctx, do: do, done: make(chan error, 1)}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, one)
+	if !c.writing {
+		c.writing = true
+		go c.write()
+	}
+	c.mu.Unlock()
+	return <-one.done
+}
+
+// write commits what is waiting until nothing is.
+func (c *commits) write() {
+	for {
+		c.mu.Lock()
+		batch := c.waiting
+		c.waiting = nil
+		c.writing = len(batch) > 0
+		c.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		err := c.commit(batch)
+		for _, one := range batch {
+			if err != nil && len(batch) > 1 {
+				one.done <- c.commit([]*commit{one})
+			} else {
+				one.done <- err
+			}
+		}
+	}
+}
+
+func (c *commits) commit(batch []*commit) error {
+	return c.update(func(tx *bbolt.Tx) error {
+		for _, one := range batch {
+			if err := one.do(boltutil.WithTransaction(one.ctx, tx)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

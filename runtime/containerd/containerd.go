@@ -1,0 +1,230 @@
+// Package containerd runs containers with an embedded containerd, which keeps images, snapshots and container objects,
+// and with our shards in the place of its task manager, which keep the containers themselves and outlive this process.
+//
+// What a container is stands in three places, written in this order and taken away in the opposite one: the container
+// object and its snapshot (one transaction of containerd's database), the record of its start (its shard), and what is
+// known here in memory, which is rebuilt from the other two.
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/containerd/v2/version"
+	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// Namespace is the one that everything of jobd's lives in inside of containerd.
+const Namespace = "jobd"
+
+// Config says where a runtime lives and what it uses.
+type Config struct {
+	Root  string // the daemon's: containerd's own is ROOT/containerd
+	State string // the daemon's: STATE/containerd, STATE/containerd.sock, STATE/shards
+	// CgroupParent holds the cgroups of shards and containers: CgroupParent(Root).
+	CgroupParent string
+	// OCIRuntime is crun, runc or a path. Empty: crun if it works here, or else runc.
+	OCIRuntime string
+	// ShimPath is the binary of the shards.
+	ShimPath string
+	// Shards is how many new containers are spread over. 0: as many as there are CPUs, at least 2 and at most 8.
+	Shards int
+	Logger *slog.Logger
+}
+
+// Runtime implements runtime.Runtime.
+type Runtime struct {
+	config Config
+	logger *slog.Logger
+
+	server *embedded
+	shards *shards
+	oci    ociRuntime
+	passwd passwdCache
+
+	epoch string
+
+	cleanup  sync.WaitGroup // what is done in the background
+	discards chan struct{}  // holds one for each snapshot on its way out
+
+	mu         sync.Mutex
+	containers map[string]*container
+	onExit     func(runtime.Status)
+}
+
+// container is what is known of one. Status and speakers are guarded by Runtime.mu; busy is held while it is started or removed.
+type container struct {
+	status   runtime.Status
+	shard    int
+	reported bool
+	removed  bool
+	ended    chan struct{}
+	busy     sync.Mutex
+	speakers []*shard.Process // who writes to its stdin
+
+	stdinEnded bool // by one of them
+}
+
+// Open boots containerd, connects to the shards or starts them, and finds every container again. What an earlier process
+// left half done is finished in the background.
+func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("containers need root: %w", errdefs.ErrPermissionDenied)
+	}
+	if c.Shards <= 0 {
+		c.Shards = min(max(goruntime.NumCPU(), 2), 8)
+	}
+	for _, dir := range []string{c.Root, c.State} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return nil, fmt.Errorf("containers: %w", err)
+		}
+	}
+	r := &Runtime{config: c, logger: c.Logger, containers: map[string]*container{}, discards: make(chan struct{}, 16)}
+	defer func() {
+		if err != nil {
+			if r.shards != nil {
+				r.shards.endEmpty(ctx)
+			}
+			r.Close()
+		}
+	}()
+	if r.epoch, err = readEpoch(c.State); err != nil {
+		return nil, err
+	}
+	// The processes of the shards start while containerd boots.
+	launched := make(chan error, 1)
+	go func() {
+		var err error
+		r.shards, err = launchShards(ctx, c, r.ended)
+		if err == nil {
+			r.oci, err = chooseOCIRuntime(ctx, c, r.shards)
+		}
+		launched <- err
+	}()
+	r.server, err = boot(c, r)
+	if shardErr := <-launched; shardErr != nil {
+		return nil, shardErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.recover(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.server.serve(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Describe tells a person what runs containers here and why it is that.
+func (r *Runtime) Describe() string {
+	release, _, _ := strings.Cut(version.Version, "+") // without its revision, which a library does not have
+	return fmt.Sprintf("containerd %s with %s, snapshots by %s", release, r.oci, r.server.snapshotter)
+}
+
+// Epoch names this life of the state directory. Containers of another one have ended, and nothing is known of them.
+func (r *Runtime) Epoch() string { return r.epoch }
+
+// Client is containerd's own, for what concerns images. Its calls need a context with the namespace: Namespace.
+func (r *Runtime) Client() *client.Client { return r.server.client }
+
+// Snapshotter is the name of the one that images have to be unpacked with.
+func (r *Runtime) Snapshotter() string { return r.server.snapshotter }
+
+// OnExit sets the function that is told of each exit.
+func (r *Runtime) OnExit(f func(runtime.Status)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.onExit = f
+}
+
+// Containers lists all that are held.
+func (r *Runtime) Containers(context.Context) ([]runtime.Status, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]runtime.Status, 0, len(r.containers))
+	for _, c := range r.containers {
+		out = append(out, c.status)
+	}
+	return out, nil
+}
+
+// Signal sends a signal to a container's first process, or to all of them.
+func (r *Runtime) Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error {
+	c, err := r.running(id)
+	if err == nil {
+		err = r.shards.at(c.shard).Signal(ctx, id, sig, all)
+	}
+	if err != nil {
+		return fmt.Errorf("signal container %s: %w", id, err)
+	}
+	return nil
+}
+
+// Written is what a container takes of the disk for what differs from its image.
+func (r *Runtime) Written(ctx context.Context, id string) (int64, error) {
+	usage, err := r.server.snapshots().Usage(inNamespace(ctx), id)
+	if err != nil {
+		return 0, fmt.Errorf("layer of container %s: %w", id, err)
+	}
+	return usage.Size, nil
+}
+
+// Close lets go of shards and containers, which live on, and stops containerd.
+func (r *Runtime) Close() error {
+	if r.server != nil {
+		r.server.cancel()
+	}
+	r.cleanup.Wait()
+	if r.shards != nil {
+		r.shards.close()
+	}
+	if r.server != nil {
+		r.server.stop()
+	}
+	return nil
+}
+
+func inNamespace(ctx context.Context) context.Context {
+	return namespaces.WithNamespace(ctx, Namespace)
+}
+
+// readEpoch returns the name of this life of the state directory: a new one when the directory is new, or when the host
+// has been started since.
+func readEpoch(state string) (string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("boot id of this host: %w", err)
+	}
+	path := filepath.Join(state, "epoch")
+	prefix := string(boot[:min(len(boot), 36)]) + " "
+	if content, err := os.ReadFile(path); err == nil && len(content) > len(prefix) && string(content[:len(prefix)]) == prefix {
+		return string(content[len(prefix):]), nil
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	epoch := fmt.Sprintf("%x", time.Now().UnixNano())
+	fresh := path + "~new"
+	if err := os.WriteFile(fresh, []byte(prefix+epoch), 0o600); err != nil {
+		return "", err
+	}
+	return epoch, os.Rename(fresh, path)
+}

@@ -1,0 +1,72 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+func TestExec(t *testing.T) {
+	ociRuntimes(t, func(t *testing.T, r *rig) {
+		p := pod("u1", "sleep 100")
+		uid := int64(1000)
+		p.Spec.Containers[0].WorkingDir = "/tmp"
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: &uid}
+		c := r.container(t, p, "main")
+		r.start(t, c)
+
+		var out, errOut bytes.Buffer
+		code, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{
+			Args: []string{"sh", "-c", "cat; id -u; pwd; echo err >&2; exit 9"}, Stdin: strings.NewReader("in\n"), Stdout: &out, Stderr: &errOut,
+		})
+		if err != nil || code != 9 || out.String() != "in\n1000\n/tmp\n" || errOut.String() != "err\n" {
+			t.Errorf("got %d, %v, %q, %q", code, err, out.String(), errOut.String())
+		}
+		if code, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{Args: []string{"echo", "dropped"}}); err != nil || code != 0 {
+			t.Errorf("without writers: %d, %v", code, err)
+		}
+
+		sizes := make(chan runtime.TerminalSize, 1)
+		sizes <- runtime.TerminalSize{Width: 77, Height: 33}
+		out.Reset()
+		code, err = r.Exec(t.Context(), c.ID, runtime.ExecRequest{
+			Args: []string{"sh", "-c", "until stty size 2>/dev/null | grep -q '33 77'; do sleep 0.05; done; tty"}, TTY: true, Stdout: &out, Resize: sizes,
+		})
+		if err != nil || code != 0 || !strings.HasPrefix(out.String(), "/dev/pts/") {
+			t.Errorf("with a terminal: %d, %v, %q", code, err, out.String())
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := r.Exec(ctx, c.ID, runtime.ExecRequest{Args: []string{"sleep", "77"}, Stdout: &out}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one that takes too long: %v", err)
+		}
+		for late := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			out.Reset()
+			if _, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{Args: []string{"ps", "-o", "args"}, Stdout: &out}); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), "sleep 77") {
+				break
+			}
+			if time.Now().After(late) {
+				t.Fatalf("it goes on:\n%s", out.String())
+			}
+		}
+
+		if _, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{Args: []string{"nosuchcommand"}}); !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("no such command: %v", err)
+		}
+		if _, err := r.Exec(t.Context(), "unknown", runtime.ExecRequest{Args: []string{"true"}}); !errdefs.IsNotFound(err) {
+			t.Errorf("no such container: %v", err)
+		}
+	})
+}

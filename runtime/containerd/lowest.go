@@ -1,0 +1,114 @@
+package containerd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// maxLowest is how many layers of places are made in one run. Whoever comes later gets the one without any, and leaves in
+// its own layer what the OCI runtime makes there.
+const maxLowest = 1024
+
+// lowestLayers are directories that hold nothing but the places that containers have mounts at: empty directories and
+// files. All that an image has covers them. Containers with the same places have one together.
+type lowestLayers struct {
+	dir string
+
+	mu   sync.Mutex
+	made map[string]bool // by name
+}
+
+// of is the name of the layer for a container's mounts.
+func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
+	places := placesOf(mounts)
+	hash := sha256.Sum256([]byte(strings.Join(places, "\n")))
+	name := hex.EncodeToString(hash[:8])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made[name] {
+		return name, nil
+	}
+	if len(l.made) >= maxLowest {
+		places, name = nil, "none"
+	}
+	path := filepath.Join(l.dir, name)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := makePlaces(path, places); err != nil {
+			return "", fmt.Errorf("places for mounts: %w", err)
+		}
+	} else if err != nil {
+		return "", fmt.Errorf("places for mounts: %w", err)
+	}
+	l.made[name] = true
+	return name, nil
+}
+
+// placesOf lists where mounts are in the root file system itself, directories with a slash at their end.
+func placesOf(mounts []specs.Mount) []string {
+	var places []string
+	for _, m := range mounts {
+		place := filepath.Clean("/" + m.Destination)
+		within := slices.ContainsFunc(mounts, func(other specs.Mount) bool {
+			return strings.HasPrefix(place, strings.TrimSuffix(filepath.Clean("/"+other.Destination), "/")+"/")
+		})
+		if within || place == "/" {
+			continue
+		}
+		if info, err := os.Stat(m.Source); m.Type != "bind" || err == nil && info.IsDir() {
+			place += "/"
+		}
+		places = append(places, place)
+	}
+	slices.Sort(places)
+	return slices.Compact(places)
+}
+
+// makePlaces makes a layer under another name first: one that is there is whole.
+func makePlaces(path string, places []string) error {
+	fresh := path + unfinished
+	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, slotMode)); err != nil {
+		return err
+	}
+	for _, place := range places {
+		at := filepath.Join(fresh, place)
+		if strings.HasSuffix(place, "/") {
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(at, nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Rename(fresh, path)
+}
+
+// sweep removes those of earlier runs that no container has.
+func (l *lowestLayers) sweep() error {
+	entries, err := os.ReadDir(l.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		l.mu.Lock()
+		if !l.made[e.Name()] {
+			errs = append(errs, os.RemoveAll(filepath.Join(l.dir, e.Name())))
+		}
+		l.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}

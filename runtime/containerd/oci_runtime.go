@@ -1,0 +1,221 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// ociRuntime is the program that makes containers out of specs, and why it is that one.
+type ociRuntime struct {
+	Path    string
+	Version string // "crun 1.8.1"
+	Why     string // "" if it was the first choice or asked for
+}
+
+func (o ociRuntime) String() string {
+	if o.Why == "" {
+		return fmt.Sprintf("%s (%s)", o.Version, o.Path)
+	}
+	return fmt.Sprintf("%s (%s; %s)", o.Version, o.Path, o.Why)
+}
+
+// verdict is the outcome of a self-test, which holds for as long as nothing that it depends on has changed.
+type verdict struct {
+	Fingerprint string `json:"fingerprint"`
+	Version     string `json:"version"`
+	Failure     string `json:"failure,omitempty"`
+}
+
+// chooseOCIRuntime takes what is asked for, or else crun, which is the faster, or else runc. It has to run a container
+// here before it is trusted.
+func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, error) {
+	names := []string{"crun", "runc"}
+	if c.OCIRuntime != "" {
+		names = []string{c.OCIRuntime}
+	}
+	cache := filepath.Join(c.Root, "oci-runtimes.json")
+	verdicts := readVerdicts(cache)
+	var reasons []string
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			reasons = append(reasons, name+" is not installed")
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return ociRuntime{}, err
+		}
+		print, err := fingerprint(path, c.ShimPath)
+		if err != nil {
+			return ociRuntime{}, err
+		}
+		v := verdicts[path]
+		if v.Fingerprint != print {
+			v = selfTest(ctx, c, s.at(0), path)
+			if v.Fingerprint = print; ctx.Err() != nil {
+				return ociRuntime{}, ctx.Err()
+			}
+			verdicts[path] = v
+			if err := writeVerdicts(cache, verdicts); err != nil {
+				return ociRuntime{}, err
+			}
+		}
+		if v.Failure == "" {
+			return ociRuntime{Path: path, Version: v.Version, Why: strings.Join(reasons, ", ")}, nil
+		}
+		reasons = append(reasons, fmt.Sprintf("%s does not work here: %s", path, v.Failure))
+	}
+	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun): %w", strings.Join(reasons, ", "), errdefs.ErrFailedPrecondition)
+}
+
+// fingerprint is of all that a verdict depends on: the two programs and the kernel.
+func fingerprint(paths ...string) (string, error) {
+	var kernel unix.Utsname
+	if err := unix.Uname(&kernel); err != nil {
+		return "", fmt.Errorf("name of the kernel: %w", err)
+	}
+	out := unix.ByteSliceToString(kernel.Release[:])
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return "", err
+		}
+		out += fmt.Sprintf(" %s:%d:%d", path, info.Size(), info.ModTime().UnixNano())
+	}
+	return out, nil
+}
+
+func readVerdicts(path string) map[string]verdict {
+	out := map[string]verdict{}
+	if content, err := os.ReadFile(path); err == nil && json.Unmarshal(content, &out) != nil {
+		return map[string]verdict{} // the test is only done again
+	}
+	return out
+}
+
+func writeVerdicts(path string, verdicts map[string]verdict) error {
+	content, err := json.MarshalIndent(verdicts, "", "\t")
+	if err != nil {
+		return err
+	}
+	fresh := path + "~new"
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+// selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of one. Its
+// program is the shards' own, which prints its version.
+func selfTest(ctx context.Context, c Config, s *shard.Shard, path string) verdict {
+	version, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return verdict{Failure: fmt.Sprintf("--version: %v", err)}
+	}
+	name := filepath.Base(path)
+	v := verdict{Version: parseVersion(name, version)}
+	if err := runSelfTest(ctx, c, s, path, "selftest-"+name); err != nil {
+		v.Failure = err.Error()
+	}
+	return v
+}
+
+func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path, id string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	rootfs, err := os.MkdirTemp(c.State, "selftest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(rootfs)
+	log := rootfs + ".log"
+	defer os.Remove(log)
+	spec, err := selfTestSpec(c, id)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, deleteErr := s.Delete(context.WithoutCancel(ctx), id)
+		err = errors.Join(err, deleteErr)
+	}()
+	_, err = s.Start(ctx, shard.Start{
+		ID: id, Spec: spec, Runtime: path, LogPath: log,
+		Rootfs: []shard.Mount{{Type: "bind", Source: rootfs, Options: []string{"rbind", "rw"}}},
+	})
+	var failed *shard.StartError
+	if errors.As(err, &failed) {
+		return errors.New(failed.Message)
+	} else if err != nil {
+		return err
+	}
+	for {
+		list, err := s.List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, one := range list {
+			switch {
+			case one.ID != id || !one.State.Ended():
+			case one.State == shard.Exited && one.ExitCode == 0:
+				return nil
+			default:
+				output, _ := os.ReadFile(log)
+				return fmt.Errorf("a container that prints its version ends as %s with %d: %s", one.State, one.ExitCode, output)
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func selfTestSpec(c Config, id string) ([]byte, error) {
+	host, err := oci.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	container := corev1.Container{Name: "selftest", Command: []string{"/jobd-shim", "--version"}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}
+	pod.Name, pod.Namespace = "selftest", Namespace
+	mounts := []specs.Mount{{Type: "bind", Source: c.ShimPath, Destination: "/jobd-shim", Options: []string{"bind", "ro"}}}
+	for _, dir := range []string{"/lib", "/lib64"} { // it need not be a static binary
+		if _, err := os.Stat(dir); err == nil {
+			mounts = append(mounts, specs.Mount{Type: "bind", Source: dir, Destination: dir, Options: []string{"rbind", "ro"}})
+		}
+	}
+	spec, err := oci.Spec(oci.Input{
+		Pod: pod, Container: &pod.Spec.Containers[0], CgroupPath: c.CgroupParent + "/" + id, Host: host, Mounts: mounts,
+		SeccompDefault: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := oci.ResolveUser(spec, nil, nil); err != nil {
+		return nil, err
+	}
+	return json.Marshal(spec)
+}
+
+// parseVersion takes "crun 1.8.1" out of "crun version 1.8.1\n...".
+func parseVersion(name string, output []byte) string {
+	line, _, _ := bytes.Cut(output, []byte("\n"))
+	fields := strings.Fields(string(line))
+	if len(fields) == 0 {
+		return name
+	}
+	return name + " " + fields[len(fields)-1]
+}

@@ -1,0 +1,127 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// recover finds every container again: the objects say which there are, the shards how they are.
+func (r *Runtime) recover(ctx context.Context) error {
+	ctx = inNamespace(ctx)
+	if err := errors.Join(r.forget(ctx), unmountUserFiles(r.config.State)); err != nil {
+		return err
+	}
+	objects, err := r.server.containers().List(ctx, "")
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	type found struct {
+		shard  int
+		record shard.Container
+	}
+	records := map[string]found{}
+	for index, s := range r.shards.all {
+		list, err := s.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list containers of shard %d: %w", index, err)
+		}
+		for _, record := range list {
+			records[record.ID] = found{index, record}
+		}
+	}
+
+	r.mu.Lock()
+	for _, object := range objects {
+		if object.Runtime.Name != runtimeName {
+			continue
+		}
+		attempt, _ := strconv.Atoi(object.Labels[labelAttempt])
+		held := &container{
+			shard: r.shards.of(object.Labels[labelPodUID]),
+			ended: make(chan struct{}),
+			status: runtime.Status{
+				ID: object.ID, PodUID: object.Labels[labelPodUID], Name: object.Labels[labelContainer],
+				Attempt: attempt, State: runtime.Created,
+			},
+		}
+		if f, ok := records[object.ID]; ok {
+			held.shard = f.shard
+			fold(&held.status, f.record)
+		}
+		if s := held.status.State; s == runtime.Exited || s == runtime.Lost {
+			held.reported = true // found by Containers
+			close(held.ended)
+		}
+		r.containers[object.ID] = held
+		delete(records, object.ID)
+	}
+	r.mu.Unlock()
+
+	// A container may have ended after its shard was asked and before it was known here.
+	for index, s := range r.shards.all {
+		list, err := s.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list containers of shard %d: %w", index, err)
+		}
+		for _, record := range list {
+			if record.State.Ended() {
+				r.ended(index, record)
+			}
+		}
+	}
+
+	r.cleanup.Go(func() {
+		if err := r.server.database.catchUp(); err != nil {
+			r.logger.Warn("the copy of the list of images is behind until the next change", "error", err)
+		}
+		for id, f := range records {
+			if _, err := r.shards.at(f.shard).Delete(r.server.ctx, id); err != nil {
+				r.logger.Warn("what is left of a removed container could not be cleared", "container", id, "error", err)
+			}
+		}
+		if err := r.sweep(inNamespace(r.server.ctx)); err != nil && r.server.ctx.Err() == nil {
+			r.logger.Warn("left-overs of an earlier run could not be cleared", "error", err)
+		}
+	})
+	return nil
+}
+
+// sweep removes what a crash has left of containers that are known no more.
+func (r *Runtime) sweep(ctx context.Context) error {
+	var errs []error
+	snapshotter := r.server.snapshots()
+	errs = append(errs, r.server.layers.sweep(ctx, func(container string) bool {
+		_, err := snapshotter.Stat(ctx, container)
+		return !errors.Is(err, errdefs.ErrNotFound)
+	}))
+	errs = append(errs, r.server.layers.Cleanup(ctx))
+	errs = append(errs, r.sweepCgroups())
+	errs = append(errs, r.shards.retire(ctx))
+	return errors.Join(errs...)
+}
+
+// sweepCgroups removes those of containers that are known no more, with what runs in them.
+func (r *Runtime) sweepCgroups() error {
+	names, err := childCgroups(r.config.CgroupParent)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		r.mu.Lock()
+		_, known := r.containers[name]
+		r.mu.Unlock()
+		if !known && !strings.HasPrefix(name, "shard-") {
+			errs = append(errs, removeCgroup(r.config.CgroupParent+"/"+name))
+		}
+	}
+	return errors.Join(errs...)
+}

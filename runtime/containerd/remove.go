@@ -1,0 +1,104 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// killTimeout is how long a container may take to end after SIGKILL; longer, and its processes hang in the kernel.
+const killTimeout = 10 * time.Second
+
+// Remove forgets a container. The object goes first and the shard's record last: a crash in between leaves a record that
+// no object belongs to, which the next Open finds, and never an object that looks as if it had not been started.
+func (r *Runtime) Remove(ctx context.Context, id string) error {
+	if err := r.remove(inNamespace(ctx), id); err != nil {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	return nil
+}
+
+func (r *Runtime) remove(ctx context.Context, id string) error {
+	r.mu.Lock()
+	held := r.containers[id]
+	r.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	held.busy.Lock()
+	defer held.busy.Unlock()
+	if held.removed {
+		return nil
+	}
+	if err := r.kill(ctx, id, held); err != nil {
+		return err
+	}
+	store, snapshotter := r.server.containers(), r.server.snapshots()
+	err := r.server.commits.run(ctx, func(ctx context.Context) error {
+		return deleteContainer(ctx, store, snapshotter, id)
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	held.removed = true
+	delete(r.containers, id)
+	r.mu.Unlock()
+	if _, err := r.shards.at(held.shard).Delete(ctx, id); err != nil {
+		return err
+	}
+	r.discard(id)
+	return nil
+}
+
+// deleteContainer removes an object and its snapshot from the database, as far as they are there.
+func deleteContainer(ctx context.Context, store containers.Store, snapshotter snapshots.Snapshotter, id string) error {
+	if err := store.Delete(ctx, id); err != nil && !errors.Is(err, errdefs.ErrNotFound) {
+		return err
+	}
+	if err := snapshotter.Remove(ctx, id); err != nil && !errors.Is(err, errdefs.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// discard removes a snapshot that the database knows no more, in the background: nobody waits for its directories to go.
+// Only so many at once, so that they do not pile up.
+func (r *Runtime) discard(id string) {
+	r.discards <- struct{}{}
+	r.cleanup.Go(func() {
+		defer func() { <-r.discards }()
+		if err := r.server.layers.discard(context.Background(), id); err != nil {
+			r.logger.Warn("the snapshot of a removed container is left until the next start", "container", id, "error", err)
+		}
+	})
+}
+
+// kill ends a container that runs and waits for its end.
+func (r *Runtime) kill(ctx context.Context, id string, held *container) error {
+	r.mu.Lock()
+	running := held.status.State == runtime.Running
+	r.mu.Unlock()
+	if !running {
+		return nil
+	}
+	if err := r.shards.at(held.shard).Signal(ctx, id, syscall.SIGKILL, true); err != nil && !errors.Is(err, errdefs.ErrNotFound) {
+		return err
+	}
+	select {
+	case <-held.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(killTimeout):
+		return fmt.Errorf("it does not end: %w", errdefs.ErrUnavailable)
+	}
+}

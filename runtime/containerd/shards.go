@@ -1,0 +1,122 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// shards are the processes that hold the containers: the ones that new pods go to, and those that an earlier
+// configuration has left with containers in them.
+type shards struct {
+	all map[int]*shard.Shard
+	n   int // new pods go to 0..n-1
+}
+
+// launchShards connects to every shard that is there, and starts what is missing of the first n.
+func launchShards(ctx context.Context, c Config, onExit func(index int, ended shard.Container)) (*shards, error) {
+	dir := filepath.Join(c.State, "shards")
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("shards: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("shards: %w", err)
+	}
+	s := &shards{all: map[int]*shard.Shard{}, n: c.Shards}
+	for i := range c.Shards {
+		s.all[i] = nil
+	}
+	for _, e := range entries {
+		if i, err := strconv.Atoi(e.Name()); err == nil {
+			s.all[i] = nil
+		}
+	}
+	launched := make(chan func(), len(s.all))
+	var group errgroup.Group
+	for i := range s.all {
+		group.Go(func() error {
+			o := shard.Options{
+				Dir:    filepath.Join(dir, strconv.Itoa(i)),
+				Binary: c.ShimPath,
+				Cgroup: fmt.Sprintf("%s/shard-%d", c.CgroupParent, i),
+				OnExit: func(ended shard.Container) { onExit(i, ended) },
+				Logger: c.Logger,
+			}
+			one, err := shard.Launch(ctx, o)
+			// One of an older version goes on for as long as it holds containers.
+			if err == nil && !one.Attaches() && one.Shutdown(ctx) == nil {
+				one, err = shard.Launch(ctx, o)
+			}
+			if err != nil {
+				return err
+			}
+			launched <- func() { s.all[i] = one }
+			return nil
+		})
+	}
+	err = group.Wait()
+	close(launched)
+	for enter := range launched {
+		enter()
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// of is the shard for the containers of a pod: all of them go to one.
+func (s *shards) of(podUID string) int {
+	h := fnv.New32a()
+	h.Write([]byte(podUID))
+	return int(h.Sum32() % uint32(s.n))
+}
+
+func (s *shards) at(index int) *shard.Shard { return s.all[index] }
+
+// retire ends those that get no new pods and hold no container any more.
+func (s *shards) retire(ctx context.Context) error {
+	var errs []error
+	for i, one := range s.all {
+		if i < s.n || one == nil {
+			continue
+		}
+		held, err := one.List(ctx)
+		if err != nil || len(held) > 0 {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, one.Shutdown(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// endEmpty ends those that hold no container, so that a start that has failed leaves no process.
+func (s *shards) endEmpty(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	for _, one := range s.all {
+		if one != nil {
+			_ = one.Shutdown(ctx) // refused by one that holds containers
+		}
+	}
+}
+
+func (s *shards) close() {
+	for _, one := range s.all {
+		if one != nil {
+			one.Close()
+		}
+	}
+}

@@ -1,0 +1,319 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/containerd/v2/core/snapshots"
+	continuity "github.com/containerd/continuity/fs"
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+)
+
+// maxFreeSlots is how many are kept for containers to come.
+const maxFreeSlots = 512
+
+// slots are the writable layers of containers on overlayfs: pairs of directories that are used by one container after
+// the other, since making and removing directories is most of what a layer costs, and the more so the longer a disk has
+// been in use. Below all layers of the image is one with the places that the container has mounts at, so that one that
+// writes nothing leaves a layer that is as new.
+type slots struct {
+	backend snapshots.Snapshotter
+	dir     string // the slots, by number
+	lowest  *lowestLayers
+	// links says who has which slot: a symlink for each container. It is lost with the host's life, as they are.
+	links string
+
+	orphans []string         // nobody's when this was opened
+	found   map[string]*slot // those that containers had then
+
+	mu    sync.Mutex
+	next  int
+	free  []string         // clean; those given back first are first, so that their last mount is gone
+	held  map[string]*slot // by container
+	bases map[string]base  // by the parent's key
+}
+
+type slot struct {
+	name, lowest, parent string
+	since                time.Time
+}
+
+// base is what the layers of containers of one image have in common.
+type base struct {
+	uid, gid uint32   // of the root directory
+	layers   string   // as lowerdir has them
+	options  []string // the others, but for the directories of the slot
+}
+
+const (
+	slotMode = 0o755
+	upperDir = "fs"
+	workDir  = "work"
+)
+
+func openSlots(backend snapshots.Snapshotter, dir, links string) (*slots, error) {
+	s := &slots{backend: backend, dir: dir, links: links, held: map[string]*slot{}, bases: map[string]base{}}
+	s.lowest = &lowestLayers{dir: filepath.Join(dir, "lowest"), made: map[string]bool{}}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("layers of containers: %w", err)
+	}
+	return s, nil
+}
+
+func (s *slots) open() error {
+	for _, dir := range []string{s.lowest.dir, s.links} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	links, err := os.ReadDir(s.links)
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		text, err := os.Readlink(filepath.Join(s.links, link.Name()))
+		if err != nil {
+			return err
+		}
+		name, rest, _ := strings.Cut(text, " ")
+		lowest, parent, _ := strings.Cut(rest, " ")
+		info, err := link.Info()
+		if err != nil {
+			return err
+		}
+		s.held[link.Name()] = &slot{name, lowest, parent, info.ModTime()}
+		s.lowest.made[lowest] = true
+	}
+	s.found = maps.Clone(s.held)
+	taken := map[string]bool{}
+	for _, one := range s.held {
+		taken[one.name] = true
+	}
+	entries, err := os.ReadDir(s.dir)
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		s.next = max(s.next, n+1)
+		if !taken[e.Name()] {
+			s.orphans = append(s.orphans, e.Name())
+		}
+	}
+	return err
+}
+
+// take gives a container a slot over the layers of an image, for what it mounts.
+func (s *slots) take(ctx context.Context, container, parent string, mounts []specs.Mount) ([]mount.Mount, error) {
+	b, err := s.base(ctx, parent)
+	if err != nil {
+		return nil, err
+	}
+	lowest, err := s.lowest.of(mounts)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[container] != nil {
+		return nil, fmt.Errorf("layer of container %s: %w", container, errdefs.ErrAlreadyExists)
+	}
+	var name string
+	if len(s.free) > 0 {
+		name, s.free = s.free[0], s.free[1:]
+	} else {
+		name = strconv.Itoa(s.next)
+		s.next++
+		for _, dir := range []string{name, filepath.Join(name, upperDir), filepath.Join(name, workDir)} {
+			if err := os.Mkdir(filepath.Join(s.dir, dir), slotMode); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if b.uid != 0 || b.gid != 0 {
+		if err := os.Lchown(filepath.Join(s.dir, name, upperDir), int(b.uid), int(b.gid)); err != nil {
+			return nil, err
+		}
+	}
+	// The text of a link is there at once, or not at all.
+	if err := os.Symlink(name+" "+lowest+" "+parent, filepath.Join(s.links, container)); err != nil {
+		return nil, err
+	}
+	s.held[container] = &slot{name, lowest, parent, time.Now()}
+	return s.mounts(*s.held[container], b), nil
+}
+
+func (s *slots) mounts(one slot, b base) []mount.Mount {
+	options := append([]string{
+		"workdir=" + filepath.Join(s.dir, one.name, workDir),
+		"upperdir=" + filepath.Join(s.dir, one.name, upperDir),
+		"lowerdir=" + b.layers + filepath.Join(s.lowest.dir, one.lowest),
+	}, b.options...)
+	return []mount.Mount{{Type: "overlay", Source: "overlay", Options: options}}
+}
+
+// basePrefix is of snapshots that live only while the backend is asked how it would mount one.
+const basePrefix = "base-"
+
+// base asks the backend, once for each image, how it would mount a layer over another one.
+func (s *slots) base(ctx context.Context, parent string) (b base, err error) {
+	s.mu.Lock()
+	b, ok := s.bases[parent]
+	s.mu.Unlock()
+	if ok {
+		return b, nil
+	}
+	key := basePrefix + parent
+	if err := s.backend.Remove(ctx, key); err != nil && !errdefs.IsNotFound(err) { // one that a crash has left
+		return b, err
+	}
+	mounts, err := prepare(ctx, s.backend, key, parent)
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, removeLayer(ctx, s.backend, key, mounts)) }()
+	b = base{options: []string{"index=off"}}
+	for _, m := range mounts {
+		if m.Type != "overlay" {
+			continue // an image without layers
+		}
+		b.options = slices.DeleteFunc(slices.Clone(m.Options), func(option string) bool {
+			if upper, ok := strings.CutPrefix(option, "upperdir="); ok {
+				var info unix.Stat_t
+				if err = unix.Stat(upper, &info); err == nil {
+					b.uid, b.gid = info.Uid, info.Gid
+				}
+				return true
+			}
+			if list, ok := strings.CutPrefix(option, "lowerdir="); ok {
+				b.layers = list + ":"
+				return true
+			}
+			return strings.HasPrefix(option, "workdir=")
+		})
+	}
+	if err != nil {
+		return b, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.bases) >= maxPasswdImages {
+		clear(s.bases)
+	}
+	s.bases[parent] = b
+	return b, nil
+}
+
+// release takes the slot of a container back. It is emptied and given to another one, or removed where that cannot be
+// done.
+func (s *slots) release(container string) error {
+	s.mu.Lock()
+	one := s.held[container]
+	delete(s.held, container)
+	full := len(s.free) >= maxFreeSlots
+	s.mu.Unlock()
+	if one == nil {
+		return nil
+	}
+	// From here on a new start takes it for nobody's.
+	if err := os.Remove(filepath.Join(s.links, container)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("layer of container %s: %w", container, err)
+	}
+	dir := filepath.Join(s.dir, one.name)
+	if full || !renew(filepath.Join(dir, upperDir)) {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("layer of container %s: %w", container, err)
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, one.name)
+	return nil
+}
+
+// renew makes a directory as it was when it was made, and tells whether that worked.
+func renew(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if os.RemoveAll(filepath.Join(dir, e.Name())) != nil {
+			return false
+		}
+	}
+	var info unix.Stat_t
+	if unix.Stat(dir, &info) != nil {
+		return false
+	}
+	if info.Uid != 0 || info.Gid != 0 {
+		if os.Lchown(dir, 0, 0) != nil {
+			return false
+		}
+	}
+	if info.Mode&0o7777 != slotMode {
+		if os.Chmod(dir, slotMode) != nil {
+			return false
+		}
+	}
+	attributes := make([]byte, 1024)
+	n, err := unix.Llistxattr(dir, attributes)
+	if err != nil {
+		return false
+	}
+	for name := range strings.SplitSeq(strings.TrimRight(string(attributes[:n]), "\x00"), "\x00") {
+		if name != "" && unix.Lremovexattr(dir, name) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// sweep takes back the slots that an earlier run has left to containers which are not known, and removes what it had
+// free.
+func (s *slots) sweep(known func(container string) bool) error {
+	var errs []error
+	for container, one := range s.found {
+		s.mu.Lock()
+		same := s.held[container] == one
+		s.mu.Unlock()
+		if same && !known(container) {
+			errs = append(errs, s.release(container))
+		}
+	}
+	errs = append(errs, s.lowest.sweep())
+	for _, name := range s.orphans {
+		errs = append(errs, os.RemoveAll(filepath.Join(s.dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
+// of is the slot of a container.
+func (s *slots) of(container string) (slot, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.held[container]
+	if one == nil {
+		return slot{}, false
+	}
+	return *one, true
+}
+
+func (s *slots) usage(ctx context.Context, one slot) (snapshots.Usage, error) {
+	usage, err := continuity.DiskUsage(ctx, filepath.Join(s.dir, one.name, upperDir))
+	return snapshots.Usage(usage), err
+}

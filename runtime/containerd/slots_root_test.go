@@ -1,0 +1,64 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// A container sees the image and nothing of the one that had its layer before.
+func TestLayersAreUsedAgain(t *testing.T) {
+	r := newRig(t, "")
+	const look = "ls -ld / | cut -d' ' -f1,3,4; find / -xdev | sort"
+	_, fresh := r.run(t, pod("u0", look))
+	for i, spoil := range []string{
+		"true", "rm -rf /bin/[a-f]*; mkdir /new; echo x > /new/file; mkfifo /fifo", "chmod 700 /; chown 5:6 /", "rm /etc; mkdir -p /bin/deep/er; ln -s / /link",
+	} {
+		c := r.container(t, pod(fmt.Sprint("u", i+1), spoil), "main")
+		r.start(t, c)
+		r.wait(t, c.ID)
+		if err := r.Remove(context.Background(), c.ID); err != nil {
+			t.Fatal(err)
+		}
+		r.cleanup.Wait()
+		if len(r.server.layers.slots.free) == 0 {
+			t.Errorf("after %q the layer is not kept", spoil)
+		}
+		if _, got := r.run(t, pod(fmt.Sprint("v", i+1), look)); got != fresh {
+			t.Errorf("after %q:\n%s\nwant\n%s", spoil, got, fresh)
+		}
+	}
+}
+
+// What is mounted into a container is not made in its layer.
+func TestAContainerThatWritesNothingLeavesItsLayerEmpty(t *testing.T) {
+	r := newRig(t, "")
+	volume, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("content\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mounts := func(s *specs.Spec) {
+		s.Mounts = append(s.Mounts,
+			specs.Mount{Destination: "/new/place", Type: "bind", Source: volume, Options: []string{"rbind"}},
+			specs.Mount{Destination: "/new/place/below", Type: "tmpfs", Source: "tmpfs"},
+			specs.Mount{Destination: "/new/file", Type: "bind", Source: file, Options: []string{"bind", "ro"}},
+			specs.Mount{Destination: "/bin/busybox", Type: "bind", Source: "/bin/busybox", Options: []string{"bind", "ro"}},
+		)
+	}
+	c := r.container(t, pod("u1", "cat /new/file && touch /new/place/x && ls /new/place"), "main", mounts)
+	r.start(t, c)
+	if status := r.wait(t, c.ID); status.ExitCode != 0 || output(t, c.LogPath) != "content\nbelow\nx" {
+		t.Errorf("%+v: %s", status, output(t, c.LogPath))
+	}
+	one, ok := r.server.layers.slots.of(c.ID)
+	if !ok {
+		t.Fatal("no layer")
+	}
+	if entries, err := os.ReadDir(filepath.Join(r.server.layers.slots.dir, one.name, upperDir)); err != nil || len(entries) > 0 {
+		t.Errorf("left in the layer: %v, %v", entries, err)
+	}
+}

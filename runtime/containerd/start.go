@@ -1,0 +1,238 @@
+package containerd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/typeurl/v2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// Labels of container objects. The first ones are a kubelet's, so that tools know them.
+const (
+	labelPodName      = "io.kubernetes.pod.name"
+	labelPodNamespace = "io.kubernetes.pod.namespace"
+	labelPodUID       = "io.kubernetes.pod.uid"
+	labelContainer    = "io.kubernetes.container.name"
+	labelAttempt      = "dev.jobd.attempt"
+)
+
+// runtimeName is what container objects say of their runtime.
+const runtimeName = "dev.jobd.shard.v1"
+
+// Start creates and starts a container, or finds that it was.
+func (r *Runtime) Start(ctx context.Context, c runtime.Container) (runtime.Status, error) {
+	status, err := r.start(ctx, c)
+	if err != nil {
+		return status, fmt.Errorf("start container %s: %w", c.ID, err)
+	}
+	return status, nil
+}
+
+func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Status, error) {
+	r.mu.Lock()
+	held, known := r.containers[c.ID]
+	if !known {
+		held = &container{
+			shard: r.shards.of(c.PodUID),
+			ended: make(chan struct{}),
+			status: runtime.Status{
+				ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt, State: runtime.Created,
+			},
+		}
+		r.containers[c.ID] = held
+	}
+	r.mu.Unlock()
+
+	held.busy.Lock()
+	defer held.busy.Unlock()
+	r.mu.Lock()
+	status, removed := held.status, held.removed
+	r.mu.Unlock()
+	switch {
+	case removed:
+		return status, fmt.Errorf("it is being removed: %w", errdefs.ErrUnavailable)
+	case status.State != runtime.Created:
+		return status, nil
+	}
+
+	spec, rootfs, err := r.create(inNamespace(ctx), c)
+	if err != nil {
+		if !known {
+			r.mu.Lock()
+			held.removed = true
+			delete(r.containers, c.ID)
+			r.mu.Unlock()
+		}
+		return status, err
+	}
+	s := r.shards.at(held.shard)
+	if (c.Stdin || c.Spec.Process.Terminal) && !s.Attaches() {
+		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
+	}
+	started, err := s.Start(ctx, shard.Start{
+		ID:          c.ID,
+		Spec:        spec,
+		Rootfs:      rootfs,
+		Stdin:       c.Stdin,
+		StdinOnce:   c.StdinOnce,
+		LogPath:     c.LogPath,
+		LogMaxSize:  c.LogMaxSize,
+		LogMaxFiles: c.LogMaxFiles,
+		MessagePath: c.Spec.Annotations[oci.AnnotationTerminationLog],
+		Runtime:     r.oci.Path,
+	})
+	var failed *shard.StartError
+	switch {
+	case errors.As(err, &failed):
+		started = shard.Container{ID: c.ID, State: shard.Exited, ExitCode: 128, StartError: failed.Message}
+	case err != nil:
+		return status, err
+	}
+	return r.observe(held, started), nil
+}
+
+// create writes the container object and makes its snapshot, in one transaction, or finds both. It returns the spec as
+// the object has it and the mounts of the root file system.
+func (r *Runtime) create(ctx context.Context, c runtime.Container) ([]byte, []shard.Mount, error) {
+	store, snapshotter := r.server.containers(), r.server.snapshots()
+
+	if have, err := store.Get(ctx, c.ID); err == nil {
+		mounts, err := snapshotter.Mounts(ctx, have.SnapshotKey)
+		if err != nil {
+			return nil, nil, err
+		}
+		return have.Spec.GetValue(), shardMounts(mounts), nil
+	} else if !errors.Is(err, errdefs.ErrNotFound) {
+		return nil, nil, err
+	}
+
+	spec := *c.Spec
+	process, root := *spec.Process, *spec.Root
+	root.Path = "rootfs" // in the bundle, where the shard mounts it
+	spec.Process, spec.Root = &process, &root
+	var encoded typeurl.Any
+	var mounts []mount.Mount
+	err := r.server.commits.run(ctx, func(ctx context.Context) (err error) {
+		// It may be the second call, and what the first one made is not in the database.
+		if err := r.server.layers.discard(ctx, c.ID); err != nil {
+			return err
+		}
+		mounts, err = snapshotter.Prepare(forContainer(ctx, c.ID, spec.Mounts), c.ID, c.Image.ChainID)
+		if err != nil {
+			return fmt.Errorf("snapshot of image %s: %w", c.Image.Name, err)
+		}
+		if err := r.resolveUser(&spec, c.Image.ChainID, mounts); err != nil {
+			return err
+		}
+		if encoded, err = encodeSpec(&spec); err != nil {
+			return err
+		}
+		_, err = store.Create(ctx, containers.Container{
+			ID:          c.ID,
+			Labels:      r.labels(c),
+			Image:       c.Image.Name,
+			Runtime:     containers.RuntimeInfo{Name: runtimeName},
+			Spec:        encoded,
+			Snapshotter: r.server.snapshotter,
+			SnapshotKey: c.ID,
+		})
+		return err
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, r.server.layers.discard(ctx, c.ID))
+	}
+	r.server.layers.settle(c.ID)
+	return encoded.GetValue(), shardMounts(mounts), nil
+}
+
+func encodeSpec(spec *specs.Spec) (typeurl.Any, error) {
+	// As typeurl does it for the type that containerd knows, whose init function is not part of this program.
+	value, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode spec: %w", err)
+	}
+	return specAny(value), nil
+}
+
+// specAny is a spec in JSON, under the name by which ctr and others decode it.
+type specAny []byte
+
+func (specAny) GetTypeUrl() string { return "types.containerd.io/opencontainers/runtime-spec/1/Spec" }
+func (a specAny) GetValue() []byte { return a }
+
+func (r *Runtime) labels(c runtime.Container) map[string]string {
+	return map[string]string{
+		labelPodName:      c.Spec.Annotations[oci.AnnotationPodName],
+		labelPodNamespace: c.Spec.Annotations[oci.AnnotationPodNamespace],
+		labelPodUID:       c.PodUID,
+		labelContainer:    c.Name,
+		labelAttempt:      strconv.Itoa(c.Attempt),
+	}
+}
+
+func shardMounts(mounts []mount.Mount) []shard.Mount {
+	out := make([]shard.Mount, len(mounts))
+	for i, m := range mounts {
+		out[i] = shard.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options}
+	}
+	return out
+}
+
+// ended is told by a shard of a container that has come to its end.
+func (r *Runtime) ended(_ int, s shard.Container) {
+	r.mu.Lock()
+	held := r.containers[s.ID]
+	r.mu.Unlock()
+	if held != nil {
+		r.observe(held, s)
+	}
+}
+
+// observe folds what a shard says into what is known, and reports an end once. Nothing that comes late changes an end.
+func (r *Runtime) observe(held *container, s shard.Container) runtime.Status {
+	r.mu.Lock()
+	was := held.status.State
+	if was != runtime.Exited && was != runtime.Lost {
+		fold(&held.status, s)
+	}
+	status, onExit := held.status, r.onExit
+	end := status.State == runtime.Exited || status.State == runtime.Lost
+	report := end && !held.reported && !held.removed
+	if end && !held.reported {
+		held.reported = true
+		close(held.ended)
+	}
+	r.mu.Unlock()
+	if report && onExit != nil {
+		onExit(status)
+	}
+	return status
+}
+
+func fold(status *runtime.Status, s shard.Container) {
+	switch s.State {
+	case shard.Exited:
+		status.State = runtime.Exited
+	case shard.Lost:
+		status.State = runtime.Lost
+	default:
+		status.State = runtime.Running
+	}
+	if s.PID != 0 {
+		status.PID = s.PID
+	}
+	status.StartedAt, status.FinishedAt = s.StartedAt, s.FinishedAt
+	status.ExitCode, status.Signal, status.OOMKilled = s.ExitCode, s.Signal, s.OOMKilled
+	status.StartError, status.Message = s.StartError, s.Message
+}

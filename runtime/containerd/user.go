@@ -1,0 +1,144 @@
+package containerd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/containerd/containerd/v2/core/mount"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+// passwdCache holds the user files of images: they never change.
+type passwdCache struct {
+	mu     sync.Mutex
+	images map[string]userFiles // by chain id
+}
+
+type userFiles struct{ passwd, group []byte } // nil: there is none
+
+const (
+	maxPasswdImages = 256     // then all are forgotten
+	maxPasswdSize   = 1 << 20 // bytes
+)
+
+// resolveUser puts numbers in the place of the user's name, by the files of the image below a new snapshot.
+func (r *Runtime) resolveUser(spec *specs.Spec, chainID string, mounts []mount.Mount) error {
+	if spec.Process.User.Username == "" {
+		return nil
+	}
+	files, err := r.passwd.get(chainID, func() (userFiles, error) { return readUserFiles(r.config.State, mounts) })
+	if err != nil {
+		return err
+	}
+	return oci.ResolveUser(spec, reader(files.passwd), reader(files.group))
+}
+
+func reader(content []byte) io.Reader {
+	if content == nil {
+		return nil
+	}
+	return bytes.NewReader(content)
+}
+
+func (c *passwdCache) get(chainID string, read func() (userFiles, error)) (userFiles, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if files, ok := c.images[chainID]; ok {
+		return files, nil
+	}
+	files, err := read()
+	if err != nil {
+		return files, err
+	}
+	if c.images == nil || len(c.images) >= maxPasswdImages {
+		c.images = map[string]userFiles{}
+	}
+	c.images[chainID] = files
+	return files, nil
+}
+
+// userFilesDir begins the names of mount points that are there only while files are read.
+const userFilesDir = "users-"
+
+// unmountUserFiles removes what a process that was killed while it read them has left.
+func unmountUserFiles(state string) error {
+	left, err := filepath.Glob(filepath.Join(state, "containerd", userFilesDir+"*"))
+	for _, dir := range left {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted
+			return fmt.Errorf("unmount %s: %w", dir, err)
+		}
+		err = errors.Join(err, os.Remove(dir))
+	}
+	return err
+}
+
+// readUserFiles reads them from the layers of a snapshot, of which only the lower ones matter: the snapshot is new.
+func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
+	for _, m := range mounts {
+		if m.Type != "overlay" {
+			return readUserFilesAt(m.Source)
+		}
+		for _, option := range m.Options {
+			lower, ok := strings.CutPrefix(option, "lowerdir=")
+			if !ok {
+				continue
+			}
+			if !strings.Contains(lower, ":") {
+				return readUserFilesAt(lower)
+			}
+			dir, err := os.MkdirTemp(filepath.Join(state, "containerd"), userFilesDir)
+			if err != nil {
+				return userFiles{}, err
+			}
+			defer os.Remove(dir)
+			if err := unix.Mount("overlay", dir, "overlay", unix.MS_RDONLY, option); err != nil {
+				return userFiles{}, fmt.Errorf("mount layers of the image: %w", err)
+			}
+			defer unix.Unmount(dir, unix.MNT_DETACH)
+			return readUserFilesAt(dir)
+		}
+	}
+	return userFiles{}, nil
+}
+
+func readUserFilesAt(dir string) (files userFiles, err error) {
+	// A root: symlinks in an image do not lead out of it.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return files, err
+	}
+	defer root.Close()
+	if files.passwd, err = readFile(root, "etc/passwd"); err != nil {
+		return files, err
+	}
+	files.group, err = readFile(root, "etc/group")
+	return files, err
+}
+
+func readFile(root *os.Root, name string) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxPasswdSize))
+	if err != nil {
+		return nil, fmt.Errorf("image: %w", err)
+	}
+	return content, nil
+}

@@ -1,0 +1,31 @@
+package runtime
+
+import (
+	"context"
+	"io"
+)
+
+// Executor runs further processes in running containers, as their user and with their environment and limits.
+type Executor interface {
+	// Exec runs a process to its end and returns its exit code, 128+n when signal n ended it. When ctx ends first the
+	// process is killed. Classes of errors: ErrNotFound for a container that does not run, ErrFailedPrecondition for a
+	// command that cannot be started, ErrNotImplemented where this is not possible.
+	//
+	// The writers are not used any more once Exec has returned; Stdin is read from until it ends.
+	Exec(ctx context.Context, id string, e ExecRequest) (exitCode int, err error)
+}
+
+// ExecRequest is a process to be run in a container.
+type ExecRequest struct {
+	Args []string
+	// TTY gives it a terminal: then all its output comes by Stdout.
+	TTY bool
+	// Stdin is what it reads; nil for nothing. Output without a writer is dropped.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Resize gives the sizes of the terminal as they change. It may be nil.
+	Resize <-chan TerminalSize
+}
+
+// TerminalSize is in characters.
+type TerminalSize struct{ Width, Height uint16 }

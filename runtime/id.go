@@ -1,0 +1,23 @@
+package runtime
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// maxIDLength is containerd's limit for identifiers.
+const maxIDLength = 76
+
+// ContainerID names one start of one container of one pod. It is the same whenever it is asked for, so a start that is
+// taken again after a crash finds the container that the first one made.
+func ContainerID(podUID, container string, attempt int) string {
+	id := fmt.Sprintf("%s.%s.%d", podUID, container, attempt)
+	if len(id) <= maxIDLength && !strings.Contains(container, "--") {
+		return id
+	}
+	// containerd refuses what is too long and doubled separators; both are legal names of containers.
+	sum := sha256.Sum256([]byte(container))
+	return fmt.Sprintf("%s.%s.%d", podUID, hex.EncodeToString(sum[:8]), attempt)
+}

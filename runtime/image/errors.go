@@ -1,0 +1,98 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	remoteerrors "github.com/containerd/containerd/v2/core/remotes/errors"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// classed gives an error a class without changing its words.
+type classed struct {
+	message string
+	class   error
+	cause   error
+}
+
+func (e *classed) Error() string   { return e.message }
+func (e *classed) Unwrap() []error { return []error{e.class, e.cause} }
+
+// pullError says why a pull failed: in the registry's words if it had any.
+func (i *Images) pullError(name string, err error, t *transfer) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("pull %s: %w", name, err)
+	}
+	class, message := classify(err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.said != "" && class == errdefs.ErrNotFound {
+		message = "not found: " + t.said
+	}
+	return &classed{"pull " + name + ": " + message, class, err}
+}
+
+// classify finds out what kind of failure an error of a pull is, and puts it in one line.
+func classify(err error) (class error, message string) {
+	message = strings.ReplaceAll(err.Error(), "\n", ": ")
+	if status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
+		if said := words(status.Body); said != "" {
+			message = fmt.Sprintf("the registry answers %s: %s", status.Status, said)
+		}
+		switch {
+		case status.StatusCode == http.StatusNotFound:
+			return errdefs.ErrNotFound, message
+		case status.StatusCode == http.StatusUnauthorized:
+			return errdefs.ErrUnauthenticated, message
+		case status.StatusCode == http.StatusForbidden:
+			return errdefs.ErrPermissionDenied, message
+		case status.StatusCode == http.StatusTooManyRequests:
+			return errdefs.ErrResourceExhausted, message
+		case status.StatusCode >= 500:
+			return errdefs.ErrUnavailable, message
+		}
+		return errdefs.ErrUnknown, message
+	}
+	_, silent := errors.AsType[*silence](err)
+	_, network := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, docker.ErrInvalidAuthorization):
+		return errdefs.ErrUnauthenticated, message
+	case errors.Is(err, syscall.ENOSPC):
+		return errdefs.ErrResourceExhausted, message
+	case silent, network, errors.Is(err, io.ErrUnexpectedEOF):
+		return errdefs.ErrUnavailable, message
+	case errdefs.IsFailedPrecondition(err):
+		// Of what a pull does only the commit of a blob fails so: size or digest are not what was announced.
+		return errdefs.ErrDataLoss, message
+	}
+	return errdefs.Resolve(err), message
+}
+
+// platformError says which platforms an image is for when that is why nothing was found.
+func (i *Images) platformError(ctx context.Context, target imagespec.Descriptor, err error) error {
+	if !errdefs.IsNotFound(err) {
+		return err
+	}
+	has, listErr := images.Platforms(ctx, i.client.ContentStore(), target)
+	if listErr != nil || len(has) == 0 || slices.ContainsFunc(has, i.platform.Match) {
+		return err
+	}
+	var list []string
+	for _, p := range has {
+		list = append(list, platforms.Format(p))
+	}
+	return fmt.Errorf("the image is for %s, this machine is %s: %w", strings.Join(list, ", "),
+		platforms.Format(platforms.DefaultSpec()), errdefs.ErrNotFound)
+}

@@ -1,0 +1,308 @@
+// Package image brings the images of pods here: it pulls, imports, unpacks, lists and removes them, in a containerd.
+//
+// Errors carry a class of containerd's errdefs: InvalidArgument for a name or an archive that is none, NotFound,
+// Unauthenticated, PermissionDenied, Unavailable (the registry cannot be reached, or went silent), DataLoss (what it
+// sent is not what the digest says), FailedPrecondition (the image is in use).
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	"github.com/containerd/platforms"
+	"github.com/opencontainers/image-spec/identity"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Options of New. The zero value works.
+type Options struct {
+	// Snapshotter unpacks the images. Default overlayfs.
+	Snapshotter string
+	// DockerConfigPath is a config.json with credentials that is asked before those of the user: $DOCKER_CONFIG and
+	// ~/.docker. It need not exist, and is read for every pull.
+	DockerConfigPath string
+	// HostsDir holds a directory for each registry with a hosts.toml or certificates, as containerd knows them: for
+	// mirrors and private certificate authorities. It need not exist.
+	HostsDir string
+	Logger   *slog.Logger
+
+	// ConnectTimeout bounds connecting to a registry (default 10 s), AnswerTimeout its answer to each request (30 s)
+	// and StallTimeout the time in which it sends nothing of what it announced (60 s). There is no other bound on
+	// how long a pull takes.
+	ConnectTimeout, AnswerTimeout, StallTimeout time.Duration
+}
+
+// Images are those of one containerd namespace. All methods may be called at the same time.
+type Images struct {
+	client   *client.Client
+	options  Options
+	platform platforms.MatchComparer
+	flights  flights
+
+	mu sync.RWMutex
+	// known holds images that are here and unpacked, under every spelling they were asked for by.
+	known map[string]runtime.Image
+	// generation counts the changes: what was looked up before one must not be kept after it.
+	generation uint64
+}
+
+// namespace is where jobd keeps everything in containerd.
+const namespace = "jobd"
+
+// New returns the images of a containerd.
+func New(c *client.Client, o Options) *Images {
+	if o.Snapshotter == "" {
+		o.Snapshotter = "overlayfs"
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	for timeout, standard := range map[*time.Duration]time.Duration{
+		&o.ConnectTimeout: 10 * time.Second, &o.AnswerTimeout: 30 * time.Second, &o.StallTimeout: time.Minute,
+	} {
+		if *timeout == 0 {
+			*timeout = standard
+		}
+	}
+	return &Images{client: c, options: o, platform: platforms.Default(), known: map[string]runtime.Image{}}
+}
+
+// Ensure gives the image of a container, as imagePullPolicy says: Always asks the registry what the name stands for
+// now and pulls what is missing of it, IfNotPresent pulls only when the image is not here, Never does not and fails
+// with NotFound. An empty policy is IfNotPresent.
+//
+// Progress may be nil. It is told in lines what is going on, at least once when the registry is asked and never when
+// it is not, and only before Ensure returns. One image is pulled once for all who wait for it; each may give up alone.
+func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, progress func(string)) (runtime.Image, error) {
+	if policy != corev1.PullAlways {
+		if img, ok := i.lookUp(ref); ok {
+			return img, nil
+		}
+	}
+	name, err := Normalize(ref)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	if policy == corev1.PullAlways {
+		return i.pull(ctx, name, progress)
+	}
+	img, err := i.find(ctx, name)
+	switch {
+	case err == nil:
+		i.alias(ref, img)
+		return img, nil
+	case !errdefs.IsNotFound(err):
+		return runtime.Image{}, err
+	case policy == corev1.PullNever:
+		return runtime.Image{}, &neverPull{ref}
+	}
+	return i.pull(ctx, name, progress)
+}
+
+// List gives every image, by name.
+func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
+	ctx = namespaces.WithNamespace(ctx, namespace)
+	stored, err := i.client.ImageService().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	list := make([]runtime.Image, 0, len(stored))
+	for _, s := range stored {
+		img, err := i.describe(ctx, client.NewImageWithPlatform(i.client, s, i.platform))
+		if err != nil {
+			// Its content is gone or for another platform. It is still there to be removed.
+			i.options.Logger.Warn("image is not complete", "image", s.Name, "err", err)
+			img = runtime.Image{Name: s.Name, Digest: s.Target.Digest.String(), Created: s.CreatedAt}
+		}
+		list = append(list, img)
+	}
+	return list, nil
+}
+
+// Remove forgets the name of an image, and what no other image or container needs of it. It refuses with
+// FailedPrecondition while a container was made from that name.
+func (i *Images) Remove(ctx context.Context, ref string) error {
+	ctx = namespaces.WithNamespace(ctx, namespace)
+	name, err := Normalize(ref)
+	if err != nil {
+		return err
+	}
+	users, err := i.client.ContainerService().List(ctx, fmt.Sprintf("image==%q", name))
+	if err != nil {
+		return fmt.Errorf("remove image %s: look for its containers: %w", name, err)
+	}
+	if len(users) > 0 {
+		return fmt.Errorf("remove image %s: container %s uses it (of %d): %w", name, users[0].ID, len(users), errdefs.ErrFailedPrecondition)
+	}
+	defer i.forget()
+	err = i.client.ImageService().Delete(ctx, name, images.SynchronousDelete())
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("image %s: %w", name, errdefs.ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("remove image %s: %w", name, err)
+	}
+	return nil
+}
+
+// Watch drops what is remembered of the images whenever somebody else changes them, ctr for example. It returns when
+// ctx ends, or when containerd stops telling.
+func (i *Images) Watch(ctx context.Context) error {
+	ctx = namespaces.WithNamespace(ctx, namespace)
+	events, errs := i.client.Subscribe(ctx, `topic~="^/images/"`)
+	for {
+		select {
+		case <-events:
+			i.forget()
+		case err := <-errs:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("watch images: %w", err)
+		}
+	}
+}
+
+// find gives an image that is here, and unpacks it when it is not unpacked yet.
+func (i *Images) find(ctx context.Context, name string) (runtime.Image, error) {
+	if img, ok := i.lookUp(name); ok {
+		return img, nil
+	}
+	return i.flights.do(ctx, "find "+name, nil, func(ctx context.Context, _ func(string)) (runtime.Image, error) {
+		ctx = namespaces.WithNamespace(ctx, namespace)
+		generation := i.now()
+		stored, err := i.client.ImageService().Get(ctx, name)
+		if err != nil {
+			return runtime.Image{}, err
+		}
+		img, err := i.unpacked(ctx, client.NewImageWithPlatform(i.client, stored, i.platform))
+		if err == nil {
+			i.remember(img, generation)
+		}
+		return img, err
+	})
+}
+
+// unpacked describes an image and makes sure that its snapshots exist and stay as long as it does.
+func (i *Images) unpacked(ctx context.Context, c client.Image) (runtime.Image, error) {
+	img, err := i.describe(ctx, c)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	if img.ChainID == "" {
+		return runtime.Image{}, fmt.Errorf("image %s has no layers", img.Name)
+	}
+	config, err := c.Config(ctx)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	info, err := i.client.ContentStore().Info(ctx, config.Digest)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	// The label on the config keeps the snapshot from being collected; it is set when unpacking is through.
+	if info.Labels["containerd.io/gc.ref.snapshot."+i.options.Snapshotter] == img.ChainID {
+		switch _, err := i.client.SnapshotService(i.options.Snapshotter).Stat(ctx, img.ChainID); {
+		case err == nil:
+			return img, nil
+		case !errdefs.IsNotFound(err):
+			return runtime.Image{}, err
+		}
+	}
+	if err := c.Unpack(ctx, i.options.Snapshotter); err != nil {
+		return runtime.Image{}, fmt.Errorf("unpack image %s: %w", img.Name, err)
+	}
+	return img, nil
+}
+
+// describe reads what an image says of itself.
+func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, error) {
+	descriptor, err := c.Config(ctx)
+	if err != nil {
+		return runtime.Image{}, fmt.Errorf("image %s: %w", c.Name(), err)
+	}
+	raw, err := content.ReadBlob(ctx, i.client.ContentStore(), descriptor)
+	if err != nil {
+		return runtime.Image{}, fmt.Errorf("image %s: read its config: %w", c.Name(), err)
+	}
+	var config imagespec.Image
+	if err := json.Unmarshal(raw, &config); err != nil {
+		return runtime.Image{}, fmt.Errorf("image %s: its config: %w", c.Name(), err)
+	}
+	size, err := c.Size(ctx)
+	if err != nil {
+		return runtime.Image{}, fmt.Errorf("image %s: %w", c.Name(), err)
+	}
+	img := runtime.Image{
+		Name:    c.Name(),
+		ID:      descriptor.Digest.String(),
+		Digest:  c.Target().Digest.String(),
+		ChainID: identity.ChainID(config.RootFS.DiffIDs).String(),
+		Size:    size,
+		Config:  config.Config,
+	}
+	if config.Created != nil {
+		img.Created = *config.Created
+	}
+	return img, nil
+}
+
+func (i *Images) lookUp(ref string) (runtime.Image, bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	img, ok := i.known[ref]
+	return img, ok
+}
+
+func (i *Images) now() uint64 {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.generation
+}
+
+// remember keeps an image that was looked up in the given generation, if nothing has changed since.
+func (i *Images) remember(img runtime.Image, generation uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.generation == generation {
+		i.known[img.Name] = img
+	}
+}
+
+// alias keeps another spelling of a known image's name.
+func (i *Images) alias(ref string, img runtime.Image) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if known, ok := i.known[img.Name]; ok && known.Digest == img.Digest {
+		i.known[ref] = known
+	}
+}
+
+// forget drops all that is known; it is looked up again when it is needed.
+func (i *Images) forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.known)
+	i.generation++
+}
+
+// neverPull says in a kubelet's words that an image is not here and must not be pulled.
+type neverPull struct{ ref string }
+
+func (e *neverPull) Error() string {
+	return fmt.Sprintf("Container image %q is not present with pull policy of Never", e.ref)
+}
+
+func (e *neverPull) Unwrap() error { return errdefs.ErrNotFound }

@@ -1,0 +1,250 @@
+package image
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/images/archive"
+	"github.com/containerd/containerd/v2/pkg/archive/compression"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Import takes the images out of an archive, an OCI layout or what docker save writes, also compressed, and unpacks
+// them. The archive is read once from start to end. With a name its only image gets that name; an archive that holds
+// several, or names none, must or must not have one. When it fails none of the archive's images is there.
+func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtime.Image, error) {
+	ctx = namespaces.WithNamespace(ctx, namespace)
+	if name != "" {
+		var err error
+		if name, err = Normalize(name); err != nil {
+			return nil, err
+		}
+		if digested(name) {
+			return nil, fmt.Errorf("import as %s: an archive cannot be given a digest as its name: %w", name, errdefs.ErrInvalidArgument)
+		}
+	}
+	ctx, release, err := i.client.WithLease(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("import: %w", err)
+	}
+	defer release(context.WithoutCancel(ctx))
+
+	index, err := i.ingest(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	found, err := i.choose(ctx, index, name)
+	if err != nil {
+		return nil, err
+	}
+	var list []runtime.Image
+	for _, f := range found {
+		if err := i.keepContent(ctx, f.Target); err != nil {
+			return nil, fmt.Errorf("import %s: %w", f.Name, err)
+		}
+		img, err := i.unpacked(ctx, client.NewImageWithPlatform(i.client, f, i.platform))
+		if err != nil {
+			return nil, fmt.Errorf("import: %w", archiveError(err))
+		}
+		list = append(list, img)
+	}
+	defer i.forget()
+	for _, f := range found {
+		if err := i.record(ctx, f); err != nil {
+			return nil, fmt.Errorf("import %s: %w", f.Name, err)
+		}
+	}
+	return list, nil
+}
+
+// ingest stores what is in an archive and returns its index.
+func (i *Images) ingest(ctx context.Context, r io.Reader) (imagespec.Index, error) {
+	source := &source{ctx: ctx, r: r}
+	plain, err := compression.DecompressStream(bufio.NewReader(source))
+	if err != nil {
+		return imagespec.Index{}, fmt.Errorf("import: %w", source.wrap(archiveError(err)))
+	}
+	defer plain.Close()
+	store := ownRefs{i.client.ContentStore(), rand.Text()}
+	target, err := archive.ImportIndex(ctx, store, plain)
+	if err == nil {
+		// What follows the end of the archive is padding. The sender should not see a broken pipe for it.
+		_, err = io.Copy(io.Discard, io.LimitReader(plain, 1<<20))
+	}
+	if err != nil {
+		return imagespec.Index{}, fmt.Errorf("import: %w", source.wrap(archiveError(err)))
+	}
+	raw, err := content.ReadBlob(ctx, store, target)
+	if err != nil {
+		return imagespec.Index{}, fmt.Errorf("import: read the archive's index: %w", err)
+	}
+	var index imagespec.Index
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return imagespec.Index{}, fmt.Errorf("import: the archive's index: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	return index, nil
+}
+
+// choose decides which images of an index are taken, and under which names.
+func (i *Images) choose(ctx context.Context, index imagespec.Index, name string) ([]images.Image, error) {
+	names, err := named(index)
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		targets := distinct(index.Manifests)
+		if len(targets) > 1 {
+			return nil, fmt.Errorf("import as %s: the archive holds %d images: %w", name, len(targets), errdefs.ErrInvalidArgument)
+		}
+		names = []images.Image{{Name: name, Target: targets[0]}}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("import: the archive does not say what its image is called, give it a name: %w", errdefs.ErrInvalidArgument)
+	}
+	for _, n := range names {
+		if _, err := images.Manifest(ctx, i.client.ContentStore(), n.Target, i.platform); err != nil {
+			return nil, fmt.Errorf("import %s: %w", n.Name, archiveError(i.platformError(ctx, n.Target, err)))
+		}
+	}
+	return names, nil
+}
+
+// named gives the images of an index that have a name.
+func named(index imagespec.Index) ([]images.Image, error) {
+	if len(index.Manifests) == 0 {
+		return nil, fmt.Errorf("import: the archive holds no image: %w", errdefs.ErrInvalidArgument)
+	}
+	var list []images.Image
+	for _, m := range index.Manifests {
+		name := m.Annotations[images.AnnotationImageName]
+		// An OCI layout may have a bare tag there, which names nothing.
+		if ref := m.Annotations[imagespec.AnnotationRefName]; name == "" && strings.ContainsAny(ref, ":/@") {
+			name = ref
+		}
+		if name == "" {
+			continue
+		}
+		full, err := Normalize(name)
+		if err != nil {
+			return nil, fmt.Errorf("import: %w", err)
+		}
+		m.Annotations = nil
+		if !slices.ContainsFunc(list, func(i images.Image) bool { return i.Name == full }) {
+			list = append(list, images.Image{Name: full, Target: m})
+		}
+	}
+	return list, nil
+}
+
+func distinct(manifests []imagespec.Descriptor) []imagespec.Descriptor {
+	var list []imagespec.Descriptor
+	for _, m := range manifests {
+		if !slices.ContainsFunc(list, func(d imagespec.Descriptor) bool { return d.Digest == m.Digest }) {
+			m.Annotations = nil
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// keepContent ties the content of an image together, so that it is kept as long as the image.
+func (i *Images) keepContent(ctx context.Context, target imagespec.Descriptor) error {
+	store := i.client.ContentStore()
+	handler := images.SetChildrenLabels(store, images.FilterPlatforms(images.ChildrenHandler(store), i.platform))
+	return archiveError(images.WalkNotEmpty(ctx, handler, target))
+}
+
+// record makes the name stand for the image.
+func (i *Images) record(ctx context.Context, img images.Image) error {
+	service := i.client.ImageService()
+	for {
+		_, err := service.Create(ctx, img)
+		if !errdefs.IsAlreadyExists(err) {
+			return err
+		}
+		if _, err = service.Update(ctx, img, "target"); !errdefs.IsNotFound(err) {
+			return err
+		}
+	}
+}
+
+// archiveError classes an error of reading an archive: what is not of this machine's making is the archive's fault.
+func archiveError(err error) error {
+	_, system := errors.AsType[syscall.Errno](err)
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: %w", err, errdefs.ErrResourceExhausted)
+	case system:
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("the archive is cut short: %w: %w", err, errdefs.ErrInvalidArgument)
+	case errors.Is(err, tar.ErrHeader):
+		return fmt.Errorf("this is not an archive of images: %w: %w", err, errdefs.ErrInvalidArgument)
+	case errdefs.IsNotFound(err):
+		return fmt.Errorf("the archive is not complete: %w: %w", err, errdefs.ErrInvalidArgument)
+	case errors.Is(errdefs.Resolve(err), errdefs.ErrUnknown):
+		return fmt.Errorf("this is not an archive of images: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	return err
+}
+
+// source reads an archive until ctx ends and remembers when reading failed: then it is not the archive's fault.
+type source struct {
+	ctx context.Context
+	r   io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		s.err = err
+		return 0, err
+	}
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+func (s *source) wrap(err error) error {
+	if s.err == nil {
+		return err
+	}
+	return fmt.Errorf("read the archive: %w", s.err)
+}
+
+// ownRefs gives each import refs of its own in the content store. Otherwise an import would wait for another one
+// that has a blob of the same name, or go on where one that was broken off has left its own.
+type ownRefs struct {
+	content.Store
+	prefix string
+}
+
+func (o ownRefs) Writer(ctx context.Context, opts ...content.WriterOpt) (content.Writer, error) {
+	var w content.WriterOpts
+	for _, opt := range opts {
+		if err := opt(&w); err != nil {
+			return nil, err
+		}
+	}
+	return o.Store.Writer(ctx, append(opts, content.WithRef(o.prefix+"-"+w.Ref))...)
+}

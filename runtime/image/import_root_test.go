@@ -1,0 +1,200 @@
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/klauspost/compress/zstd"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/testdata/images"
+)
+
+// small makes an image of a single file.
+func small(t testing.TB, content string, names ...string) images.Image {
+	t.Helper()
+	tree := images.NewTree()
+	tree.Text("/content", 0o644, content)
+	img, err := images.New(tree, v1.Config{Cmd: []string{"/content"}, Env: []string{"A=b"}}, names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func read(t testing.TB, r io.ReadCloser) []byte {
+	t.Helper()
+	defer r.Close()
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func zipped(t testing.TB, raw []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(raw)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func zstandard(t testing.TB, raw []byte) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll(raw, nil)
+}
+
+func names(list []runtime.Image) string {
+	var all []string
+	for _, i := range list {
+		all = append(all, i.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func TestImport(t *testing.T) {
+	one, two := small(t, "one", "example.com/a:1"), small(t, "two", "two", "example.com/b:2")
+	nameless := small(t, "nameless")
+	var both, bothOCI bytes.Buffer
+	if err := images.WriteDocker(&both, one, two); err != nil {
+		t.Fatal(err)
+	}
+	if err := images.WriteOCI(&bothOCI, one, two); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rule    string
+		archive []byte
+		name    string
+		want    string
+	}{
+		{"a docker archive gives the image its name", read(t, one.Docker()), "", "example.com/a:1"},
+		{"an OCI layout gives the image its name", read(t, one.OCI()), "", "example.com/a:1"},
+		{"short names are completed", read(t, two.Docker()), "", "docker.io/library/two:latest example.com/b:2"},
+		{"a gzipped archive is read", zipped(t, read(t, one.Docker())), "", "example.com/a:1"},
+		{"a zstd archive is read", zstandard(t, read(t, one.OCI())), "", "example.com/a:1"},
+		{"a docker archive may hold several images", both.Bytes(), "", "docker.io/library/two:latest example.com/a:1 example.com/b:2"},
+		{"an OCI layout may hold several images", bothOCI.Bytes(), "", "docker.io/library/two:latest example.com/a:1 example.com/b:2"},
+		{"a given name names what has none", read(t, nameless.Docker()), "given", "docker.io/library/given:latest"},
+		{"a given name names what has none in an OCI layout", read(t, nameless.OCI()), "given:2", "docker.io/library/given:2"},
+		{"a given name takes the place of the archive's", read(t, one.Docker()), "given", "docker.io/library/given:latest"},
+		{"a given name takes the place of all names of one image", read(t, two.OCI()), "given", "docker.io/library/given:latest"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			i := newImages(t, Options{})
+			got, err := i.Import(t.Context(), bytes.NewReader(c.archive), c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := names(got); n != c.want {
+				t.Errorf("imported %q, want %q", n, c.want)
+			}
+			for _, img := range got {
+				here, err := i.Ensure(t.Context(), img.Name, corev1.PullNever, nil)
+				if err != nil || here.ChainID != img.ChainID {
+					t.Errorf("after the import: %+v, %v", here, err)
+				}
+			}
+		})
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	one, two := small(t, "one", "example.com/a:1"), small(t, "two", "example.com/b:2")
+	var both bytes.Buffer
+	if err := images.WriteOCI(&both, one, two); err != nil {
+		t.Fatal(err)
+	}
+	whole := read(t, one.Docker())
+
+	for _, c := range []struct {
+		rule    string
+		archive []byte
+		name    string
+		says    string
+	}{
+		{"an archive that is cut short", whole[:len(whole)/2], "", "cut short"},
+		{"a gzipped archive that is cut short", zipped(t, whole)[:400], "", "cut short"},
+		{"nothing at all", nil, "", "not an archive of images"},
+		{"what is no archive", bytes.Repeat([]byte("this is no archive\n"), 1000), "", "not an archive of images"},
+		{"an archive of something else", tarOf(t, "README", "hello"), "", "not an archive of images"},
+		{"a manifest that is no JSON", tarOf(t, "manifest.json", "hello"), "", "not an archive of images"},
+		{"a manifest without its layers", tarOf(t, "manifest.json", `[{"Config":"c","Layers":["l"],"RepoTags":["a:1"]}]`), "", "not an archive of images"},
+		{"an archive without names, given none", read(t, small(t, "x").Docker()), "", "give it a name"},
+		{"an OCI layout without names, given none", read(t, small(t, "x").OCI()), "", "give it a name"},
+		{"one name for several images", both.Bytes(), "given", "2 images"},
+		{"a name that is none", whole, "Not A Name", "image name"},
+		{"a digest as a name", whole, "a@sha256:" + strings.Repeat("0", 64), "digest"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			i := newImages(t, Options{})
+			got, err := i.Import(t.Context(), bytes.NewReader(c.archive), c.name)
+			if err == nil {
+				t.Fatalf("imported %s", names(got))
+			}
+			if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v: want InvalidArgument and %q", err, c.says)
+			}
+			t.Log(err)
+			if list, err := i.List(t.Context()); err != nil || len(list) > 0 {
+				t.Errorf("left behind: %s, %v", names(list), err)
+			}
+		})
+	}
+}
+
+func TestImportAfterABrokenOneOfTheSameFileNames(t *testing.T) {
+	i := newImages(t, Options{})
+	whole := read(t, small(t, strings.Repeat("one", 10000), "example.com/a:1").Docker())
+	for n := 1; n < 8; n++ {
+		if _, err := i.Import(t.Context(), bytes.NewReader(whole[:len(whole)*n/8]), ""); err == nil {
+			t.Fatal("a part of the archive was accepted")
+		}
+	}
+	if _, err := i.Import(t.Context(), bytes.NewReader(whole), ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestImportStopsWithItsContext(t *testing.T) {
+	i := newImages(t, Options{})
+	r, w := io.Pipe()
+	defer w.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = w.Write(read(t, small(t, "x", "example.com/a:1").Docker())[:512])
+		cancel()
+		w.CloseWithError(context.Canceled)
+	}()
+	if _, err := i.Import(ctx, r, ""); err == nil || errdefs.IsInvalidArgument(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func tarOf(t testing.TB, name, content string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write([]byte(content))
+	_ = w.Close()
+	return b.Bytes()
+}

@@ -1,0 +1,136 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/core/remotes"
+	"github.com/containerd/containerd/v2/core/remotes/docker"
+	"github.com/containerd/containerd/v2/core/remotes/docker/config"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Pull asks the registry what a name stands for now and brings what is missing of it. Progress is as with Ensure.
+func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (runtime.Image, error) {
+	name, err := Normalize(ref)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	return i.pull(ctx, name, progress)
+}
+
+func (i *Images) pull(ctx context.Context, name string, progress func(string)) (runtime.Image, error) {
+	return i.flights.do(ctx, "pull "+name, progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
+		ctx = namespaces.WithNamespace(ctx, namespace)
+		report("Pulling " + name)
+		t := &transfer{report: report}
+		img, err := i.fetch(ctx, name, t)
+		if err == nil {
+			return img, nil
+		}
+		err = i.pullError(name, err, t)
+		if errdefs.IsDataLoss(err) {
+			i.abandon(ctx, t)
+		}
+		return runtime.Image{}, err
+	})
+}
+
+func (i *Images) fetch(ctx context.Context, name string, t *transfer) (runtime.Image, error) {
+	ctx, release, err := i.client.WithLease(ctx)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	defer release(context.WithoutCancel(ctx))
+	resolver := i.resolver(ctx, t)
+	_, target, err := resolver.Resolve(ctx, name)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	if img, err := i.find(ctx, name); err == nil && img.Digest == target.Digest.String() {
+		return img, nil
+	}
+	pulled, err := i.client.Pull(ctx, name,
+		client.WithResolver(resolved{resolver, name, target}),
+		client.WithPullUnpack,
+		client.WithPullSnapshotter(i.options.Snapshotter),
+		client.WithImageHandlerWrapper(t.count),
+	)
+	if err != nil {
+		return runtime.Image{}, i.platformError(ctx, target, err)
+	}
+	i.forget()
+	generation := i.now()
+	img, err := i.unpacked(ctx, pulled)
+	if err == nil {
+		i.remember(img, generation)
+	}
+	return img, err
+}
+
+// resolved is a resolver that has done its first half.
+type resolved struct {
+	remotes.Resolver
+	name   string
+	target imagespec.Descriptor
+}
+
+func (r resolved) Resolve(context.Context, string) (string, imagespec.Descriptor, error) {
+	return r.name, r.target, nil
+}
+
+// resolver speaks to registries for one pull.
+func (i *Images) resolver(ctx context.Context, t *transfer) remotes.Resolver {
+	options := config.HostOptions{
+		Credentials: func(host string) (string, string, error) { return i.credentials(ctx, host) },
+		UpdateClient: func(c *http.Client) error {
+			base, ok := c.Transport.(*http.Transport)
+			if !ok {
+				return errors.New("unexpected HTTP transport")
+			}
+			c.Transport = i.transport(base, t)
+			return nil
+		},
+	}
+	if i.options.HostsDir != "" {
+		options.HostDir = config.HostDirFromRoot(i.options.HostsDir)
+	}
+	return docker.NewResolver(docker.ResolverOptions{Hosts: config.ConfigureHosts(ctx, options)})
+}
+
+// count notes what a pull is going to fetch.
+func (t *transfer) count(next images.Handler) images.Handler {
+	return images.HandlerFunc(func(ctx context.Context, d imagespec.Descriptor) ([]imagespec.Descriptor, error) {
+		t.mu.Lock()
+		t.refs = append(t.refs, remotes.MakeRefKey(ctx, d))
+		t.mu.Unlock()
+		children, err := next.Handle(ctx, d)
+		if images.IsManifestType(d.MediaType) {
+			for _, c := range children {
+				t.total.Add(c.Size)
+			}
+		}
+		return children, err
+	})
+}
+
+// abandon drops the beginnings of blobs that turned out to be wrong: the next pull would go on where they end.
+func (i *Images) abandon(ctx context.Context, t *transfer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, ref := range t.refs {
+		if err := i.client.ContentStore().Abort(ctx, ref); err != nil && !errdefs.IsNotFound(err) {
+			i.options.Logger.Warn("cannot drop a broken download", "ref", ref, "err", err)
+		}
+	}
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -1,0 +1,487 @@
+package image
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/testdata/registry"
+)
+
+func ensure(t *testing.T, i *Images, ref string, policy corev1.PullPolicy) runtime.Image {
+	t.Helper()
+	img, err := i.Ensure(t.Context(), ref, policy, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func TestPull(t *testing.T) {
+	r := registry.Start(t, registry.Options{})
+	tagged, digest := r.Push(t, small(t, "one"), "a/b:1")
+	repository := strings.TrimSuffix(tagged, ":1")
+	for _, c := range []struct{ rule, ref, name string }{
+		{"by tag", tagged, tagged},
+		{"by digest", repository + "@" + digest, repository + "@" + digest},
+		{"by tag and digest the digest counts", tagged + "@" + digest, repository + "@" + digest},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			i := newImages(t, Options{})
+			var lines []string
+			img, err := i.Ensure(t.Context(), c.ref, corev1.PullIfNotPresent, func(l string) { lines = append(lines, l) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if img.Name != c.name || img.Digest != digest || img.ChainID == "" || img.Size == 0 || img.Config.Env[0] != "A=b" || img.Created.IsZero() {
+				t.Errorf("pulled %+v", img)
+			}
+			if len(lines) == 0 {
+				t.Error("a pull says nothing of its progress")
+			}
+		})
+	}
+}
+
+func TestPullPolicy(t *testing.T) {
+	r := registry.Start(t, registry.Options{})
+	name, first := r.Push(t, small(t, "first"), "policy:1")
+	i := newImages(t, Options{})
+
+	if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil); !errdefs.IsNotFound(err) {
+		t.Errorf("Never, not here: %v", err)
+	} else if want := fmt.Sprintf("Container image %q is not present with pull policy of Never", name); err.Error() != want {
+		t.Errorf("Never says %q, want %q", err, want)
+	}
+	if img := ensure(t, i, name, corev1.PullIfNotPresent); img.Digest != first {
+		t.Errorf("IfNotPresent, not here: %s, want %s", img.Digest, first)
+	}
+	_, second := r.Push(t, small(t, "second"), "policy:1")
+	r.Requests()
+	for _, policy := range []corev1.PullPolicy{corev1.PullNever, corev1.PullIfNotPresent, ""} {
+		said := false
+		img, err := i.Ensure(t.Context(), name, policy, func(string) { said = true })
+		if err != nil || img.Digest != first || said {
+			t.Errorf("%s, here: %s, %v, progress %t; want the image that is here", policy, img.Digest, err, said)
+		}
+	}
+	if asked := r.Requests(); len(asked) > 0 {
+		t.Errorf("the registry was asked for what is here: %s", asked)
+	}
+	if img := ensure(t, i, name, corev1.PullAlways); img.Digest != second {
+		t.Errorf("Always: %s, want the new %s", img.Digest, second)
+	}
+	r.Requests()
+	if img := ensure(t, i, name, corev1.PullAlways); img.Digest != second {
+		t.Errorf("Always again: %s, want %s", img.Digest, second)
+	}
+	if asked := r.Requests(); registry.Count(asked, "HEAD", "/manifests/1") != 1 || registry.Count(asked, "GET", "") != 0 {
+		t.Errorf("Always, unchanged: asked %s, want the digest only", asked)
+	}
+	if img := ensure(t, i, name, corev1.PullIfNotPresent); img.Digest != second {
+		t.Errorf("IfNotPresent after Always: %s, want %s", img.Digest, second)
+	}
+}
+
+func TestPullOfCompressedLayersAndIndexes(t *testing.T) {
+	r := registry.Start(t, registry.Options{})
+	i := newImages(t, Options{})
+	plain := small(t, "index")
+	layers, _ := plain.Layers()
+	zipped, err := tarball.LayerFromOpener(layers[0].Uncompressed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := mutate.AppendLayers(empty.Image, zipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, c := range map[string]struct {
+		platforms []string
+		refused   bool
+	}{
+		"the image for this platform is taken from an index":     {[]string{"s390x", "amd64", "arm64"}, false},
+		"an index without an image for this platform is refused": {[]string{"s390x"}, true},
+	} {
+		var adds []mutate.IndexAddendum
+		for _, arch := range c.platforms {
+			adds = append(adds, mutate.IndexAddendum{Add: forPlatform(t, img, arch),
+				Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+		}
+		name, digest := r.PushIndex(t, mutate.AppendManifests(empty.Index, adds...), fmt.Sprintf("index%d:1", len(adds)))
+		got, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil)
+		if c.refused {
+			if !errdefs.IsNotFound(err) || !strings.Contains(err.Error(), "the image is for linux/s390x, this machine is linux/") {
+				t.Errorf("%s: got %v", rule, err)
+			}
+			continue
+		}
+		if err != nil || got.Digest != digest {
+			t.Errorf("%s: %+v, %v", rule, got, err)
+		}
+	}
+}
+
+func forPlatform(t *testing.T, img v1.Image, arch string) v1.Image {
+	t.Helper()
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", arch
+	if img, err = mutate.ConfigFile(img, file); err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+func TestPullRefusedByTheRegistry(t *testing.T) {
+	r := registry.Start(t, registry.Options{})
+	there, _ := r.Push(t, small(t, "there"), "there:1")
+	i := newImages(t, Options{})
+	for _, c := range []struct {
+		rule, ref string
+		class     func(error) bool
+		says      string
+	}{
+		{"a missing tag", r.Host + "/there:2", errdefs.IsNotFound, "manifest unknown"},
+		{"a missing repository", r.Host + "/nowhere:1", errdefs.IsNotFound, "manifest unknown"},
+		{"a wrong digest", r.Host + "/there@sha256:" + strings.Repeat("1", 64), errdefs.IsNotFound, "manifest unknown"},
+		{"a name that is none", "Not A Name", errdefs.IsInvalidArgument, "Not A Name"},
+		{"a digest that is none", there + "@sha256:1", errdefs.IsInvalidArgument, "sha256:1"},
+		{"an unreachable port", "127.0.0.1:1/there:1", errdefs.IsUnavailable, "connection refused"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			_, err := i.Ensure(t.Context(), c.ref, corev1.PullIfNotPresent, nil)
+			if err == nil || !c.class(err) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v (%v), want %q", err, errdefs.Resolve(err), c.says)
+			}
+			t.Log(err)
+		})
+	}
+}
+
+func TestPullWithCredentials(t *testing.T) {
+	r := registry.Start(t, registry.Options{User: "me", Password: "secret"})
+	name, _ := r.Push(t, small(t, "private"), "private:1")
+	basic := base64.StdEncoding.EncodeToString([]byte("me:secret"))
+	wrong := base64.StdEncoding.EncodeToString([]byte("me:guess"))
+	helpers := t.TempDir()
+	for file, script := range map[string]string{
+		"docker-credential-good": `echo '{"ServerURL":"","Username":"me","Secret":"secret"}'`,
+		"docker-credential-bad":  `echo "the helper is broken"; exit 1`,
+	} {
+		if err := os.WriteFile(filepath.Join(helpers, file), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		rule, config string
+		class        func(error) bool
+		says         string
+	}{
+		{"the right password", fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, basic), nil, ""},
+		{"a credential helper that knows it", fmt.Sprintf(`{"credHelpers":{%q:"good"}}`, r.Host), nil, ""},
+		{"the wrong password", fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, wrong), errdefs.IsUnauthorized, "401"},
+		{"none", `{}`, errdefs.IsUnauthorized, "no basic auth credentials"},
+		{"those of another registry", fmt.Sprintf(`{"auths":{"example.com":{"auth":%q}}}`, basic), errdefs.IsUnauthorized, "no basic auth credentials"},
+		{"a credential helper that fails", fmt.Sprintf(`{"credHelpers":{%q:"bad"}}`, r.Host), nil, "the helper is broken"},
+		{"a config that is no JSON", `{`, nil, "config.json"},
+	} {
+		for _, place := range []string{"ROOT/docker/config.json", "$DOCKER_CONFIG"} {
+			t.Run(c.rule+" in "+place, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "config.json")
+				if err := os.WriteFile(file, []byte(c.config), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var o Options
+				if strings.HasPrefix(place, "ROOT") {
+					o.DockerConfigPath = file
+				}
+				i := newImages(t, o)
+				if o.DockerConfigPath == "" {
+					t.Setenv("DOCKER_CONFIG", filepath.Dir(file))
+				}
+				t.Setenv("PATH", helpers+":"+os.Getenv("PATH"))
+				_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil)
+				if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || c.class != nil && !c.class(err) {
+					t.Errorf("got %v (%v), want %q", err, errdefs.Resolve(err), c.says)
+				}
+				t.Log(err)
+			})
+		}
+	}
+}
+
+// hang accepts connections and never answers.
+func hang(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+		}
+	}()
+	return l.Addr().String()
+}
+
+var short = Options{ConnectTimeout: 300 * time.Millisecond, AnswerTimeout: 300 * time.Millisecond, StallTimeout: 300 * time.Millisecond}
+
+func TestPullFromARegistryThatNeverAnswers(t *testing.T) {
+	i := newImages(t, short)
+	start := time.Now()
+	_, err := i.Ensure(t.Context(), hang(t)+"/a:1", corev1.PullIfNotPresent, nil)
+	if !errdefs.IsUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("gave up after %s", took)
+	}
+	t.Log(err)
+}
+
+// breaking makes the registry break layers in some way once it is switched on.
+type breaking struct {
+	on    atomic.Bool
+	layer func(w http.ResponseWriter, req *http.Request, next http.Handler)
+}
+
+func (b *breaking) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if b.on.Load() && req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/blobs/") {
+			b.layer(w, req, next)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func TestPullOfABlobThat(t *testing.T) {
+	content := strings.Repeat("0123456789abcdef", 1<<14)
+	for _, c := range []struct {
+		rule  string
+		layer func(w http.ResponseWriter, req *http.Request, next http.Handler)
+		class func(error) bool
+	}{
+		{"stalls in the middle", func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			rec := &recorder{header: http.Header{}}
+			next.ServeHTTP(rec, req)
+			w.Header().Set("Content-Length", fmt.Sprint(len(rec.body)))
+			_, _ = w.Write(rec.body[:len(rec.body)/2])
+			w.(http.Flusher).Flush()
+			<-req.Context().Done()
+		}, errdefs.IsUnavailable},
+		{"is cut off in the middle, always", func(w http.ResponseWriter, req *http.Request, _ http.Handler) {
+			w.Header().Set("Content-Length", "300000")
+			w.WriteHeader(http.StatusPartialContent)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, errdefs.IsUnavailable},
+		{"is another one", func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			// As long as what it should be, but not the same.
+			rec := &recorder{header: http.Header{}}
+			next.ServeHTTP(rec, req)
+			rec.body[len(rec.body)/2] ^= 1
+			w.Header().Set("Content-Length", fmt.Sprint(len(rec.body)))
+			_, _ = w.Write(rec.body)
+		}, errdefs.IsDataLoss},
+		{"is forbidden", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED","message":"not for you"}]}`)
+		}, errdefs.IsPermissionDenied},
+		{"the registry cannot serve", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			w.WriteHeader(http.StatusBadGateway)
+		}, errdefs.IsUnavailable},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			b := &breaking{layer: c.layer}
+			r := registry.Start(t, registry.Options{Wrap: b.wrap})
+			name, _ := r.Push(t, small(t, content), "broken:1")
+			i := newImages(t, short)
+			b.on.Store(true)
+			start := time.Now()
+			_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil)
+			if err == nil || !c.class(err) {
+				t.Errorf("got %v (%v)", err, errdefs.Resolve(err))
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("gave up after %s", took)
+			}
+			t.Log(err)
+			b.on.Store(false)
+			if _, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil); err != nil {
+				t.Errorf("once it is mended: %v", err)
+			}
+		})
+	}
+}
+
+type recorder struct {
+	header http.Header
+	body   []byte
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(int)             {}
+func (r *recorder) Write(p []byte) (int, error) { r.body = append(r.body, p...); return len(p), nil }
+
+func TestParallelPullsAreOne(t *testing.T) {
+	gate := make(chan struct{})
+	b := &breaking{layer: func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+		<-gate
+		next.ServeHTTP(w, req)
+	}}
+	r := registry.Start(t, registry.Options{Wrap: b.wrap})
+	name, _ := r.Push(t, small(t, "parallel"), "parallel:1")
+	r.Requests()
+	b.on.Store(true)
+	i := newImages(t, Options{})
+
+	impatient, giveUp := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	started := make(chan struct{})
+	go func() {
+		_, err := i.Ensure(impatient, name, corev1.PullIfNotPresent, func(string) {
+			select {
+			case <-started:
+			default:
+				close(started)
+			}
+		})
+		gaveUp <- err
+	}()
+	<-started
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if _, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for waiters := 0; waiters < 11; time.Sleep(time.Millisecond) {
+		i.flights.mu.Lock()
+		if l := i.flights.running["pull "+name]; l != nil {
+			waiters = len(l.waiting)
+		}
+		i.flights.mu.Unlock()
+	}
+	giveUp()
+	if err := <-gaveUp; err != context.Canceled {
+		t.Errorf("who gives up gets %v", err)
+	}
+	close(gate)
+	wg.Wait()
+	requests := r.Requests()
+	if n := registry.Count(requests, "GET", "/manifests/"); n != 1 {
+		t.Errorf("the manifest was fetched %d times: %s", n, requests)
+	}
+	if n := registry.Count(requests, "GET", "/blobs/"); n != 2 {
+		t.Errorf("config and layer were fetched in %d requests: %s", n, requests)
+	}
+}
+
+func TestPullEndsWhenNobodyWaits(t *testing.T) {
+	ended := make(chan struct{})
+	var once sync.Once
+	asked := make(chan struct{})
+	b := &breaking{layer: func(_ http.ResponseWriter, req *http.Request, _ http.Handler) {
+		once.Do(func() {
+			close(asked)
+			<-req.Context().Done()
+			close(ended)
+		})
+	}}
+	r := registry.Start(t, registry.Options{Wrap: b.wrap})
+	name, _ := r.Push(t, small(t, "nobody"), "nobody:1")
+	b.on.Store(true)
+	i := newImages(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-asked
+		cancel()
+	}()
+	if _, err := i.Ensure(ctx, name, corev1.PullIfNotPresent, nil); err != context.Canceled {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Error("the request to the registry goes on")
+	}
+	b.on.Store(false)
+	ensure(t, i, name, corev1.PullIfNotPresent)
+}
+
+func TestPullThroughAMirror(t *testing.T) {
+	r := registry.Start(t, registry.Options{})
+	_, digest := r.Push(t, small(t, "mirrored"), "library/mirrored:1")
+	hosts := t.TempDir()
+	dir := filepath.Join(hosts, "docker.io")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	toml := fmt.Sprintf("server = \"http://127.0.0.1:1\"\n[host.\"http://%s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", r.Host)
+	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(toml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	i := newImages(t, Options{HostsDir: hosts})
+	if img := ensure(t, i, "mirrored:1", corev1.PullAlways); img.Digest != digest || img.Name != "docker.io/library/mirrored:1" {
+		t.Errorf("got %+v", img)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	r := registry.Start(t, registry.Options{})
+	name, _ := r.Push(t, small(t, "remove"), "remove:1")
+	i := newImages(t, Options{})
+	if err := i.Remove(t.Context(), name); !errdefs.IsNotFound(err) || !strings.Contains(err.Error(), name) {
+		t.Errorf("an image that is not here: %v", err)
+	}
+	ensure(t, i, name, corev1.PullIfNotPresent)
+	useByContainer(t, i, "c1", name)
+	if err := i.Remove(t.Context(), name); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "c1") {
+		t.Errorf("an image that a container uses: %v", err)
+	}
+	releaseByContainer(t, i, "c1")
+	if err := i.Remove(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil); !errdefs.IsNotFound(err) {
+		t.Errorf("after its removal: %v", err)
+	}
+	if list, err := i.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("listed after its removal: %v, %v", names(list), err)
+	}
+	if left := leftovers(t, i); len(left) > 0 {
+		t.Errorf("left after the removal: %s", left)
+	}
+	ensure(t, i, name, corev1.PullIfNotPresent)
+}

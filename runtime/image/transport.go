@@ -1,0 +1,148 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// transfer is what is seen of one pull on the wire.
+type transfer struct {
+	report          func(string)
+	received, total atomic.Int64
+
+	mu       sync.Mutex
+	reported time.Time
+	said     string   // the registry's own words on what it does not have
+	refs     []string // of what is being fetched, in the content store
+}
+
+// add counts received bytes and reports them now and then.
+func (t *transfer) add(n int) {
+	received := t.received.Add(int64(n))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := time.Now(); now.Sub(t.reported) >= reportEvery {
+		t.reported = now
+		if total := t.total.Load(); total >= received {
+			t.report(fmt.Sprintf("Pulled %s of %s", megabytes(received), megabytes(total)))
+		}
+	}
+}
+
+const reportEvery = 500 * time.Millisecond
+
+// transport bounds the time that a registry may be silent in, counts what it sends and notes why it refuses.
+type transport struct {
+	base     http.RoundTripper
+	transfer *transfer
+	stall    time.Duration
+}
+
+func (i *Images) transport(base *http.Transport, t *transfer) *transport {
+	dialer := &net.Dialer{Timeout: i.options.ConnectTimeout, KeepAlive: 30 * time.Second}
+	base.DialContext = dialer.DialContext
+	base.TLSHandshakeTimeout = i.options.ConnectTimeout
+	base.ResponseHeaderTimeout = i.options.AnswerTimeout
+	return &transport{base: base, transfer: t, stall: i.options.StallTimeout}
+}
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	resp, err := t.base.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cancel(nil)
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+			return nil, &silence{err}
+		}
+		return nil, err
+	}
+	if req.Method == http.MethodHead && resp.StatusCode == http.StatusNotFound {
+		t.ask(req)
+	}
+	resp.Body = &body{ReadCloser: resp.Body, transport: t, ctx: ctx, cancel: cancel,
+		timer: time.AfterFunc(t.stall, func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
+	resp.Body.(*body).timer.Stop()
+	return resp, nil
+}
+
+// ask repeats a request whose answer had no body because of its method.
+func (t *transport) ask(head *http.Request) {
+	get := head.Clone(head.Context())
+	get.Method = http.MethodGet
+	resp, err := t.base.RoundTrip(get)
+	if err != nil {
+		return // the answer to the first request stands
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+		t.transfer.mu.Lock()
+		defer t.transfer.mu.Unlock()
+		if t.transfer.said == "" { // a digest is looked for twice, first where it should be
+			t.transfer.said = words(raw)
+		}
+	}
+}
+
+// words are the messages in the body of a registry's error, empty when there are none.
+func words(raw []byte) string {
+	var answer struct {
+		Errors []struct{ Code, Message string }
+	}
+	if json.Unmarshal(raw, &answer) != nil {
+		return ""
+	}
+	var said []string
+	for _, e := range answer.Errors {
+		if e.Message == "" {
+			e.Message = strings.ToLower(strings.ReplaceAll(e.Code, "_", " "))
+		}
+		if e.Message != "" {
+			said = append(said, e.Message)
+		}
+	}
+	return strings.Join(said, ", ")
+}
+
+// silence is a registry that does not answer in time. It hides that it is a timeout, because the resolver would ask
+// such a registry four more times.
+type silence struct{ cause error }
+
+func (s *silence) Error() string { return s.cause.Error() }
+
+type body struct {
+	io.ReadCloser
+	transport *transport
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	timer     *time.Timer
+}
+
+// Read runs the clock only while it waits: the disk on our side may be as slow as it is.
+func (b *body) Read(p []byte) (int, error) {
+	b.timer.Reset(b.transport.stall)
+	n, err := b.ReadCloser.Read(p)
+	b.timer.Stop()
+	b.transport.transfer.add(n)
+	if err != nil && err != io.EOF {
+		if s, ok := errors.AsType[*silence](context.Cause(b.ctx)); ok {
+			return n, s
+		}
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	b.timer.Stop()
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,256 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// rotatedTime ends the name of a file that was rotated. Names are in the order of the files.
+const rotatedTime = "20060102-150405.000000000"
+
+// File is a container's log on the disk. When it has grown to MaxSize it is renamed to PATH.TIME and begun anew; the newest
+// MaxFiles are kept, the one that is written included.
+type File struct {
+	path  string
+	limit Limit
+	now   func() time.Time
+	file  *os.File
+	size  int64
+}
+
+// Limit bounds a log. The zero value is none.
+type Limit struct {
+	MaxSize  int64
+	MaxFiles int
+}
+
+// OpenFile opens a log to append to it.
+func OpenFile(path string, limit Limit) (*File, error) {
+	l := &File{path: path, limit: limit, now: time.Now}
+	return l, l.open()
+}
+
+func (l *File) open() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if l.file != nil {
+		l.file.Close()
+	}
+	l.file, l.size = f, info.Size()
+	return nil
+}
+
+// Write writes records; those of one call stay in one file. What cannot be rotated grows on.
+func (l *File) Write(records []byte) (int, error) {
+	var failed error
+	if l.limit.MaxSize > 0 && l.size > 0 && l.size+int64(len(records)) > l.limit.MaxSize {
+		failed = l.rotate()
+	}
+	n, err := l.file.Write(records)
+	l.size += int64(n)
+	if err == nil && failed != nil {
+		err = fmt.Errorf("rotate log: %w", failed)
+	}
+	return n, err
+}
+
+func (l *File) rotate() error {
+	older, err := rotated(l.path)
+	if err != nil {
+		return err
+	}
+	name := l.path + "." + l.now().UTC().Format(rotatedTime)
+	if n := len(older); n > 0 && name <= older[n-1] { // the clock was set back
+		last, err := time.Parse(rotatedTime, strings.TrimPrefix(older[n-1], l.path+"."))
+		if err != nil {
+			return err
+		}
+		name = l.path + "." + last.Add(1).Format(rotatedTime)
+	}
+	if err := os.Rename(l.path, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := l.open(); err != nil {
+		return err
+	}
+	older = append(older, name)
+	for len(older) > max(l.limit.MaxFiles, 1)-1 {
+		if err := os.Remove(older[0]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		older = older[1:]
+	}
+	return nil
+}
+
+// Close closes the file.
+func (l *File) Close() error { return l.file.Close() }
+
+// rotated are the files that a log was in before, oldest first.
+func rotated(path string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		if _, err := time.Parse(rotatedTime, stamp); ok && err == nil {
+			names = append(names, filepath.Join(filepath.Dir(path), e.Name()))
+		}
+	}
+	return names, nil // as ReadDir has them, in order
+}
+
+// Exists tells whether there is a log at path.
+func Exists(path string) bool {
+	older, _ := rotated(path) // without its directory there is none
+	_, err := os.Stat(path)
+	return err == nil || len(older) > 0
+}
+
+// segments are the files of a log, oldest first, as if they were one.
+type segments struct {
+	files []*os.File
+	ends  []int64 // where each one ends in the whole
+}
+
+// openSegments opens all files of a log, none of them twice and none left out, whatever is rotated meanwhile.
+func openSegments(path string) (*segments, error) {
+	for {
+		before, err := rotated(path)
+		if err != nil {
+			return nil, err
+		}
+		s := &segments{}
+		err = s.open(append(slices.Clone(before), path))
+		after, failed := rotated(path)
+		switch {
+		case failed != nil:
+			s.Close()
+			return nil, failed
+		case !slices.Equal(before, after):
+			s.Close()
+			continue
+		case errors.Is(err, fs.ErrNotExist) && len(before) > 0 && len(s.files) == len(before):
+			return s, nil // just between two
+		case err != nil:
+			s.Close()
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+func (s *segments) open(paths []string) error {
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		s.files = append(s.files, f)
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		s.ends = append(s.ends, s.size()+info.Size())
+	}
+	return nil
+}
+
+func (s *segments) size() int64 {
+	if len(s.ends) == 0 {
+		return 0
+	}
+	return s.ends[len(s.ends)-1]
+}
+
+// last takes the newest file out of the segments, with where it begins in the whole.
+func (s *segments) last() (*os.File, int64) {
+	n := len(s.files) - 1
+	f := s.files[n]
+	s.files = s.files[:n]
+	if n == 0 {
+		return f, 0
+	}
+	return f, s.ends[n-1]
+}
+
+func (s *segments) Close() error {
+	for _, f := range s.files {
+		f.Close()
+	}
+	return nil
+}
+
+// ReadAt reads from the whole.
+func (s *segments) ReadAt(b []byte, at int64) (read int, err error) {
+	begin := int64(0)
+	for i, f := range s.files {
+		if at < s.ends[i] && len(b) > 0 {
+			n, err := f.ReadAt(b[:min(int64(len(b)), s.ends[i]-at)], at-begin)
+			read += n
+			if err != nil {
+				return read, err
+			}
+			b, at = b[n:], at+int64(n)
+		}
+		begin = s.ends[i]
+	}
+	if len(b) > 0 {
+		return read, io.EOF
+	}
+	return read, nil
+}
+
+// after opens the file that follows one in a log, which was rotated: the oldest, when that is no longer there.
+func after(path string, f *os.File) (*os.File, error) {
+	s, err := openSegments(path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	for i, candidate := range s.files {
+		if other, err := candidate.Stat(); err == nil && os.SameFile(info, other) {
+			next = i + 1
+		}
+	}
+	if next >= len(s.files) {
+		return nil, fs.ErrNotExist
+	}
+	found := s.files[next]
+	s.files = slices.Delete(s.files, next, next+1)
+	return found, nil
+}
+
+// replaced tells whether another file has taken the place of one in a log.
+func replaced(path string, f *os.File) (bool, error) {
+	now, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info, err := f.Stat()
+	return err == nil && !os.SameFile(now, info), err
+}

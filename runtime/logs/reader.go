@@ -1,0 +1,239 @@
+package logs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options says what of a log is wanted. The zero value is everything that is there now. The fields are those of the
+// API's PodLogOptions, and mean the same.
+type Options struct {
+	// Follow goes on until the container has ended and all it wrote was read.
+	Follow bool
+	// TailLines is how many lines of the end are wanted; nil is all. With Follow it says where to begin. A line that
+	// was split into several records is one line, and one without its end counts.
+	TailLines *int64
+	// SinceTime leaves out what was written before. SinceSeconds says the same relative to now; the later of both counts.
+	SinceTime    time.Time
+	SinceSeconds *int64
+	// Timestamps puts the time before each line.
+	Timestamps bool
+	// LimitBytes ends the output, within a line if need be, after so many bytes; nil is no limit.
+	LimitBytes *int64
+	// Stream is the one wanted, empty for both.
+	Stream Stream
+	// Prefix gives what is put before each line, by the stream that it was written to; nil is nothing.
+	Prefix func(Stream) string
+}
+
+// Read writes the wanted part of a container's log to w. With Follow it waits for more until ended is closed, and then
+// reads to the end. A missing file is fs.ErrNotExist. It returns the error of w when that takes no more, and that of
+// ctx when it is done first.
+func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan struct{}) error {
+	all, err := openSegments(path)
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	defer all.Close()
+	size := all.size()
+	start := int64(0)
+	if o.TailLines != nil && *o.TailLines >= 0 {
+		if start, err = tailStart(all, size, *o.TailLines, o.Stream); err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+	}
+	out := newPrinter(w, o, time.Now())
+	// What is written from now on does not belong to the answer: a busy container would make it endless.
+	end := size
+	var newest *os.File
+	if o.Follow {
+		newest, end = all.last()
+		defer func() { newest.Close() }()
+	}
+	if start < end {
+		if _, err := copyRecords(ctx, io.NewSectionReader(all, start, end-start), out, true); err != nil {
+			return finish(out, err)
+		}
+	}
+	if !o.Follow {
+		return finish(out, nil)
+	}
+	newest, err = follow(ctx, path, newest, max(0, start-end), out, ended)
+	return err
+}
+
+// follow reads on whenever a log has grown, and gives back the file that it has read last.
+func follow(ctx context.Context, path string, f *os.File, position int64, out *printer, ended <-chan struct{}) (*os.File, error) {
+	watch, err := newWatch(filepath.Dir(path))
+	if err != nil {
+		return f, fmt.Errorf("follow log: %w", err)
+	}
+	defer watch.Close()
+	for {
+		last := false
+		select {
+		case <-ended:
+			last = true // whatever was written is there by now
+		default:
+		}
+		// Nothing is written any more to a file that was replaced.
+		over, err := replaced(path, f)
+		if err != nil {
+			return f, fmt.Errorf("follow log: %w", err)
+		}
+		n, err := copyRecords(ctx, io.NewSectionReader(f, position, 1<<62), out, last || over)
+		position += n
+		if err != nil || last && !over {
+			return f, finish(out, err)
+		}
+		if over {
+			next, err := after(path, f)
+			switch {
+			case err == nil:
+				f.Close()
+				f, position = next, 0
+				continue
+			case !errors.Is(err, fs.ErrNotExist):
+				return f, fmt.Errorf("follow log: %w", err)
+			}
+		}
+		if err := out.flush(); err != nil {
+			return f, finish(out, err)
+		}
+		if err := watch.wait(ctx, ended); err != nil {
+			return f, err
+		}
+	}
+}
+
+func finish(out *printer, err error) error {
+	if err == nil || errors.Is(err, errEnough) {
+		err = out.flush()
+	}
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// copyRecords prints all records that r holds and returns how many bytes of it were used. A record that has no end yet is
+// left for later, or with last is taken as it is. What is no record is passed over.
+func copyRecords(ctx context.Context, r io.Reader, out *printer, last bool) (used int64, err error) {
+	lines := bufio.NewReaderSize(r, bufferSize)
+	for n := 0; ; n++ {
+		if n%256 == 0 && ctx.Err() != nil {
+			return used, ctx.Err()
+		}
+		line, err := readLine(lines)
+		if err != nil && err != io.EOF {
+			return used, fmt.Errorf("read log: %w", err)
+		}
+		if err == io.EOF && (len(line) == 0 || !last) {
+			return used, nil
+		}
+		used += int64(len(line))
+		if r, broken := parse(line); broken == nil {
+			if err := out.print(r, line[len(line)-1] == '\n'); err != nil {
+				return used, err
+			}
+		}
+		if err == io.EOF {
+			return used, nil
+		}
+	}
+}
+
+// readLine returns a line with its end, without a copy where it fits the buffer. It is valid until the next read.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	line = bytes.Clone(line) // not one of ours: our records fit
+	rest, err := r.ReadBytes('\n')
+	return append(line, rest...), err
+}
+
+// errEnough ends the reading when the limit is reached.
+var errEnough = errors.New("limit reached")
+
+// printer writes the wanted records' text.
+type printer struct {
+	out        *bufio.Writer
+	stream     Stream
+	since      time.Time
+	timestamps bool
+	prefix     func(Stream) string
+	remaining  int64 // negative: no limit
+	lineStart  bool
+	stamp      []byte
+}
+
+func newPrinter(w io.Writer, o Options, now time.Time) *printer {
+	p := &printer{out: bufio.NewWriterSize(w, 32<<10), stream: o.Stream, since: o.SinceTime, timestamps: o.Timestamps, prefix: o.Prefix, remaining: -1, lineStart: true}
+	if o.LimitBytes != nil && *o.LimitBytes >= 0 {
+		p.remaining = *o.LimitBytes
+	}
+	if o.SinceSeconds != nil {
+		if since := now.Add(-time.Duration(*o.SinceSeconds) * time.Second); since.After(p.since) {
+			p.since = since
+		}
+	}
+	return p
+}
+
+// print writes a record; terminated tells whether it has its newline in the file.
+func (p *printer) print(r record, terminated bool) error {
+	startsLine := p.lineStart
+	wanted := p.stream == "" || p.stream == r.stream
+	if wanted {
+		p.lineStart = !r.partial && terminated
+	}
+	if !wanted || r.time.Before(p.since) {
+		return nil
+	}
+	if p.prefix != nil && startsLine {
+		if err := p.write([]byte(p.prefix(r.stream))); err != nil {
+			return err
+		}
+	}
+	if p.timestamps && startsLine {
+		p.stamp = append(r.time.AppendFormat(p.stamp[:0], timeWritten), ' ')
+		if err := p.write(p.stamp); err != nil {
+			return err
+		}
+	}
+	if err := p.write(r.text); err != nil {
+		return err
+	}
+	if r.partial || !terminated {
+		return nil
+	}
+	return p.write([]byte{'\n'})
+}
+
+func (p *printer) write(b []byte) error {
+	if p.remaining < 0 {
+		_, err := p.out.Write(b)
+		return err
+	}
+	n := min(p.remaining, int64(len(b)))
+	p.remaining -= n
+	if _, err := p.out.Write(b[:n]); err != nil {
+		return err
+	}
+	if p.remaining == 0 {
+		return errEnough
+	}
+	return nil
+}
+
+func (p *printer) flush() error { return p.out.Flush() }

@@ -1,0 +1,74 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// tailStart finds where the last lines of a log begin, reading backwards from its size. A line's end is a full record; the
+// last record of a stream is one in any case. Lines of other streams than the wanted one do not count.
+func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (int64, error) {
+	if lines == 0 {
+		return size, nil
+	}
+	var ends int64
+	seen := map[Stream]bool{}
+	scan := backwards{r: r, start: size}
+	for {
+		at, line, err := scan.next()
+		if err == io.EOF {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		rec, err := parse(line)
+		if err != nil || (wanted != "" && rec.stream != wanted) {
+			continue
+		}
+		if !rec.partial || !seen[rec.stream] {
+			seen[rec.stream] = true
+			if ends++; ends > lines {
+				return at + int64(len(line)), nil
+			}
+		}
+	}
+}
+
+// backwards gives the lines of a file from its end to its beginning.
+type backwards struct {
+	r     io.ReaderAt
+	start int64  // where have begins in the file
+	have  []byte // read, and not yet given
+}
+
+// next returns a line with its newline (the last one of a file may lack it) and where it begins; io.EOF at the beginning.
+// The line is valid until the next call.
+func (b *backwards) next() (int64, []byte, error) {
+	for searched := 0; ; {
+		// The newline at the very end belongs to the line that is wanted.
+		body := b.have[:max(0, len(b.have)-1-searched)]
+		if i := bytes.LastIndexByte(body, '\n'); i >= 0 {
+			line := b.have[i+1:]
+			b.have = b.have[:i+1]
+			return b.start + int64(i) + 1, line, nil
+		}
+		if b.start == 0 {
+			if len(b.have) == 0 {
+				return 0, nil, io.EOF
+			}
+			line := b.have
+			b.have = nil
+			return 0, line, nil
+		}
+		searched = max(0, len(b.have)-1)
+		n := min(b.start, max(bufferSize, int64(len(b.have)))) // doubling: a long line costs no more than its length
+		more := make([]byte, n, n+int64(len(b.have)))
+		if _, err := b.r.ReadAt(more, b.start-n); err != nil {
+			return 0, nil, fmt.Errorf("read backwards: %w", err)
+		}
+		b.have = append(more, b.have...)
+		b.start -= n
+	}
+}

@@ -1,0 +1,144 @@
+package logs
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// Buffers lends memory to whoever has something to write just now, so that silent containers hold none. The zero value is
+// ready.
+type Buffers struct{ pool sync.Pool }
+
+// bufferSize is what one read of a full pipe gives.
+const bufferSize = 64 << 10
+
+// Get returns a buffer of 64 KiB; Put gives it back.
+func (b *Buffers) Get() *[]byte {
+	if buffer, ok := b.pool.Get().(*[]byte); ok {
+		return buffer
+	}
+	buffer := make([]byte, bufferSize)
+	return &buffer
+}
+
+func (b *Buffers) Put(buffer *[]byte) { b.pool.Put(buffer) }
+
+// Writer writes one container's log. Its streams may be written to at the same time.
+type Writer struct {
+	buffers *Buffers
+	now     func() time.Time
+
+	mu   sync.Mutex
+	out  io.Writer
+	torn bool // the last write stopped within a record
+}
+
+// NewWriter writes to out, with one call for each call it gets itself where the buffers suffice.
+func NewWriter(out io.Writer, buffers *Buffers) *Writer {
+	return &Writer{out: out, buffers: buffers, now: time.Now}
+}
+
+// StreamWriter takes what a container writes to one of its streams. It is used by one goroutine.
+type StreamWriter struct {
+	w             *Writer
+	full, partial string // what stands between time and text of such a record
+	line          []byte // the beginning of a line whose end is still to come, at most MaxRecord
+}
+
+// Stream returns the writer of a stream.
+func (w *Writer) Stream(s Stream) *StreamWriter {
+	return &StreamWriter{w: w, full: " " + string(s) + " F ", partial: " " + string(s) + " P "}
+}
+
+// Write logs a piece of output. A line that is not yet complete is held until it is, or has grown to MaxRecord, so that the
+// streams do not tear each other's lines; Close writes it. When the log cannot be written the piece is lost, the error
+// says so, and later pieces start on a fresh record.
+func (s *StreamWriter) Write(piece []byte) (int, error) {
+	if end := bytes.LastIndexByte(piece, '\n'); end < 0 && len(s.line)+len(piece) <= MaxRecord {
+		s.line = append(s.line, piece...)
+		return len(piece), nil
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	b := s.w.begin()
+	defer b.release()
+	for rest := piece; len(rest) > 0; {
+		line, after, whole := bytes.Cut(rest, []byte{'\n'})
+		for len(s.line)+len(line) > MaxRecord {
+			n := MaxRecord - len(s.line)
+			b.add(s.partial, s.line, line[:n])
+			s.line, line = nil, line[n:]
+		}
+		if !whole {
+			s.line = append(s.line, line...)
+			break
+		}
+		b.add(s.full, s.line, line)
+		s.line, rest = nil, after
+	}
+	return len(piece), b.flush()
+}
+
+// Close writes what is left of an unfinished last line. The log stays open.
+func (s *StreamWriter) Close() error {
+	if len(s.line) == 0 {
+		return nil
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	b := s.w.begin()
+	defer b.release()
+	b.add(s.partial, s.line, nil)
+	s.line = nil
+	return b.flush()
+}
+
+// batch collects records of the same instant for one write.
+type batch struct {
+	w     *Writer
+	lent  *[]byte
+	buf   []byte
+	stamp []byte
+	store [len(timeWritten)]byte
+	err   error
+}
+
+func (w *Writer) begin() *batch {
+	b := &batch{w: w, lent: w.buffers.Get()}
+	b.buf = (*b.lent)[:0]
+	if w.torn { // what comes now must not be read as the end of what was cut off
+		b.buf = append(b.buf, '\n')
+	}
+	b.stamp = w.now().UTC().AppendFormat(b.store[:0], timeWritten)
+	return b
+}
+
+func (b *batch) add(tags string, head, tail []byte) {
+	if len(b.buf)+len(b.stamp)+len(tags)+len(head)+len(tail)+1 > cap(b.buf) {
+		b.err = b.flush()
+	}
+	buf := append(b.buf, b.stamp...)
+	buf = append(buf, tags...)
+	if len(head) > 0 {
+		buf = append(buf, head...)
+	}
+	buf = append(buf, tail...)
+	b.buf = append(buf, '\n')
+}
+
+func (b *batch) flush() error {
+	if len(b.buf) == 0 || b.err != nil {
+		b.buf = b.buf[:0]
+		return b.err
+	}
+	n, err := b.w.out.Write(b.buf)
+	if n > 0 {
+		b.w.torn = b.buf[n-1] != '\n'
+	}
+	b.buf, b.err = b.buf[:0], err
+	return err
+}
+
+func (b *batch) release() { b.w.buffers.Put(b.lent) }

@@ -1,0 +1,320 @@
+package network
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// podInterface is the name of a pod's end of its link.
+const podInterface = "eth0"
+
+// bridge is a bridge on the host, the pods' gateway to everything else.
+type bridge struct {
+	name    string
+	index   int
+	mtu     int
+	subnet  netip.Prefix
+	address netip.Addr
+	host    *nl.SocketHandle // speaks to the host's namespace, from whatever thread
+	made    bool             // by this run
+}
+
+// openBridge finds the bridge of a root, or makes it so that the pods of the records stay where they are. One that was
+// made is tried: what the kernel lacks is known before the first pod.
+func openBridge(root string, held map[string]record) (_ *bridge, err error) {
+	socket, err := nl.Subscribe(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, err
+	}
+	b := &bridge{name: name(root), host: &nl.SocketHandle{Socket: socket}}
+	defer func() {
+		if err != nil {
+			b.undo()
+		}
+	}()
+	link, err := netlink.LinkByName(b.name)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		link, err = b.create(root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.index, b.mtu = link.Attrs().Index, link.Attrs().MTU
+	if err := b.findSubnet(root, link, held); err != nil {
+		return nil, err
+	}
+	b.address = gateway(b.subnet)
+	own := &netlink.Addr{IPNet: &net.IPNet{IP: b.address.AsSlice(), Mask: net.CIDRMask(subnetBits, 32)}}
+	if err := netlink.AddrReplace(link, own); err != nil {
+		return nil, fmt.Errorf("address of %s: %w", b.name, err)
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return nil, fmt.Errorf("%s: %w", b.name, err)
+	}
+	if b.made {
+		if err := b.try(); err != nil {
+			return nil, err
+		}
+		if err := b.adopt(held); err != nil {
+			return nil, err
+		}
+	}
+	return b, forward()
+}
+
+func (b *bridge) create(root string) (netlink.Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = b.name
+	// Of its own, or it would change with the pods that come and go.
+	attrs.HardwareAddr = append(net.HardwareAddr{0x02}, []byte(b.name)[len(b.name)-5:]...)
+	attrs.MTU = uplinkMTU()
+	snooping := false
+	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}); err != nil {
+		return nil, fmt.Errorf("make %s: %w", b.name, err)
+	}
+	b.made = true
+	// There is nobody to speak IPv6 with: no address, no chatter.
+	_ = os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", b.name, "disable_ipv6"), []byte("1"), 0)
+	return netlink.LinkByName(b.name)
+}
+
+// uplinkMTU is that of the interface which leads out, so that no packet has to be cut on the way; 0 if there is none.
+func uplinkMTU() int {
+	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return 0
+	}
+	for _, r := range routes {
+		if !isDefault(r) {
+			continue
+		}
+		if link, err := netlink.LinkByIndex(r.LinkIndex); err == nil {
+			return link.Attrs().MTU
+		}
+	}
+	return 0
+}
+
+func isDefault(r netlink.Route) bool {
+	if r.Dst == nil {
+		return true
+	}
+	ones, _ := r.Dst.Mask.Size()
+	return ones == 0
+}
+
+// findSubnet takes the bridge's own, else that of pods which are here, else a new one.
+func (b *bridge) findSubnet(root string, link netlink.Link, held map[string]record) error {
+	addrs, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_V4) })
+	if err != nil {
+		return err
+	}
+	for _, a := range addrs {
+		if ip, ok := netip.AddrFromSlice(a.IP.To4()); ok {
+			if subnet := netip.PrefixFrom(ip, subnetBits).Masked(); gateway(subnet) == ip {
+				b.subnet = subnet
+				return nil
+			}
+		}
+	}
+	taken, err := hostPrefixes()
+	if err != nil {
+		return err
+	}
+	for _, r := range held {
+		if subnet := netip.PrefixFrom(r.Address, subnetBits).Masked(); subnet.IsValid() && !overlapsAny(subnet, taken) {
+			b.subnet = subnet
+			return nil
+		}
+	}
+	b.subnet, err = chooseSubnet(root, taken)
+	return err
+}
+
+// hostPrefixes is where the host already sends packets to.
+func hostPrefixes() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return nil, fmt.Errorf("routes of the host: %w", err)
+	}
+	for _, r := range routes {
+		if !isDefault(r) {
+			out = appendPrefix(out, r.Dst)
+		}
+	}
+	addrs, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
+	if err != nil {
+		return nil, fmt.Errorf("addresses of the host: %w", err)
+	}
+	for _, a := range addrs {
+		out = appendPrefix(out, a.IPNet)
+	}
+	// Resolvers too, which may lie behind the default route.
+	resolv, _ := os.ReadFile("/etc/resolv.conf")
+	for line := range strings.Lines(string(resolv)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "nameserver" {
+			if ip, err := netip.ParseAddr(f[1]); err == nil {
+				out = append(out, netip.PrefixFrom(ip, ip.BitLen()))
+			}
+		}
+	}
+	return out, nil
+}
+
+func appendPrefix(list []netip.Prefix, n *net.IPNet) []netip.Prefix {
+	ip, ok := netip.AddrFromSlice(n.IP.To4())
+	ones, bits := n.Mask.Size()
+	if !ok || bits != 32 {
+		return list
+	}
+	return append(list, netip.PrefixFrom(ip, ones).Masked())
+}
+
+// try makes and removes a link, for kernels without them.
+func (b *bridge) try() error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = strings.Replace(b.name, "jobd-", "jobt-", 1)
+	link := &netlink.Veth{LinkAttrs: attrs, PeerName: strings.Replace(b.name, "jobd-", "jobu-", 1)}
+	if err := netlink.LinkAdd(link); err != nil {
+		return fmt.Errorf("make a pair of virtual interfaces: %w", err)
+	}
+	return netlink.LinkDel(link)
+}
+
+// adopt takes the links of pods that lost their bridge.
+func (b *bridge) adopt(held map[string]record) error {
+	for _, r := range held {
+		link, err := netlink.LinkByName(linkName(r.Address))
+		if errors.As(err, new(netlink.LinkNotFoundError)) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if err := netlink.LinkSetMasterByIndex(link, b.index); err != nil {
+			return fmt.Errorf("%s: %w", link.Attrs().Name, err)
+		}
+	}
+	return nil
+}
+
+// undo takes away what this run has made, when the rest turns out impossible.
+func (b *bridge) undo() {
+	if b.made {
+		_ = remove(b.name)
+	}
+	b.host.Close()
+}
+
+// forward lets the kernel pass packets on between interfaces. Others on the host may rely on it by now, so it stays.
+func forward() error {
+	const setting = "/proc/sys/net/ipv4/ip_forward"
+	now, err := os.ReadFile(setting)
+	if err != nil {
+		return fmt.Errorf("forwarding: %w", err)
+	}
+	if string(bytes.TrimSpace(now)) != "0" {
+		return nil
+	}
+	if err := os.WriteFile(setting, []byte("1"), 0); err != nil {
+		return fmt.Errorf("forwarding: %w", err)
+	}
+	return nil
+}
+
+// linkName is that of the host's end of a pod's link. Daemons do not share subnets, and so no names.
+func linkName(pod netip.Addr) string { return fmt.Sprintf("jobd%x", pod.AsSlice()) }
+
+// hardwareAddress is that of a pod's interface. It follows from the address, so that nobody's memory of it goes stale.
+func hardwareAddress(pod netip.Addr) net.HardwareAddr {
+	return append(net.HardwareAddr{0x0a, 0x58}, pod.AsSlice()...)
+}
+
+// connect puts the thread's new namespace on the bridge.
+func (b *bridge) connect(pod netip.Addr) error {
+	if err := loopback(); err != nil {
+		return err
+	}
+	ns, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	err = b.addLink(pod, int(ns.Fd()))
+	if errors.Is(err, unix.EEXIST) {
+		// That of a try which a crash cut short, and which the kernel is about to remove.
+		if err := b.deleteLink(linkName(pod)); err != nil {
+			return err
+		}
+		err = b.addLink(pod, int(ns.Fd()))
+	}
+	if err != nil {
+		return fmt.Errorf("link %s: %w", linkName(pod), err)
+	}
+	eth, err := netlink.LinkByName(podInterface)
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(eth); err != nil {
+		return fmt.Errorf("%s: %w", podInterface, err)
+	}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: pod.AsSlice(), Mask: net.CIDRMask(subnetBits, 32)}}
+	if err := netlink.AddrAdd(eth, addr); err != nil {
+		return fmt.Errorf("address %s: %w", pod, err)
+	}
+	route := &netlink.Route{LinkIndex: eth.Attrs().Index, Gw: b.address.AsSlice()}
+	if err := netlink.RouteAdd(route); err != nil {
+		return fmt.Errorf("default route: %w", err)
+	}
+	return nil
+}
+
+// addLink makes both ends of a pod's link in one message: one up on the bridge, the other as eth0 in the namespace of a
+// file descriptor.
+func (b *bridge) addLink(pod netip.Addr, ns int) error {
+	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
+	peer := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
+	nl.NewIfInfomsgChild(peer, unix.AF_UNSPEC)
+	peer.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(podInterface))
+	peer.AddRtAttr(unix.IFLA_ADDRESS, hardwareAddress(pod))
+	peer.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(ns)))
+	peer.AddRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(b.mtu)))
+
+	request := b.request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	request.AddData(message)
+	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(linkName(pod))))
+	request.AddData(nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(b.index))))
+	request.AddData(nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(b.mtu))))
+	request.AddData(info)
+	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+func (b *bridge) deleteLink(name string) error {
+	request := b.request(unix.RTM_DELLINK, unix.NLM_F_ACK)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	if _, err := request.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove link %s: %w", name, err)
+	}
+	return nil
+}
+
+func (b *bridge) request(kind, flags int) *nl.NetlinkRequest {
+	request := nl.NewNetlinkRequest(kind, flags)
+	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: b.host}
+	return request
+}

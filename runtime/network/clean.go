@@ -1,0 +1,67 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Clean removes the bridge of a root, the links on it and the nft table. The pods' namespaces are let go of by whoever
+// ends their processes. It may be taken again, and where nothing was made it does nothing.
+func Clean(root string) error {
+	if err := remove(name(root)); err != nil {
+		return fmt.Errorf("clean: network: %w", err)
+	}
+	return nil
+}
+
+func remove(name string) error {
+	bridge, err := netlink.LinkByName(name)
+	gone := errors.As(err, new(netlink.LinkNotFoundError))
+	if err != nil && !gone {
+		return err
+	}
+	// Who may not have made a table has none.
+	if err := removeTable(name); err != nil && !(gone && errors.Is(err, unix.EPERM)) {
+		return err
+	}
+	if gone {
+		return nil
+	}
+	links, err := dump(netlink.LinkList)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.Attrs().MasterIndex != bridge.Attrs().Index || l.Type() != "veth" {
+			continue
+		}
+		if err := netlink.LinkDel(l); err != nil && !errors.Is(err, unix.ENODEV) {
+			return fmt.Errorf("remove link %s: %w", l.Attrs().Name, err)
+		}
+	}
+	if err := netlink.LinkDel(bridge); err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove bridge %s: %w", name, err)
+	}
+	return nil
+}
+
+func removeTable(name string) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	conn.DelTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: name})
+	err = conn.Flush()
+	switch {
+	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPROTONOSUPPORT):
+		// A kernel without nf_tables has none of ours.
+	case err != nil:
+		return fmt.Errorf("remove nft table %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+// Package nameserver answers the pods' DNS queries: names of the cluster's domain from what is known here, all others by
+// asking the resolvers of the host.
+package nameserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// ttl is that of answers of our own, in seconds: pods come and go.
+	ttl = 5
+	// patience is how long one resolver of the host may take. A client asks again after five seconds.
+	patience = 2 * time.Second
+	// maxForwarded bounds the queries that wait for resolvers of the host.
+	maxForwarded = 256
+	resolvConf   = "/etc/resolv.conf"
+)
+
+// Names knows the names of the cluster's domain.
+type Names interface {
+	// Lookup gives the addresses of a name without the domain, in small letters, or the name that it is an alias of.
+	Lookup(name string) (addrs []netip.Addr, alias string, found bool)
+}
+
+// Config is what a Server needs.
+type Config struct {
+	// Address is where it listens.
+	Address netip.AddrPort
+	// Clients are those that are answered.
+	Clients netip.Prefix
+	// Domain is the cluster's, without dots around it.
+	Domain string
+	Names  Names
+	// Upstream are the resolvers, host:port; those of /etc/resolv.conf if nil.
+	Upstream []string
+	Logger   *slog.Logger
+}
+
+// Server answers over UDP and TCP.
+type Server struct {
+	config  Config
+	zone    string // the domain as it stands in messages
+	servers []*dns.Server
+	waiting chan struct{}
+
+	mu       sync.Mutex
+	read     time.Time // modification time of resolv.conf when it was read
+	upstream []string
+}
+
+// Listen takes the ports. Queries are answered once Serve is called.
+func Listen(c Config) (*Server, error) {
+	s := &Server{config: c, zone: dns.Fqdn(c.Domain), waiting: make(chan struct{}, maxForwarded)}
+	udp, err := net.ListenPacket("udp4", c.Address.String())
+	if err != nil {
+		return nil, fmt.Errorf("name server: %w", err)
+	}
+	tcp, err := net.Listen("tcp4", udp.LocalAddr().String())
+	if err != nil {
+		udp.Close()
+		return nil, fmt.Errorf("name server: %w", err)
+	}
+	handler := dns.HandlerFunc(s.answer)
+	s.servers = []*dns.Server{{PacketConn: udp, Handler: handler}, {Listener: tcp, Handler: handler}}
+	return s, nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() netip.AddrPort {
+	return s.servers[0].PacketConn.LocalAddr().(*net.UDPAddr).AddrPort()
+}
+
+// Serve answers until ctx ends.
+func (s *Server) Serve(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, server := range s.servers {
+		started := make(chan struct{})
+		server.NotifyStartedFunc = func() { close(started) }
+		ended := make(chan struct{})
+		group.Go(func() {
+			defer close(ended)
+			if err := server.ActivateAndServe(); err != nil && ctx.Err() == nil {
+				s.config.Logger.Error("the name server has stopped: pods find no names", "error", err)
+			}
+		})
+		group.Go(func() {
+			select {
+			case <-ended:
+				return
+			case <-ctx.Done():
+			}
+			select {
+			case <-ended:
+			case <-started:
+				_ = server.Shutdown()
+			}
+		})
+	}
+	group.Wait()
+}
+
+// answer takes one query.
+func (s *Server) answer(w dns.ResponseWriter, query *dns.Msg) {
+	reply := &dns.Msg{}
+	switch {
+	case !s.mayAsk(w.RemoteAddr()):
+		reply.SetRcode(query, dns.RcodeRefused)
+	case query.Opcode != dns.OpcodeQuery:
+		reply.SetRcode(query, dns.RcodeNotImplemented)
+	case len(query.Question) != 1:
+		reply.SetRcode(query, dns.RcodeFormatError)
+	default:
+		reply = s.resolve(w, query)
+	}
+	_ = w.WriteMsg(reply) // who does not wait for it asks again
+}
+
+// mayAsk keeps others than pods and the host from using this server, whichever way they reach its address.
+func (s *Server) mayAsk(from net.Addr) bool {
+	addr, err := netip.ParseAddrPort(from.String())
+	return err == nil && s.config.Clients.Contains(addr.Addr().Unmap())
+}
+
+func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
+	question := query.Question[0]
+	name := strings.ToLower(question.Name)
+	overUDP := w.LocalAddr().Network() == "udp"
+	var reply *dns.Msg
+	switch {
+	case dns.IsSubDomain(s.zone, name):
+		reply = s.own(query, name, overUDP)
+	case s.isOwnReverse(name):
+		reply = s.negative(query, dns.RcodeNameError)
+	default:
+		return s.forward(query, overUDP)
+	}
+	if overUDP {
+		size := dns.MinMsgSize
+		if opt := query.IsEdns0(); opt != nil {
+			size = max(size, int(opt.UDPSize()))
+		}
+		reply.Truncate(size)
+	}
+	return reply
+}
+
+// own answers for a name of the cluster's domain.
+func (s *Server) own(query *dns.Msg, name string, overUDP bool) *dns.Msg {
+	addrs, alias, found := s.config.Names.Lookup(strings.TrimSuffix(strings.TrimSuffix(name, s.zone), "."))
+	if !found {
+		return s.negative(query, dns.RcodeNameError)
+	}
+	question := query.Question[0]
+	reply := s.authoritative(query)
+	header := dns.RR_Header{Name: question.Name, Class: dns.ClassINET, Ttl: ttl}
+	if alias != "" {
+		header.Rrtype = dns.TypeCNAME
+		reply.Answer = append(reply.Answer, &dns.CNAME{Hdr: header, Target: dns.Fqdn(alias)})
+		if question.Qtype != dns.TypeCNAME && !dns.IsSubDomain(s.zone, dns.Fqdn(alias)) {
+			target := &dns.Msg{}
+			target.SetQuestion(dns.Fqdn(alias), question.Qtype)
+			reply.Answer = append(reply.Answer, s.forward(target, overUDP).Answer...)
+		}
+		return reply
+	}
+	if question.Qtype == dns.TypeA || question.Qtype == dns.TypeANY {
+		header.Rrtype = dns.TypeA
+		// In another order each time, for those that take the first one.
+		rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+		for _, a := range addrs {
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: header, A: a.AsSlice()})
+		}
+	}
+	if len(reply.Answer) == 0 {
+		return s.negative(query, dns.RcodeSuccess)
+	}
+	return reply
+}
+
+func (s *Server) authoritative(query *dns.Msg) *dns.Msg {
+	reply := &dns.Msg{}
+	reply.SetReply(query)
+	reply.Authoritative, reply.RecursionAvailable = true, true
+	if opt := query.IsEdns0(); opt != nil {
+		reply.SetEdns0(opt.UDPSize(), false)
+	}
+	return reply
+}
+
+// negative says that there is nothing, and for how long that may be remembered.
+func (s *Server) negative(query *dns.Msg, code int) *dns.Msg {
+	reply := s.authoritative(query)
+	reply.Rcode = code
+	reply.Ns = []dns.RR{&dns.SOA{
+		Hdr: dns.RR_Header{Name: s.zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: ttl},
+		Ns:  "ns.dns." + s.zone, Mbox: "hostmaster." + s.zone,
+		Serial: 1, Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: ttl,
+	}}
+	return reply
+}
+
+// isOwnReverse tells of the reverse name of a pod: nobody else knows it, so nobody else is asked.
+func (s *Server) isOwnReverse(name string) bool {
+	parts := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa."), ".")
+	if len(parts) != 4 {
+		return false
+	}
+	slices.Reverse(parts)
+	addr, err := netip.ParseAddr(strings.Join(parts, "."))
+	return err == nil && s.config.Clients.Contains(addr)
+}
+
+// forward asks the resolvers of the host, one after the other.
+func (s *Server) forward(query *dns.Msg, overUDP bool) *dns.Msg {
+	failed := &dns.Msg{}
+	failed.SetRcode(query, dns.RcodeServerFailure)
+	select {
+	case s.waiting <- struct{}{}:
+		defer func() { <-s.waiting }()
+	default:
+		return failed
+	}
+	client := &dns.Client{Net: "udp", Timeout: patience, UDPSize: dns.DefaultMsgSize}
+	if !overUDP {
+		client.Net = "tcp"
+	}
+	asked := query.Copy()
+	asked.Id = dns.Id()
+	for _, server := range s.resolvers() {
+		reply, _, err := client.Exchange(asked, server)
+		if err != nil {
+			s.config.Logger.Debug("a resolver of the host does not answer", "resolver", server, "error", err)
+			continue
+		}
+		reply.Id = query.Id
+		return reply
+	}
+	return failed
+}
+
+// resolvers are those of the host, as they are now.
+func (s *Server) resolvers() []string {
+	if s.config.Upstream != nil {
+		return s.config.Upstream
+	}
+	info, err := os.Stat(resolvConf)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			s.config.Logger.Warn("the resolvers of the host", "error", err)
+		}
+		return s.upstream
+	}
+	if info.ModTime().Equal(s.read) {
+		return s.upstream
+	}
+	config, err := dns.ClientConfigFromFile(resolvConf)
+	if err != nil {
+		s.config.Logger.Warn("the resolvers of the host", "error", err)
+		return s.upstream
+	}
+	s.read, s.upstream = info.ModTime(), nil
+	for _, server := range config.Servers {
+		if server != s.config.Address.Addr().String() {
+			s.upstream = append(s.upstream, net.JoinHostPort(server, config.Port))
+		}
+	}
+	return s.upstream
+}

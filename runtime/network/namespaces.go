@@ -1,0 +1,149 @@
+package network
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// recordName is the file that says which address a pod has. It is no path of a pin.
+const recordName = "network.json"
+
+// record is what cannot be seen from a pod's pins.
+type record struct {
+	Address netip.Addr `json:"address"`
+	Ports   []hostPort `json:"ports,omitempty"`
+}
+
+// pins are the namespaces of one pod, which bind mounts below a directory hold, so that no process has to.
+type pins struct{ dir string }
+
+func (p pins) path(kind string) string { return filepath.Join(p.dir, kind) }
+
+// ipc makes an IPC namespace, unless there is one, and gives its path.
+func (p pins) ipc() (string, error) {
+	if err := p.pin("ipc", unix.CLONE_NEWIPC, func() error { return nil }); err != nil {
+		return "", fmt.Errorf("ipc namespace: %w", err)
+	}
+	return p.path("ipc"), nil
+}
+
+// network makes a network namespace, unless there is one. It is there only once connect, called within it, has done its
+// part: whatever fails or crashes before takes all of it away.
+func (p pins) network(connect func() error) error {
+	if err := p.pin("net", unix.CLONE_NEWNET, connect); err != nil {
+		return fmt.Errorf("network namespace: %w", err)
+	}
+	return nil
+}
+
+// loopback brings up lo in the thread's namespace.
+func loopback() error {
+	if err := netlink.LinkSetUp(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 1}}); err != nil {
+		return fmt.Errorf("lo: %w", err)
+	}
+	return nil
+}
+
+func (p pins) pin(kind string, flag int, prepare func() error) error {
+	path := p.path(kind)
+	var stat unix.Statfs_t
+	if err := unix.Statfs(path, &stat); err == nil && stat.Type == unix.NSFS_MAGIC {
+		return nil
+	}
+	if err := os.MkdirAll(p.dir, 0o711); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE, 0o444)
+	if err != nil {
+		return err
+	}
+	file.Close()
+	return onThread(func() error {
+		if err := unix.Unshare(flag); err != nil {
+			return err
+		}
+		if err := prepare(); err != nil {
+			return err
+		}
+		return unix.Mount("/proc/thread-self/ns/"+kind, path, "", unix.MS_BIND, "")
+	})
+}
+
+// onThread calls fn on a thread of its own, which ends with it: fn may take the thread into other namespaces.
+func onThread(fn func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread stands for the process and never ends. While it is held here, fn gets another one.
+			done <- onThread(fn)
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- fn()
+	}()
+	return <-done
+}
+
+// record reads what was written.
+func (p pins) record() (record, error) {
+	var r record
+	data, err := os.ReadFile(p.path(recordName))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", p.path(recordName), err)
+	}
+	return r, nil
+}
+
+func (p pins) write(r record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.dir, 0o711); err != nil {
+		return err
+	}
+	// Whole or not at all, whenever the daemon is killed.
+	fresh := p.path(recordName + "~new")
+	if err := os.WriteFile(fresh, data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, p.path(recordName))
+}
+
+// release lets go of all of it. The record goes last, so that a crash leaves nothing that is not known of.
+func (p pins) release() error {
+	entries, err := os.ReadDir(p.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := p.path(e.Name())
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+		if e.Name() == recordName {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(p.path(recordName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Remove(p.dir)
+}

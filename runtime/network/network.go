@@ -1,0 +1,335 @@
+// Package network gives pods their network: namespaces of their own, and by default a bridge that joins them to each
+// other, to the host and, by NAT, to what the host can reach. It is made through netlink and nftables; no process is
+// started for it, and none has to live for it.
+//
+// What it has made is its only record: the bridge carries the subnet, and a directory for each pod below STATE/ns
+// holds the pinned namespaces and the pod's address.
+package network
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Mode says what pods get that do not ask for the host's network.
+type Mode string
+
+const (
+	// Auto is Bridge where that is possible, else None.
+	Auto Mode = ""
+	// Bridge gives each pod an address on a bridge of this daemon.
+	Bridge Mode = "bridge"
+	// Host lets every pod use the host's network.
+	Host Mode = "host"
+	// None leaves pods with the loopback interface alone.
+	None Mode = "none"
+)
+
+// Options are what a network is made of.
+type Options struct {
+	// Root names the daemon: bridge, subnet and nft table follow from it, so that several daemons do not meet.
+	Root string
+	// State is where namespaces are pinned, below ns.
+	State string
+	Mode  Mode
+	// HostIP is shown as the address of pods that use the host's network.
+	HostIP string
+	Logger *slog.Logger
+}
+
+// Network is safe for use by several goroutines.
+type Network struct {
+	dir    string
+	mode   Mode
+	why    error // why it is None although nobody asked for that
+	hostIP string
+	bridge *bridge // nil without
+
+	mu        sync.Mutex // over what follows
+	addresses *addresses
+	ports     hostPorts
+	api       uint16 // where the daemon listens for pods, 0 if it does not
+}
+
+// Attachment is what a pod's containers need to know of its network.
+type Attachment struct {
+	// Namespaces are the paths of those that the containers share.
+	Namespaces map[specs.LinuxNamespaceType]string
+	IPs        []string
+}
+
+// Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked for
+// and is not possible it fails; with Auto it falls back to None.
+func Open(o Options) (*Network, error) {
+	n := &Network{dir: filepath.Join(o.State, "ns"), mode: o.Mode, hostIP: o.HostIP}
+	if o.Mode == Host || o.Mode == None {
+		return n, nil
+	}
+	err := n.openBridge(o)
+	switch {
+	case err == nil:
+		n.mode = Bridge
+	case o.Mode == Bridge:
+		return nil, fmt.Errorf("network: bridge: %w", err)
+	default:
+		n.mode, n.why, n.bridge = None, err, nil
+		o.Logger.Warn("a bridge is not possible on this host: pods have no network but their loopback interface; --network host gives them the host's", "error", err)
+	}
+	return n, nil
+}
+
+func (n *Network) openBridge(o Options) error {
+	held, err := n.records()
+	if err != nil {
+		return err
+	}
+	if n.bridge, err = openBridge(o.Root, held); err != nil {
+		return err
+	}
+	n.addresses = newAddresses(n.bridge.subnet)
+	for uid, r := range held {
+		// One outside the subnet is of an older boot: nothing of it is left but the record.
+		if n.addresses.claim(uid, r.Address) {
+			n.ports.add(r)
+		}
+	}
+	if err := n.writeRules(); err != nil {
+		n.bridge.undo()
+		return err
+	}
+	if policy := droppingForward(); policy != "" {
+		o.Logger.Warn("the firewall of the host drops what is forwarded: pods reach each other and the host, and others only once it lets the bridge through",
+			"chain", policy, "bridge", n.bridge.name)
+	}
+	return nil
+}
+
+// Mode is what pods get.
+func (n *Network) Mode() Mode { return n.mode }
+
+// Gateway is the host's address on the bridge; not valid without one.
+func (n *Network) Gateway() netip.Addr {
+	if n.bridge == nil {
+		return netip.Addr{}
+	}
+	return n.bridge.address
+}
+
+// Subnet is that of the bridge; not valid without one.
+func (n *Network) Subnet() netip.Prefix {
+	if n.bridge == nil {
+		return netip.Prefix{}
+	}
+	return n.bridge.subnet
+}
+
+// LeadToAPI lets APIPort of the gateway lead to a port of the gateway where the daemon listens, whoever else listens on all
+// addresses of the host.
+func (n *Network) LeadToAPI(port uint16) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.api = port
+	if err := n.writeRules(); err != nil {
+		return fmt.Errorf("network: the port of the API: %w", err)
+	}
+	return nil
+}
+
+func (n *Network) writeRules() error { return n.bridge.writeRules(n.ports.list(), n.api) }
+
+// Describe tells a person what pods get.
+func (n *Network) Describe() string {
+	switch {
+	case n.bridge != nil:
+		return fmt.Sprintf("bridge %s, %s", n.bridge.name, n.bridge.subnet)
+	case n.why != nil:
+		return fmt.Sprintf("none, since a bridge is not possible: %v", n.why)
+	}
+	return string(n.mode)
+}
+
+// SetUp gives a pod its network, or finds the one that it has.
+func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
+	a := Attachment{Namespaces: map[specs.LinuxNamespaceType]string{}}
+	p := pins{dir: filepath.Join(n.dir, string(pod.UID))}
+	several := len(pod.Spec.Containers)+len(pod.Spec.InitContainers) > 1
+	if several && !pod.Spec.HostIPC {
+		path, err := p.ipc()
+		if err != nil {
+			return a, err
+		}
+		a.Namespaces[specs.IPCNamespace] = path
+	}
+	switch {
+	case pod.Spec.HostNetwork:
+		a.IPs = n.hostIPs()
+	case n.mode == Host:
+		for _, p := range portsOf(pod) {
+			if p.Port != p.HostPort {
+				return a, fmt.Errorf("port %d of the host cannot lead to port %d of a pod that uses the host's network: %w", p.HostPort, p.Port, errdefs.ErrFailedPrecondition)
+			}
+		}
+		for _, s := range sysctls(pod) {
+			if strings.HasPrefix(strings.ReplaceAll(s.Name, "/", "."), "net.") {
+				return a, fmt.Errorf("sysctl %s would be the host's, whose network all pods use: %w", s.Name, errdefs.ErrFailedPrecondition)
+			}
+		}
+		a.Namespaces[specs.NetworkNamespace] = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
+		a.IPs = n.hostIPs()
+	case n.mode == Bridge:
+		r, err := n.attach(pod, p)
+		if err != nil {
+			return a, err
+		}
+		a.Namespaces[specs.NetworkNamespace] = p.path("net")
+		a.IPs = []string{r.Address.String()}
+	case len(portsOf(pod)) > 0:
+		return a, fmt.Errorf("a port of the host leads to no pod without a bridge: %w", errdefs.ErrFailedPrecondition)
+	case several:
+		if err := p.network(loopback); err != nil {
+			return a, err
+		}
+		a.Namespaces[specs.NetworkNamespace] = p.path("net")
+	}
+	return a, nil
+}
+
+func sysctls(pod *corev1.Pod) []corev1.Sysctl {
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.Sysctls
+}
+
+func (n *Network) hostIPs() []string {
+	if n.hostIP == "" {
+		return nil
+	}
+	return []string{n.hostIP}
+}
+
+// attach puts a pod on the bridge. The record is written first, so that what is made after it is found again.
+func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
+	r, err := n.reserve(pod, p)
+	if err != nil {
+		return r, err
+	}
+	if err := p.network(func() error { return n.bridge.connect(r.Address) }); err != nil {
+		return r, err
+	}
+	if len(r.Ports) > 0 {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if err := n.writeRules(); err != nil {
+			return r, fmt.Errorf("host ports: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// reserve gives a pod its address and its ports of the host.
+func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	uid := string(pod.UID)
+	r, err := p.record()
+	if err == nil && n.addresses.of(uid) == r.Address {
+		return r, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return r, err
+	}
+	r = record{Ports: portsOf(pod)}
+	if err := n.ports.free(r.Ports); err != nil {
+		return r, err
+	}
+	if r.Address, err = n.addresses.take(uid); err != nil {
+		return r, err
+	}
+	if err := p.write(r); err != nil {
+		n.addresses.release(uid)
+		return r, err
+	}
+	n.ports.add(r)
+	return r, nil
+}
+
+// TearDown lets go of a pod's network. A pod that has none is no error. Its processes have ended, so that the kernel
+// removes the namespace and both ends of its link with the pin.
+func (n *Network) TearDown(podUID string) error {
+	p := pins{dir: filepath.Join(n.dir, podUID)}
+	r, err := p.record()
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if n.bridge != nil && len(r.Ports) > 0 {
+		n.mu.Lock()
+		n.ports.remove(r)
+		err := n.writeRules()
+		n.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("host ports: %w", err)
+		}
+	}
+	if err := p.release(); err != nil {
+		return err
+	}
+	if n.bridge != nil {
+		n.mu.Lock()
+		n.addresses.release(podUID)
+		n.mu.Unlock()
+	}
+	return nil
+}
+
+// Held lists the UIDs of the pods that something is set up for.
+func (n *Network) Held() ([]string, error) {
+	dirs, err := os.ReadDir(n.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var uids []string
+	for _, d := range dirs {
+		uids = append(uids, d.Name())
+	}
+	return uids, nil
+}
+
+// records are those of all pods that have an address.
+func (n *Network) records() (map[string]record, error) {
+	uids, err := n.Held()
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]record, len(uids))
+	for _, uid := range uids {
+		r, err := pins{dir: filepath.Join(n.dir, uid)}.record()
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		out[uid] = r
+	}
+	return out, nil
+}
+
+// name of what belongs to the daemon of a root, short enough for an interface.
+func name(root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return "jobd-" + hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,261 @@
+package oci
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// containerEnv is the environment of the process, and apart from it the variables that $(VAR) may name.
+type containerEnv struct {
+	process  []string
+	declared map[string]string
+}
+
+func (e containerEnv) lookup(name string) (string, bool) {
+	value, ok := e.declared[name]
+	return value, ok
+}
+
+// set puts NAME=value, in the place of an earlier one of that name.
+func (e *containerEnv) set(name, value string) {
+	entry := name + "=" + value
+	i := slices.IndexFunc(e.process, func(have string) bool { return strings.HasPrefix(have, name+"=") })
+	if i < 0 {
+		e.process = append(e.process, entry)
+	} else {
+		e.process[i] = entry
+	}
+}
+
+// environment is TERM for a terminal, the image's, then HOSTNAME, then the container's in their order, where the value of each may name those
+// before it.
+func environment(in Input) (containerEnv, error) {
+	e := containerEnv{process: []string{defaultPath}, declared: map[string]string{}}
+	if in.Container.TTY {
+		e.set("TERM", "xterm")
+	}
+	for _, entry := range in.Image.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		e.set(name, value)
+	}
+	e.set("HOSTNAME", Hostname(in.Pod, in.NodeName))
+	for _, v := range serviceEnv(in.API) {
+		e.declared[v.Name] = v.Value
+		e.set(v.Name, v.Value)
+	}
+
+	for i := range in.Container.EnvFrom {
+		values, err := envFrom(in, &in.Container.EnvFrom[i])
+		if err != nil {
+			return e, err
+		}
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			e.declared[name] = values[name]
+			e.set(name, values[name])
+		}
+	}
+	for i := range in.Container.Env {
+		v := &in.Container.Env[i]
+		value, ok, err := envValue(in, v, e.lookup)
+		if err != nil {
+			return e, err
+		}
+		if ok {
+			e.declared[v.Name] = value
+			e.set(v.Name, value)
+		}
+	}
+	return e, nil
+}
+
+// envFrom gives the variables that an object makes, each key one; none if the object is optional and missing.
+func envFrom(in Input, from *corev1.EnvFromSource) (map[string]string, error) {
+	values, optional, err := map[string]string{}, false, error(nil)
+	switch {
+	case from.ConfigMapRef != nil:
+		var c *corev1.ConfigMap
+		optional = isTrue(from.ConfigMapRef.Optional)
+		if c, err = objects(in).ConfigMap(in.Pod.Namespace, from.ConfigMapRef.Name); err == nil {
+			for key, value := range c.Data {
+				values[from.Prefix+key] = value
+			}
+		}
+	case from.SecretRef != nil:
+		var s *corev1.Secret
+		optional = isTrue(from.SecretRef.Optional)
+		if s, err = objects(in).Secret(in.Pod.Namespace, from.SecretRef.Name); err == nil {
+			for key, value := range s.Data {
+				values[from.Prefix+key] = string(value)
+			}
+		}
+	}
+	if optional && errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	return values, err
+}
+
+// configMapKey is the value of one key; not ok when that is optional and missing.
+func configMapKey(in Input, ref *corev1.ConfigMapKeySelector) (value string, ok bool, err error) {
+	c, err := objects(in).ConfigMap(in.Pod.Namespace, ref.Name)
+	if err == nil {
+		value, ok = c.Data[ref.Key]
+	}
+	if isTrue(ref.Optional) && (err == nil || errdefs.IsNotFound(err)) {
+		return value, ok, nil
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("couldn't find key %s in ConfigMap %s/%s", ref.Key, in.Pod.Namespace, ref.Name)
+	}
+	return value, ok, err
+}
+
+// secretKey is the same of a Secret.
+func secretKey(in Input, ref *corev1.SecretKeySelector) (value string, ok bool, err error) {
+	s, err := objects(in).Secret(in.Pod.Namespace, ref.Name)
+	var data []byte
+	if err == nil {
+		data, ok = s.Data[ref.Key]
+	}
+	if isTrue(ref.Optional) && (err == nil || errdefs.IsNotFound(err)) {
+		return string(data), ok, nil
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("couldn't find key %s in Secret %s/%s", ref.Key, in.Pod.Namespace, ref.Name)
+	}
+	return string(data), ok, err
+}
+
+// envValue is the value of one variable; not ok when its source is optional and missing.
+func envValue(in Input, v *corev1.EnvVar, lookup func(string) (string, bool)) (value string, ok bool, err error) {
+	from := v.ValueFrom
+	switch {
+	case from == nil:
+		return expand(v.Value, lookup), true, nil
+	case from.FieldRef != nil:
+		value, err = fieldValue(in, from.FieldRef.FieldPath)
+	case from.ResourceFieldRef != nil:
+		value, err = resourceValue(in, from.ResourceFieldRef)
+	case from.ConfigMapKeyRef != nil:
+		return configMapKey(in, from.ConfigMapKeyRef)
+	case from.SecretKeyRef != nil:
+		return secretKey(in, from.SecretKeyRef)
+	case from.FileKeyRef != nil:
+		return fileKey(in, from.FileKeyRef)
+	default:
+		err = fmt.Errorf("env %q: this valueFrom is not served: %w", v.Name, errdefs.ErrNotImplemented)
+	}
+	return value, err == nil, err
+}
+
+// fieldValue is what the downward API gives for a path in environment variables.
+func fieldValue(in Input, path string) (string, error) {
+	pod := in.Pod
+	switch path {
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	case "spec.nodeName":
+		return in.NodeName, nil
+	case "spec.serviceAccountName":
+		return pod.Spec.ServiceAccountName, nil
+	case "status.hostIP":
+		return first(in.HostIPs), nil
+	case "status.hostIPs":
+		return strings.Join(in.HostIPs, ","), nil
+	case "status.podIP":
+		return first(podIPs(in)), nil
+	case "status.podIPs":
+		return strings.Join(podIPs(in), ","), nil
+	}
+	if key, ok := subscript(path, "metadata.labels"); ok {
+		return pod.Labels[key], nil
+	}
+	if key, ok := subscript(path, "metadata.annotations"); ok {
+		return pod.Annotations[key], nil
+	}
+	return "", fmt.Errorf("unsupported fieldPath: %v: %w", path, errdefs.ErrInvalidArgument)
+}
+
+// podIPs are the pod's own, or the host's for a pod in the host's network.
+func podIPs(in Input) []string {
+	if len(in.PodIPs) == 0 && in.Pod.Spec.HostNetwork {
+		return in.HostIPs
+	}
+	return in.PodIPs
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// subscript takes the key out of name['key'].
+func subscript(path, name string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, name+"['")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(rest, "']")
+}
+
+// resourceValue is a request or limit of a container in units of the divisor, rounded up. A limit that is not set is what
+// the node can give.
+func resourceValue(in Input, ref *corev1.ResourceFieldSelector) (string, error) {
+	c, err := containerNamed(in, ref.ContainerName)
+	if err != nil {
+		return "", err
+	}
+	kind, name, _ := strings.Cut(ref.Resource, ".")
+	var quantity resource.Quantity
+	switch kind {
+	case "limits":
+		limit, ok := c.Resources.Limits[corev1.ResourceName(name)]
+		if !ok {
+			limit = in.Allocatable[corev1.ResourceName(name)]
+		}
+		quantity = limit
+	case "requests":
+		quantity = request(c, corev1.ResourceName(name))
+	default:
+		return "", fmt.Errorf("unsupported container resource : %v: %w", ref.Resource, errdefs.ErrInvalidArgument)
+	}
+	divisor := ref.Divisor
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	if name == string(corev1.ResourceCPU) {
+		return strconv.FormatInt(ceilDiv(quantity.MilliValue(), divisor.MilliValue()), 10), nil
+	}
+	return strconv.FormatInt(ceilDiv(quantity.Value(), divisor.Value()), 10), nil
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+func containerNamed(in Input, name string) (*corev1.Container, error) {
+	if name == "" || name == in.Container.Name {
+		return in.Container, nil
+	}
+	for _, list := range [][]corev1.Container{in.Pod.Spec.Containers, in.Pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i], nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("container %s not found: %w", name, errdefs.ErrNotFound)
+}

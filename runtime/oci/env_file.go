@@ -1,0 +1,67 @@
+package oci
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+)
+
+// fileKey is the value of a variable in a file that a container of the pod has written (EnvVarSource.FileKeyRef); not ok when
+// it is optional and missing.
+func fileKey(in Input, ref *corev1.FileKeySelector) (value string, ok bool, err error) {
+	if in.VolumeFile == nil {
+		return "", false, nil
+	}
+	content, err := in.VolumeFile(ref.VolumeName, ref.Path)
+	if errdefs.IsNotFound(err) && isTrue(ref.Optional) {
+		return "", false, nil
+	} else if err != nil {
+		return "", false, fmt.Errorf("couldn't read the file %s of the volume %s: %w", ref.Path, ref.VolumeName, err)
+	}
+	values, err := parseEnvFile(string(content))
+	if err != nil {
+		return "", false, fmt.Errorf("couldn't parse the file %s of the volume %s: %w", ref.Path, ref.VolumeName, err)
+	}
+	if value, ok = values[ref.Key]; !ok && !isTrue(ref.Optional) {
+		return "", false, fmt.Errorf("environment variable key %q not found in file %q", ref.Key, ref.Path)
+	}
+	return value, ok, nil
+}
+
+// parseEnvFile reads NAME='value' lines. What stands between the quotes is taken as it is, over several lines too; lines that
+// are empty or begin with # are passed over. Of two of a name the later one counts. Anything else is an error, so that no
+// variable gets a value that nobody meant.
+func parseEnvFile(content string) (map[string]string, error) {
+	values := map[string]string{}
+	for line := 1; content != ""; {
+		rest := strings.TrimLeft(content, " \t\r")
+		if strings.HasPrefix(rest, "\n") || strings.HasPrefix(rest, "#") || rest == "" {
+			_, content, _ = strings.Cut(rest, "\n")
+			line++
+			continue
+		}
+		name, rest, ok := strings.Cut(rest, "=")
+		name = strings.TrimSpace(name)
+		if !ok || len(utilvalidation.IsRelaxedEnvVarName(name)) > 0 || strings.ContainsAny(name, " \t\n'") {
+			return nil, fmt.Errorf("line %d: no NAME='value'", line)
+		}
+		rest, ok = strings.CutPrefix(strings.TrimLeft(rest, " \t"), "'")
+		if !ok {
+			return nil, fmt.Errorf("line %d: the value of %s is not in single quotes", line, name)
+		}
+		value, rest, ok := strings.Cut(rest, "'")
+		if !ok {
+			return nil, fmt.Errorf("line %d: the value of %s has no closing quote", line, name)
+		}
+		end, next, _ := strings.Cut(rest, "\n")
+		if strings.TrimSpace(end) != "" {
+			return nil, fmt.Errorf("line %d: something follows the value of %s", line, name)
+		}
+		values[name], content = value, next
+		line += strings.Count(value, "\n") + 1
+	}
+	return values, nil
+}

@@ -1,0 +1,72 @@
+package oci
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// mounts are those of every container, then the pod's files, then volumes. One that a volume covers is left out, and the
+// rest is in the order of depth, so that none hides another.
+func mounts(in Input) []specs.Mount {
+	sys := "ro"
+	if privileged(in.Container) {
+		sys = "rw"
+	}
+	base := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", sys}},
+		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", sys}},
+	}
+	for i := range base {
+		// A new sysfs or mqueue needs its own network or IPC namespace; without one the host's is shown.
+		switch {
+		case base[i].Destination == "/sys" && in.Pod.Spec.HostNetwork:
+			base[i] = specs.Mount{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"rbind", "nosuid", "noexec", "nodev", sys}}
+		case base[i].Destination == "/dev/mqueue" && in.Pod.Spec.HostIPC:
+			base[i] = specs.Mount{Destination: "/dev/mqueue", Type: "bind", Source: "/dev/mqueue", Options: []string{"rbind", "nosuid", "noexec", "nodev"}}
+		case base[i].Destination == "/dev/shm" && in.Pod.Spec.HostIPC:
+			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: "/dev/shm", Options: []string{"rbind"}}
+		}
+	}
+	out := append(base, fileMounts(in)...)
+	out = slices.DeleteFunc(out, func(m specs.Mount) bool {
+		return slices.ContainsFunc(in.Mounts, func(v specs.Mount) bool { return path.Clean(v.Destination) == m.Destination })
+	})
+	out = append(out, in.Mounts...)
+	slices.SortStableFunc(out, func(a, b specs.Mount) int { return cmp.Compare(depth(a.Destination), depth(b.Destination)) })
+	return out
+}
+
+func depth(p string) int {
+	if p = path.Clean(p); p == "/" {
+		return 0
+	}
+	return strings.Count(p, "/")
+}
+
+// fileMounts are the pod's files. On a read-only root they are read-only too, but for the termination message.
+func fileMounts(in Input) []specs.Mount {
+	var out []specs.Mount
+	add := func(source, destination, mode string) {
+		if source != "" && destination != "" {
+			out = append(out, specs.Mount{Destination: path.Clean(destination), Type: "bind", Source: source, Options: []string{"bind", "rprivate", mode}})
+		}
+	}
+	mode := "rw"
+	if readOnlyRoot(in.Container) {
+		mode = "ro"
+	}
+	add(in.Files.Hosts, "/etc/hosts", mode)
+	add(in.Files.Hostname, "/etc/hostname", mode)
+	add(in.Files.ResolvConf, "/etc/resolv.conf", mode)
+	add(in.Files.TerminationLog, in.Container.TerminationMessagePath, "rw")
+	return out
+}

@@ -1,0 +1,92 @@
+package oci
+
+import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func namespaces(in Input) ([]specs.LinuxNamespace, error) {
+	pod := &in.Pod.Spec
+	out := []specs.LinuxNamespace{{Type: specs.MountNamespace}}
+	add := func(t specs.LinuxNamespaceType) {
+		out = append(out, specs.LinuxNamespace{Type: t, Path: in.Namespaces[t]})
+	}
+	if isTrue(pod.ShareProcessNamespace) && in.Namespaces[specs.PIDNamespace] == "" {
+		return nil, fmt.Errorf("shareProcessNamespace: there is no namespace to share: %w", errdefs.ErrFailedPrecondition)
+	}
+	if pod.HostUsers != nil && !*pod.HostUsers {
+		return nil, fmt.Errorf("hostUsers: false: user namespaces are not served: %w", errdefs.ErrNotImplemented)
+	}
+	if !pod.HostPID {
+		add(specs.PIDNamespace)
+	}
+	if !pod.HostIPC {
+		add(specs.IPCNamespace)
+	}
+	if !pod.HostNetwork {
+		add(specs.NetworkNamespace)
+		add(specs.UTSNamespace)
+	}
+	if in.Host.CgroupV2 && !privileged(in.Container) {
+		out = append(out, specs.LinuxNamespace{Type: specs.CgroupNamespace})
+	}
+	return out, nil
+}
+
+// Hostname is what the containers of a pod see: spec.hostname, or else the pod's name, cut to what the kernel takes. In
+// the host's network it is the node's, and with setHostnameAsFQDN the whole name.
+func Hostname(pod *corev1.Pod, nodeName string) string {
+	if pod.Spec.HostNetwork {
+		return nodeName
+	}
+	if isTrue(pod.Spec.SetHostnameAsFQDN) {
+		if name := FQDN(pod); name != "" {
+			return name
+		}
+	}
+	return ShortHostname(pod)
+}
+
+// ShortHostname is the first part of the pod's own name.
+func ShortHostname(pod *corev1.Pod) string {
+	name := pod.Spec.Hostname
+	if name == "" {
+		name = pod.Name
+	}
+	if len(name) > 63 {
+		name = name[:63]
+		for last := name[len(name)-1]; last == '-' || last == '.'; last = name[len(name)-1] {
+			name = name[:len(name)-1]
+		}
+	}
+	return name
+}
+
+// ClusterDomain is the domain that pods and Services have their names in.
+const ClusterDomain = "cluster.local"
+
+// maxHostname is what the kernel takes.
+const maxHostname = 64
+
+// FQDN is the whole name of a pod that has a subdomain, empty for others.
+func FQDN(pod *corev1.Pod) string {
+	if pod.Spec.HostNetwork || pod.Spec.Subdomain == "" {
+		return ""
+	}
+	return ShortHostname(pod) + "." + pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + ClusterDomain
+}
+
+// specHostname is empty where the UTS namespace is not the pod's to name.
+func specHostname(in Input) (string, error) {
+	if in.Pod.Spec.HostNetwork {
+		return "", nil
+	}
+	name := Hostname(in.Pod, in.NodeName)
+	if len(name) > maxHostname {
+		return "", fmt.Errorf("setHostnameAsFQDN: %s is longer than the %d characters that a host name can have: %w", name, maxHostname, errdefs.ErrInvalidArgument)
+	}
+	return name, nil
+}

@@ -1,0 +1,40 @@
+package oci
+
+import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+func process(in Input, environment containerEnv) (*specs.Process, error) {
+	args := commandLine(in, environment)
+	if len(args) == 0 {
+		return nil, fmt.Errorf("container %q: no command specified, and the image has none: %w", in.Container.Name, errdefs.ErrInvalidArgument)
+	}
+	return &specs.Process{Args: args, Env: environment.process, Cwd: workingDir(in), Terminal: in.Container.TTY}, nil
+}
+
+// commandLine lays the pod's command over the image's entrypoint and the pod's args over the image's command. A pod's
+// command alone drops the image's command too. $(VAR) stands for the container's own variables, not for the image's.
+func commandLine(in Input, environment containerEnv) []string {
+	c := in.Container
+	command, args := expandAll(c.Command, environment.lookup), expandAll(c.Args, environment.lookup)
+	if len(command) == 0 {
+		command = in.Image.Entrypoint
+		if len(args) == 0 {
+			args = in.Image.Cmd
+		}
+	}
+	return append(append([]string(nil), command...), args...)
+}
+
+func workingDir(in Input) string {
+	switch {
+	case in.Container.WorkingDir != "":
+		return in.Container.WorkingDir
+	case in.Image.WorkingDir != "":
+		return in.Image.WorkingDir
+	}
+	return "/"
+}

@@ -1,0 +1,105 @@
+package oci
+
+import (
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+const (
+	minShares, maxShares = 2, 262144
+	quotaPeriod          = 100000 // microseconds
+	minQuota             = 1000   // microseconds: the kernel takes no less
+)
+
+func resources(in Input) *specs.LinuxResources {
+	c := in.Container
+	out := &specs.LinuxResources{
+		Devices: deviceRules(in),
+		CPU:     cpu(c),
+		Memory:  memory(in),
+	}
+	if in.PidsLimit > 0 {
+		out.Pids = &specs.LinuxPids{Limit: &in.PidsLimit}
+	}
+	for name, limit := range c.Resources.Limits {
+		if size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix); ok {
+			if page, err := resource.ParseQuantity(size); err == nil {
+				out.HugepageLimits = append(out.HugepageLimits, specs.LinuxHugepageLimit{Pagesize: hugepageSize(page.Value()), Limit: uint64(limit.Value())})
+			}
+		}
+	}
+	if in.Host.CgroupV2 {
+		// A container is one workload: where the kernel runs out of its memory, all of it goes, as with a kubelet.
+		out.Unified = map[string]string{"memory.oom.group": "1"}
+	}
+	return out
+}
+
+// cpu turns a request into shares and a limit into a quota. A limit without a request stands for both.
+func cpu(c *corev1.Container) *specs.LinuxCPU {
+	ask, limit := request(c, corev1.ResourceCPU), c.Resources.Limits[corev1.ResourceCPU]
+	shares := uint64(min(max(ask.MilliValue()*1024/1000, minShares), maxShares))
+	out := &specs.LinuxCPU{Shares: &shares}
+	if milli := limit.MilliValue(); milli > 0 {
+		quota, period := max(milli*quotaPeriod/1000, minQuota), uint64(quotaPeriod)
+		out.Quota, out.Period = &quota, &period
+	}
+	return out
+}
+
+// memory limits memory and swap together, so that a container at its limit does not go on in swap.
+func memory(in Input) *specs.LinuxMemory {
+	limit, ok := in.Container.Resources.Limits[corev1.ResourceMemory]
+	if !ok || limit.Value() <= 0 {
+		return nil
+	}
+	bytes := limit.Value()
+	out := &specs.LinuxMemory{Limit: &bytes}
+	if in.Host.SwapLimit {
+		out.Swap = &bytes
+	}
+	return out
+}
+
+// request is what a container asks for; a limit alone is a request too.
+func request(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
+	if quantity, ok := c.Resources.Requests[name]; ok {
+		return quantity
+	}
+	return c.Resources.Limits[name]
+}
+
+func hugepageSize(bytes int64) string {
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"GB", 1 << 30}, {"MB", 1 << 20}} {
+		if bytes >= unit.size {
+			return resource.NewQuantity(bytes/unit.size, resource.DecimalSI).String() + unit.name
+		}
+	}
+	return resource.NewQuantity(bytes>>10, resource.DecimalSI).String() + "KB"
+}
+
+// oomScoreAdj tells the kernel whom to end first when the host runs out of memory: BestEffort pods first, Guaranteed ones
+// last, and between them who asked for less. It is never below what jobd itself has unless it may be.
+func oomScoreAdj(in Input) *int {
+	ask := request(in.Container, corev1.ResourceMemory)
+	total := in.Host.Memory
+	var score int
+	switch {
+	case in.Pod.Status.QOSClass == corev1.PodQOSGuaranteed:
+		score = -997
+	case in.Pod.Status.QOSClass == corev1.PodQOSBestEffort || total == 0:
+		score = 1000
+	default:
+		score = min(max(1000-int(1000*float64(ask.Value())/float64(total)), 3), 999)
+	}
+	if !in.Host.MayLowerOOMScore {
+		score = max(score, in.Host.OOMScoreAdj)
+	}
+	return &score
+}

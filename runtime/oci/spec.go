@@ -1,0 +1,156 @@
+// Package oci makes the OCI spec of a container from the pod it belongs to: a pure function of the pod, the image and
+// what the host can do. Each section of the spec has a file of its own.
+package oci
+
+import (
+	"fmt"
+	"net/netip"
+
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Version is the spec version that is written: the highest that crun 1.8 (Debian 12) accepts.
+const Version = "1.0.2"
+
+// Input is all that the spec of one container depends on.
+type Input struct {
+	Pod       *corev1.Pod
+	Container *corev1.Container // of Pod, an init container or a main one
+	Image     imagespec.ImageConfig
+
+	// CgroupPath is absolute below the cgroup root: /jobd/<container id>.
+	CgroupPath string
+	// Mounts are the container's volumes: volume.Volumes.SetUp.
+	Mounts []specs.Mount
+	// Files are those that the pod and the container get from the host: volume.Volumes.Files.
+	Files Files
+	// Namespaces holds the paths of namespaces that the containers of a pod share; those that are missing are made
+	// anew for the container, or are the host's where the pod asks for that.
+	Namespaces map[specs.LinuxNamespaceType]string
+
+	NodeName string
+	HostIPs  []string
+	PodIPs   []string
+	// VolumeFile reads a file of one of the pod's volumes, which has to be there: NotFound. Nil: nothing is read.
+	VolumeFile func(volume, path string) ([]byte, error)
+	// API is where the pod reaches the API; not valid: it cannot.
+	API netip.AddrPort
+	// Allocatable is what a limit that is not set stands for in resourceFieldRef.
+	Allocatable corev1.ResourceList
+	// Objects are what variables may come from. Nil: there are none.
+	Objects Objects
+
+	// SeccompDefault gives the profile RuntimeDefault to what asks for none, as the kubelet's setting of that name. It
+	// costs: crun 1.8 compiles the profile anew for each container, which takes twice as long as all else it does.
+	SeccompDefault bool
+	// PidsLimit is how many processes and threads the container may have; 0 is no limit.
+	PidsLimit int64
+	// SeccompDir holds the profiles of type Localhost.
+	SeccompDir string
+
+	Host Host
+}
+
+// Files are paths on the host of what is mounted over the image's own files. An empty one is not mounted.
+type Files struct {
+	Hosts      string // at /etc/hosts
+	Hostname   string // at /etc/hostname
+	ResolvConf string // at /etc/resolv.conf
+	// TerminationLog is mounted at the container's terminationMessagePath.
+	TerminationLog string
+}
+
+// Spec returns a complete spec but for the root path, which the runtime sets, and, when Process.User.Username is set,
+// the user, for which the runtime calls ResolveUser with the files of the image.
+//
+// An error is one of the pod's making, in the kubelet's words where it has some: the reason for it is
+// CreateContainerConfigError.
+func Spec(in Input) (*specs.Spec, error) {
+	user, err := processUser(in)
+	if err != nil {
+		return nil, err
+	}
+	environment, err := environment(in)
+	if err != nil {
+		return nil, err
+	}
+	process, err := process(in, environment)
+	if err != nil {
+		return nil, err
+	}
+	process.User = user
+	process.Capabilities = capabilities(in)
+	process.Rlimits = rlimits(in.Host)
+	process.NoNewPrivileges = noNewPrivileges(in.Container)
+	process.OOMScoreAdj = oomScoreAdj(in)
+
+	namespaces, err := namespaces(in)
+	if err != nil {
+		return nil, err
+	}
+	sysctls, err := sysctls(in)
+	if err != nil {
+		return nil, err
+	}
+	hostname, err := specHostname(in)
+	if err != nil {
+		return nil, err
+	}
+	spec := &specs.Spec{
+		Version:     Version,
+		Process:     process,
+		Root:        &specs.Root{Readonly: readOnlyRoot(in.Container)},
+		Hostname:    hostname,
+		Mounts:      mounts(in),
+		Annotations: annotations(in),
+		Linux: &specs.Linux{
+			CgroupsPath:   in.CgroupPath,
+			Namespaces:    namespaces,
+			Sysctl:        sysctls,
+			Devices:       devices(in),
+			Resources:     resources(in),
+			MaskedPaths:   maskedPaths(in.Container),
+			ReadonlyPaths: readonlyPaths(in.Container),
+		},
+	}
+	// Last: the default profile depends on the capabilities.
+	if spec.Linux.Seccomp, err = seccompProfile(in, spec); err != nil {
+		return nil, err
+	}
+	return spec, nil
+}
+
+// describe names the container as the kubelet does in its errors.
+func describe(in Input) string {
+	return fmt.Sprintf(`(pod: "%s_%s(%s)", container: %s)`, in.Pod.Name, in.Pod.Namespace, in.Pod.UID, in.Container.Name)
+}
+
+// security is the container's security context, never nil.
+func security(c *corev1.Container) *corev1.SecurityContext {
+	if c.SecurityContext == nil {
+		return &corev1.SecurityContext{}
+	}
+	return c.SecurityContext
+}
+
+// podSecurity is the pod's security context, never nil.
+func podSecurity(p *corev1.Pod) *corev1.PodSecurityContext {
+	if p.Spec.SecurityContext == nil {
+		return &corev1.PodSecurityContext{}
+	}
+	return p.Spec.SecurityContext
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func privileged(c *corev1.Container) bool { return isTrue(security(c).Privileged) }
+
+func readOnlyRoot(c *corev1.Container) bool { return isTrue(security(c).ReadOnlyRootFilesystem) }
+
+// noNewPrivileges is set when allowPrivilegeEscalation is false.
+func noNewPrivileges(c *corev1.Container) bool {
+	allow := security(c).AllowPrivilegeEscalation
+	return allow != nil && !*allow
+}

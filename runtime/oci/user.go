@@ -1,0 +1,126 @@
+package oci
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/sys/user"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+)
+
+const strict = corev1.SupplementalGroupsPolicyStrict
+
+// processUser is who the container runs as, as far as the pod and the image's config tell. What only the image's files
+// tell (the number behind a name, the primary group, further groups) is left in Username, in the form
+// USER or USER:GROUP, for ResolveUser.
+func processUser(in Input) (specs.User, error) {
+	pod, c := podSecurity(in.Pod), security(in.Container)
+	name, group, _ := strings.Cut(in.Image.User, ":")
+	if uid := firstSet(c.RunAsUser, pod.RunAsUser); uid != nil {
+		name, group = strconv.FormatInt(*uid, 10), ""
+		if *uid == 0 && runAsNonRoot(in) {
+			return specs.User{}, fmt.Errorf("container's runAsUser breaks non-root policy %s: %w", describe(in), errdefs.ErrInvalidArgument)
+		}
+	} else if runAsNonRoot(in) {
+		if uid, err := strconv.ParseInt(name, 10, 64); name != "" && err != nil {
+			return specs.User{}, fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s: %w", name, describe(in), errdefs.ErrInvalidArgument)
+		} else if uid == 0 {
+			return specs.User{}, fmt.Errorf("container has runAsNonRoot and image will run as root %s: %w", describe(in), errdefs.ErrInvalidArgument)
+		}
+	}
+	if gid := firstSet(c.RunAsGroup, pod.RunAsGroup); gid != nil {
+		group = strconv.FormatInt(*gid, 10)
+	}
+	if name == "" {
+		name = "0"
+	}
+	out := specs.User{Username: name}
+	if group != "" {
+		out.Username += ":" + group
+	}
+	for _, gid := range pod.SupplementalGroups {
+		out.AdditionalGids = append(out.AdditionalGids, uint32(gid))
+	}
+	if pod.FSGroup != nil {
+		out.AdditionalGids = append(out.AdditionalGids, uint32(*pod.FSGroup))
+	}
+	return out, nil
+}
+
+// ResolveUser puts numbers in the place of Process.User.Username, by /etc/passwd and /etc/group of the image, either of
+// which may be nil when the image has none. Without a Username nothing is done.
+func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
+	u := &spec.Process.User
+	if u.Username == "" {
+		return nil
+	}
+	name, groupName, hasGroup := strings.Cut(u.Username, ":")
+	groups, err := parseGroups(group)
+	if err != nil {
+		return fmt.Errorf("/etc/group of the image: %w", err)
+	}
+	// Without a group: that is what makes the groups of the user be looked up too.
+	found, err := user.GetExecUser(name, nil, passwd, groups.reader())
+	if err != nil {
+		return fmt.Errorf("user %q of the image: %w: %w", name, err, errdefs.ErrInvalidArgument)
+	}
+	if hasGroup {
+		primary, err := user.GetExecUser(":"+groupName, nil, nil, groups.reader())
+		if err != nil {
+			return fmt.Errorf("group %q of the image: %w: %w", groupName, err, errdefs.ErrInvalidArgument)
+		}
+		found.Gid = primary.Gid
+	}
+	u.Username, u.UID, u.GID = "", uint32(found.Uid), uint32(found.Gid)
+	extra := u.AdditionalGids
+	u.AdditionalGids = []uint32{u.GID}
+	if spec.Annotations[AnnotationGroupsPolicy] != string(strict) {
+		for _, gid := range found.Sgids {
+			extra = append(extra, uint32(gid))
+		}
+	}
+	for _, gid := range extra {
+		if !slices.Contains(u.AdditionalGids, gid) {
+			u.AdditionalGids = append(u.AdditionalGids, gid)
+		}
+	}
+	return nil
+}
+
+// groupFile is the content of /etc/group, which is read twice.
+type groupFile struct{ content *string }
+
+func parseGroups(r io.Reader) (groupFile, error) {
+	if r == nil {
+		return groupFile{}, nil
+	}
+	data, err := io.ReadAll(r)
+	content := string(data)
+	return groupFile{&content}, err
+}
+
+func (g groupFile) reader() io.Reader {
+	if g.content == nil {
+		return nil
+	}
+	return strings.NewReader(*g.content)
+}
+
+func runAsNonRoot(in Input) bool {
+	if c := security(in.Container).RunAsNonRoot; c != nil {
+		return *c
+	}
+	return isTrue(podSecurity(in.Pod).RunAsNonRoot)
+}
+
+func firstSet(a, b *int64) *int64 {
+	if a != nil {
+		return a
+	}
+	return b
+}

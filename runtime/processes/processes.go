@@ -1,0 +1,167 @@
+// Package processes gives the containers of a pod one PID namespace (shareProcessNamespace). Such a namespace lives as
+// long as its first process does, which can be none of the containers, since they end and are started again. So it is
+// one of its own: it reaps orphans, holds nothing of the host, and outlives the daemon.
+package processes
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// Processes keeps the namespaces of a daemon's pods.
+type Processes struct {
+	// Dir has a directory for each pod, with the pinned namespace and the number of its first process.
+	Dir string
+	// Shim is the path of jobd-shim, which is that process.
+	Shim string
+	// Cgroup is where it is put, so that whatever ends the daemon's spares it.
+	Cgroup string
+}
+
+const (
+	pinName    = "pid"
+	recordName = "init"
+)
+
+// SetUp makes the namespace of a pod, or finds the one that it has, and gives its path. One whose first process has
+// died is replaced: nothing can live in it.
+func (p *Processes) SetUp(podUID string) (string, error) {
+	dir := filepath.Join(p.Dir, podUID)
+	pin := filepath.Join(dir, pinName)
+	if first, err := alive(dir); err == nil {
+		unix.Close(first)
+		return pin, nil
+	}
+	if err := p.TearDown(podUID); err != nil {
+		return "", err
+	}
+	if err := p.make(dir); err != nil {
+		return "", fmt.Errorf("pid namespace: %w", err)
+	}
+	return pin, nil
+}
+
+func (p *Processes) make(dir string) error {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return err
+	}
+	wait, begin, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer wait.Close()
+	defer begin.Close() // before the word: the process ends
+	ready, tell, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer ready.Close()
+	defer tell.Close()
+
+	cmd := exec.Command(p.Shim, "--init", dir)
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.ExtraFiles = []*os.File{wait, tell}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid:     true,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait() // it outlives us, or else is reaped here
+	tell.Close()
+	if err := p.record(dir, cmd.Process.Pid); err != nil {
+		return err
+	}
+	if _, err := begin.WriteString(word); err != nil {
+		return err
+	}
+	answer := make([]byte, len(word))
+	if n, _ := ready.Read(answer); string(answer[:n]) != word {
+		return errors.New("its first process could not shut itself off")
+	}
+	return nil
+}
+
+// record makes the process and its namespace be found again.
+func (p *Processes) record(dir string, pid int) error {
+	_ = shard.EnterCgroup(p.Cgroup, pid) // where that is impossible the shards are in the daemon's too
+	pin := filepath.Join(dir, pinName)
+	if err := os.WriteFile(pin, nil, 0o444); err != nil {
+		return err
+	}
+	if err := unix.Mount(namespaceOf(pid), pin, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("pin: %w", err)
+	}
+	return os.WriteFile(filepath.Join(dir, recordName), []byte(strconv.Itoa(pid)), 0o600)
+}
+
+// TearDown ends the first process of a pod's namespace, and with it all others there. A pod that has none is no error.
+func (p *Processes) TearDown(podUID string) error {
+	dir := filepath.Join(p.Dir, podUID)
+	if first, err := alive(dir); err == nil {
+		defer unix.Close(first)
+		if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("end the first process of a pod: %w", err)
+		}
+	}
+	pin := filepath.Join(dir, pinName)
+	if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", pin, err)
+	}
+	return os.RemoveAll(dir)
+}
+
+// Held lists the UIDs of the pods that have a namespace.
+func (p *Processes) Held() ([]string, error) {
+	entries, err := os.ReadDir(p.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var uids []string
+	for _, e := range entries {
+		uids = append(uids, e.Name())
+	}
+	return uids, err
+}
+
+// alive gives a handle of the process that keeps a pinned namespace, if it does: its number may be another's by now.
+func alive(dir string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, recordName))
+	if err != nil {
+		return -1, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return -1, err
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, err
+	}
+	var pinned, own unix.Stat_t
+	if err = errors.Join(unix.Stat(filepath.Join(dir, pinName), &pinned), unix.Stat(namespaceOf(pid), &own)); err == nil && (pinned.Ino != own.Ino || pinned.Dev != own.Dev) {
+		err = unix.ESRCH
+	}
+	if ended, _ := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0); err == nil && ended > 0 {
+		err = unix.ESRCH // and is not reaped yet
+	}
+	if err != nil {
+		unix.Close(handle)
+		return -1, err
+	}
+	return handle, nil
+}
+
+func namespaceOf(pid int) string { return fmt.Sprintf("/proc/%d/ns/pid", pid) }

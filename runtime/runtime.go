@@ -1,0 +1,116 @@
+// Package runtime says what jobd needs of whatever runs its containers, in plain types. The real one is
+// runtime/containerd (an embedded containerd over our shards), the other one is runtime/simulated.
+package runtime
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// Runtime runs containers. Every call may be taken again after a crash: what was already done is found, not done
+// twice. A container outlives the process that started it; its exit is kept until Remove.
+//
+// All errors carry a class of containerd's errdefs where a caller could act on it.
+type Runtime interface {
+	// Describe tells a person what this is: "containerd 2.4.2 with crun 1.8.1 (/usr/bin/crun)".
+	Describe() string
+
+	// Containers lists every container that is held, ended ones included: what a restarted daemon finds.
+	Containers(ctx context.Context) ([]Status, error)
+
+	// Start creates and starts a container. A container of that ID which exists already is left as it is and its
+	// status is returned, whatever its state: so a start in doubt is simply taken again. The exit is reported
+	// to the function given to OnExit, also when it comes before Start returns.
+	Start(ctx context.Context, c Container) (Status, error)
+
+	// Signal sends a signal to the first process of a container, or with all to every process in it. One that has
+	// ended or is not known gives errdefs.ErrNotFound.
+	Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error
+
+	// Remove forgets an ended container: its root file system and its exit record. A running one is killed
+	// first. One that is not known is no error. Logs stay.
+	Remove(ctx context.Context, id string) error
+
+	Executor
+	Attacher
+
+	// OnExit sets the function that is told of each exit, exactly once for each container while this process lives.
+	// It is called once, before any Start, and must not block. Exits that happened before are found by Containers.
+	OnExit(func(Status))
+
+	// Close lets go of the runtime and leaves the containers running.
+	Close() error
+}
+
+// Container is one to be started.
+type Container struct {
+	ID      string // from ContainerID
+	PodUID  string
+	Name    string // the container's name in its pod
+	Attempt int    // 0 for the first start, then counted up: restartCount at the time of the start
+
+	Image Image
+	// Spec is complete but for its root path, which the runtime sets.
+	Spec *specs.Spec
+	// Stdin: it reads what those who attach write, and without them waits for it. With StdinOnce, and without a terminal,
+	// it reads an end when the first of those has no more. Whether it has a terminal stands in Spec.
+	Stdin, StdinOnce bool
+	// LogPath is the file that gets stdout and stderr in the CRI format. Its directory exists.
+	LogPath string
+	// LogMaxSize is how large that file grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
+	LogMaxSize  int64
+	LogMaxFiles int
+}
+
+// State is where a container is in its life.
+type State string
+
+const (
+	Created State = "created" // known, its process not yet started
+	Running State = "running"
+	Exited  State = "exited"
+	// Lost: it was started, and nothing is left that could tell how it ended: its shard died, or the host went down.
+	Lost State = "lost"
+)
+
+// Status is what is known of a container.
+type Status struct {
+	ID      string
+	PodUID  string
+	Name    string
+	Attempt int
+
+	State      State
+	PID        int
+	StartedAt  time.Time
+	FinishedAt time.Time
+	// ExitCode is 128+n when signal n ended the process. Meaningful only once State is Exited.
+	ExitCode  int
+	Signal    int
+	OOMKilled bool
+	// StartError is set when the process could not be started at all (no such command, bad mount, ...): the OCI
+	// runtime's own words. ExitCode is 128 then.
+	StartError string
+	// Message is the content of the termination message file, if the spec has one.
+	Message string
+}
+
+// Image is one that is here, unpacked and ready.
+type Image struct {
+	// Name is the full reference: docker.io/library/perl:5.34.0
+	Name string
+	// ID is the digest of the image's config: what pods show as imageID when there is no repository digest.
+	ID string
+	// Digest is that of the manifest or index that the name points to.
+	Digest string
+	// ChainID names the snapshot of the unpacked top layer.
+	ChainID string
+	// Size is that of its content, in bytes.
+	Size    int64
+	Created time.Time
+	Config  imagespec.ImageConfig
+}

@@ -1,0 +1,93 @@
+package shard
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// launcher starts OCI runtimes, each in a fresh mount namespace: a copy of the host's as it is at that moment, with the
+// container's root file system mounted and without what the runtime does not like. The namespace is held by the runtime
+// only, so that nothing has to be unmounted, nothing is left over when a shard dies, the cost of a start does not grow with
+// the number of containers, and a disk mounted on the host is seen by every container started after.
+type launcher struct {
+	host int    // the host's mount namespace
+	hide string // what the OCI runtime must not see
+	work chan func()
+	away bool // the thread could not get back from the last container's namespace
+}
+
+// newLauncher starts the thread that launches. There is one, as the runtimes ask the kernel to be killed when the thread
+// that started them ends: so a half-made container does not outlive the shard.
+func newLauncher(hide string) (*launcher, error) {
+	host, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("open mount namespace", err)
+	}
+	l := &launcher{host: host, hide: hide, work: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		for task := range l.work {
+			task()
+		}
+	}()
+	return l, nil
+}
+
+// launch is a process to be started.
+type launch struct {
+	rootfs string // where mounts go
+	mounts []Mount
+	argv   []string
+	files  [3]*os.File
+	before func() error // called last before the process is made; may be nil
+}
+
+// launch mounts a root file system and starts a process that sees it.
+func (l *launcher) launch(p launch) (pid int, err error) {
+	done := make(chan struct{})
+	l.work <- func() {
+		defer close(done)
+		pid, err = l.inside(p)
+		l.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
+	}
+	<-done
+	return pid, err
+}
+
+func (l *launcher) inside(p launch) (int, error) {
+	if err := l.enter(); err != nil {
+		return 0, err
+	}
+	if err := mountAll(p.mounts, p.rootfs); err != nil {
+		return 0, err
+	}
+	if p.before != nil {
+		if err := p.before(); err != nil {
+			return 0, err
+		}
+	}
+	return fork(p.argv, p.files)
+}
+
+func (l *launcher) enter() error {
+	if l.away {
+		if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("leave mount namespace: %w", err)
+		}
+	}
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("new mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return fmt.Errorf("detach mount namespace: %w", err)
+	}
+	if l.hide != "" {
+		if err := unix.Unmount(l.hide, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", l.hide, err)
+		}
+	}
+	return nil
+}

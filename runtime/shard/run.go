@@ -1,0 +1,46 @@
+package shard
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+)
+
+// readyWord is written to the launcher when the socket is open; anything else is why it will not be.
+const readyWord = "ready\n"
+
+// Run is the life of a shard's process: it serves a directory until it is told to shut down, by a daemon or by SIGTERM while it
+// holds nothing. ready may be nil.
+func Run(dir, socket string, ready *os.File, o ServerOptions) error {
+	s, err := NewServer(dir, o)
+	if err == nil {
+		if socket == "" {
+			socket = socketPath(dir)
+		}
+		err = s.Listen(socket)
+	}
+	if ready != nil {
+		word := readyWord
+		if err != nil {
+			word = err.Error()
+		}
+		fmt.Fprint(ready, word)
+		ready.Close()
+	}
+	if err != nil {
+		return err
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGTERM)
+	signal.Ignore(unix.SIGHUP, unix.SIGINT) // whoever sends these means somebody else
+	go func() {
+		for range asked {
+			if err := s.Shutdown(); err != nil {
+				s.logger.Warn("not ended", "error", err)
+			}
+		}
+	}()
+	return s.Serve()
+}

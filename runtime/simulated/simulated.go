@@ -1,0 +1,239 @@
+// Package simulated runs containers that have no process: they take their time and end as annotations of their pod
+// say. So everything above the runtime can be tried and measured, with a hundred thousand pods on one machine.
+//
+// They live in the memory of the daemon and are lost with it.
+package simulated
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Runtime is a runtime.Runtime. Its clock is that of package time, so it works in a synctest bubble.
+type Runtime struct {
+	wake chan struct{} // capacity 1: there is something new for the goroutine
+	done chan struct{} // closed when the goroutine has ended
+
+	mu         sync.Mutex
+	containers map[string]*simulated
+	running    timers
+	ended      []*simulated // not yet told to onExit
+	onExit     func(runtime.Status)
+	sequence   uint64
+	closed     bool
+}
+
+var _ runtime.Runtime = (*Runtime)(nil)
+
+// simulated is one container.
+type simulated struct {
+	runtime.Status
+	due      time.Time
+	exitCode int    // what it exits with when it is due
+	sequence uint64 // order of starts, for those that are due at the same time
+	place    int    // in the heap, -1 when not running
+}
+
+// New starts the one goroutine that ends containers. Close stops it.
+func New() *Runtime {
+	r := &Runtime{
+		wake:       make(chan struct{}, 1),
+		done:       make(chan struct{}),
+		containers: map[string]*simulated{},
+		onExit:     func(runtime.Status) {},
+	}
+	go r.run()
+	return r
+}
+
+// Describe tells a person what this is.
+func (r *Runtime) Describe() string {
+	return "simulated: pods end as their annotations say, without containers"
+}
+
+// OnExit sets the function that is told of each exit.
+func (r *Runtime) OnExit(fn func(runtime.Status)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.onExit = fn
+}
+
+// Containers lists every container that is held.
+func (r *Runtime) Containers(context.Context) ([]runtime.Status, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]runtime.Status, 0, len(r.containers))
+	for _, c := range r.containers {
+		list = append(list, c.Status)
+	}
+	return list, nil
+}
+
+// Start begins a container, or gives the status of the one that has its ID.
+func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return runtime.Status{}, fmt.Errorf("start container %s: the runtime is closed: %w", c.ID, errdefs.ErrUnavailable)
+	}
+	if held, ok := r.containers[c.ID]; ok {
+		return held.Status, nil
+	}
+	now := time.Now()
+	r.sequence++
+	s := &simulated{
+		Status: runtime.Status{
+			ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt,
+			State: runtime.Running, StartedAt: now,
+		},
+		sequence: r.sequence,
+		place:    -1,
+	}
+	r.containers[c.ID] = s
+
+	p, err := planOf(c)
+	if err != nil {
+		s.StartedAt, s.StartError = time.Time{}, err.Error()
+		r.end(s, startErrorCode, 0, now)
+		return s.Status, nil
+	}
+	s.due, s.exitCode = now.Add(p.duration), p.exitCode
+	heap.Push(&r.running, s)
+	if s.place == 0 {
+		r.nudge()
+	}
+	return s.Status, nil
+}
+
+// Signal ends a running container with 128+sig.
+func (r *Runtime) Signal(_ context.Context, id string, sig syscall.Signal, _ bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.containers[id]
+	if !ok || s.State != runtime.Running {
+		return fmt.Errorf("signal container %s: it is not running: %w", id, errdefs.ErrNotFound)
+	}
+	heap.Remove(&r.running, s.place)
+	r.end(s, 128+int(sig), int(sig), time.Now())
+	return nil
+}
+
+// Remove forgets a container.
+func (r *Runtime) Remove(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.containers[id]
+	if !ok {
+		return nil
+	}
+	if s.State == runtime.Running {
+		heap.Remove(&r.running, s.place)
+		r.end(s, 128+int(syscall.SIGKILL), int(syscall.SIGKILL), time.Now())
+	}
+	delete(r.containers, id)
+	return nil
+}
+
+// Close stops the goroutine. Nothing ends afterwards.
+func (r *Runtime) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.nudge()
+	<-r.done
+	return nil
+}
+
+// end makes a container one that has ended and leaves telling of it to the goroutine, so that exits are told in order.
+func (r *Runtime) end(s *simulated, code, signal int, at time.Time) {
+	s.State, s.ExitCode, s.Signal, s.FinishedAt = runtime.Exited, code, signal, at
+	r.ended = append(r.ended, s)
+	r.nudge()
+}
+
+func (r *Runtime) nudge() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run ends containers when they are due.
+func (r *Runtime) run() {
+	defer close(r.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		r.mu.Lock()
+		if r.closed {
+			r.mu.Unlock()
+			return
+		}
+		now, next := time.Now(), time.Duration(-1)
+		for len(r.running) > 0 {
+			first := r.running[0]
+			if wait := first.due.Sub(now); wait > 0 {
+				next = wait
+				break
+			}
+			heap.Pop(&r.running)
+			first.State, first.ExitCode, first.FinishedAt = runtime.Exited, first.exitCode, first.due
+			r.ended = append(r.ended, first)
+		}
+		ended := make([]runtime.Status, len(r.ended))
+		for i, s := range r.ended {
+			ended[i] = s.Status
+		}
+		r.ended = r.ended[:0]
+		tell := r.onExit
+		r.mu.Unlock()
+
+		for _, s := range ended {
+			tell(s)
+		}
+		timer.Stop()
+		if next >= 0 {
+			timer.Reset(next)
+		}
+		select {
+		case <-r.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// timers is a heap of running containers, the next to end first.
+type timers []*simulated
+
+func (t timers) Len() int { return len(t) }
+func (t timers) Less(i, j int) bool {
+	if !t[i].due.Equal(t[j].due) {
+		return t[i].due.Before(t[j].due)
+	}
+	return t[i].sequence < t[j].sequence
+}
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].place, t[j].place = i, j
+}
+func (t *timers) Push(x any) {
+	s := x.(*simulated)
+	s.place = len(*t)
+	*t = append(*t, s)
+}
+func (t *timers) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*t = old[:len(old)-1]
+	last.place = -1
+	return last
+}

@@ -1,0 +1,163 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dataLink is the symlink to the directory that has the files of a volume as they are now. It is what changes at once.
+const dataLink = "..data"
+
+// file is one of a volume.
+type file struct {
+	content []byte
+	mode    uint32
+	user    int // whose it is; root's if 0
+}
+
+// writeFiles makes a directory hold exactly these files, as a kubelet lays them out: each name at the top is a symlink
+// into ..data, which is a symlink to a directory with the files. A reader sees the old files or the new ones. Taken
+// again after a crash it finds what is done, and clears away what is not.
+func writeFiles(dir string, files map[string]file, group int) error {
+	if group >= 0 {
+		// As a kubelet does it: the group may read.
+		shared := make(map[string]file, len(files))
+		for path, f := range files {
+			f.mode |= 0o440
+			shared[path] = f
+		}
+		files = shared
+	}
+	data := filepath.Join(dir, dataLink)
+	if !holds(data, files) {
+		fresh, err := os.MkdirTemp(dir, time.Now().Format("..2006_01_02_15_04_05."))
+		if err != nil {
+			return err
+		}
+		if err := fill(fresh, files, group); err != nil {
+			return errors.Join(err, os.RemoveAll(fresh))
+		}
+		link := data + "_tmp"
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(filepath.Base(fresh), link); err != nil {
+			return err
+		}
+		if err := os.Rename(link, data); err != nil {
+			return err
+		}
+	}
+	return tidy(dir, files)
+}
+
+// holds tells whether a directory has exactly these files.
+func holds(dir string, files map[string]file) bool {
+	root, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	found := 0
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		want, ok := files[name]
+		if !ok {
+			return errors.New("it is one too many")
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if uint32(info.Mode().Perm()) != want.mode || !bytes.Equal(content, want.content) {
+			return errors.New("it has changed")
+		}
+		found++
+		return nil
+	})
+	return err == nil && found == len(files)
+}
+
+func fill(dir string, files map[string]file, group int) error {
+	mode := uint32(0o755)
+	if group >= 0 {
+		mode |= unix.S_ISGID
+	}
+	own := func(path string, user int, mode uint32) error {
+		return errors.Join(os.Chown(path, user, group), unix.Chmod(path, mode))
+	}
+	if err := own(dir, 0, mode); err != nil {
+		return err
+	}
+	for name, f := range files {
+		for i, c := range name {
+			if c != '/' {
+				continue
+			}
+			parent := filepath.Join(dir, name[:i])
+			if err := os.Mkdir(parent, 0o700); err == nil {
+				err = own(parent, 0, mode)
+				if err != nil {
+					return err
+				}
+			} else if !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, f.content, 0o600); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := own(path, f.user, f.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidy makes the names at the top of a volume be those of its files, and removes the files of before.
+func tidy(dir string, files map[string]file) error {
+	current, err := os.Readlink(filepath.Join(dir, dataLink))
+	if err != nil {
+		return err
+	}
+	tops := map[string]bool{}
+	for name := range files {
+		top, _, _ := strings.Cut(name, "/")
+		tops[top] = true
+	}
+	for top := range tops {
+		if err := os.Symlink(filepath.Join(dataLink, top), filepath.Join(dir, top)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name := e.Name(); !tops[name] && name != dataLink && name != current {
+			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

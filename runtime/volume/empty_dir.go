@@ -1,0 +1,109 @@
+package volume
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// emptyDir is a directory below ROOT that lives as long as the pod, or a tmpfs below STATE for medium Memory. All users
+// may write to it; with an fsGroup it is that group's and new files are too.
+func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
+	medium, parent := corev1.StorageMediumDefault, v.rootPod(string(pod.UID))
+	if volume.EmptyDir != nil {
+		medium = volume.EmptyDir.Medium
+	}
+	if medium == corev1.StorageMediumMemory {
+		parent = v.statePod(string(pod.UID))
+	} else if medium != corev1.StorageMediumDefault {
+		return "", fmt.Errorf("emptyDir medium %q is not served: %w", medium, errdefs.ErrNotImplemented)
+	}
+	parent = filepath.Join(parent, "volumes", "emptydir")
+	if err := os.MkdirAll(parent, 0o711); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(parent, volume.Name)
+	mode := uint32(0o777)
+	group := podFSGroup(pod)
+	if group >= 0 {
+		mode |= unix.S_ISGID
+	}
+	if medium == corev1.StorageMediumMemory {
+		return dir, mountTmpfs(dir, memorySize(pod, volume.EmptyDir), mode, group)
+	}
+	if _, err := os.Lstat(dir); err == nil {
+		return dir, nil
+	}
+	// Under another name until it is as it should be: a directory that is there is ready.
+	fresh := dir + "~new"
+	if err := os.Mkdir(fresh, 0o700); err != nil && !os.IsExist(err) {
+		return "", err
+	}
+	if err := os.Chown(fresh, -1, group); err != nil {
+		return "", err
+	}
+	if err := unix.Chmod(fresh, mode); err != nil {
+		return "", err
+	}
+	return dir, os.Rename(fresh, dir)
+}
+
+func podFSGroup(pod *corev1.Pod) int {
+	if s := pod.Spec.SecurityContext; s != nil && s.FSGroup != nil {
+		return int(*s.FSGroup)
+	}
+	return -1
+}
+
+// memorySize bounds a volume in memory by its sizeLimit, and by what the pod's containers may use together where all of
+// them are limited. 0 is the kernel's default: half of the memory.
+func memorySize(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource) int64 {
+	var size int64
+	if source.SizeLimit != nil {
+		size = source.SizeLimit.Value()
+	}
+	var total int64
+	for i := range pod.Spec.Containers {
+		limit, ok := pod.Spec.Containers[i].Resources.Limits[corev1.ResourceMemory]
+		if !ok {
+			return size
+		}
+		total += limit.Value()
+	}
+	if total > 0 && (size == 0 || total < size) {
+		return total
+	}
+	return size
+}
+
+func mountTmpfs(dir string, size int64, mode uint32, group int) error {
+	if err := makeDir(dir, 0o700, 0o700); err != nil {
+		return err
+	}
+	if mounted, err := isMountPoint(dir); err != nil {
+		return err
+	} else if mounted && onTmpfs(dir) {
+		return nil
+	}
+	options := fmt.Sprintf("mode=%o", mode)
+	if size > 0 {
+		options += fmt.Sprintf(",size=%d", size)
+	}
+	if group >= 0 {
+		options += fmt.Sprintf(",gid=%d", group)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("mount tmpfs at %s: %w", dir, err)
+	}
+	return nil
+}
+
+// onTmpfs tells whether a directory is in memory, as STATE is where it is below /run.
+func onTmpfs(dir string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(dir, &stat) == nil && stat.Type == unix.TMPFS_MAGIC
+}

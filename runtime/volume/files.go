@@ -1,0 +1,249 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+// hasFiles tells whether a volume is made of files that jobd writes: of objects of the API, or of the pod's own fields.
+func hasFiles(v *corev1.Volume) bool {
+	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+}
+
+// files makes a volume of files. Those of ConfigMaps lie on disk, all others in memory, as with a kubelet.
+func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
+	content, err := v.content(pod, volume)
+	if err != nil {
+		return "", err
+	}
+	dir, inMemory := v.filesDir(pod, volume)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+		return "", err
+	}
+	group, mode := podFSGroup(pod), uint32(0o777)
+	if group >= 0 {
+		mode |= unix.S_ISGID
+	}
+	if inMemory && !onTmpfs(filepath.Dir(dir)) {
+		if err := mountTmpfs(dir, 0, mode, group); err != nil {
+			return "", err
+		}
+	} else if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", err
+	} else if err := errors.Join(os.Chown(dir, -1, group), unix.Chmod(dir, mode)); err != nil {
+		return "", err
+	}
+	return dir, writeFiles(dir, content, group)
+}
+
+func (v *Volumes) filesDir(pod *corev1.Pod, volume *corev1.Volume) (dir string, inMemory bool) {
+	if volume.ConfigMap != nil {
+		return filepath.Join(v.rootPod(string(pod.UID)), "volumes", "files", volume.Name), false
+	}
+	return filepath.Join(v.statePod(string(pod.UID)), "volumes", "files", volume.Name), true
+}
+
+// Refresh writes anew what has changed of a pod's volumes of files: of those that are there. Containers see all files of
+// a volume change at once, unless they are mounted by a subPath.
+func (v *Volumes) Refresh(pod *corev1.Pod) error {
+	var failed []error
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if !hasFiles(volume) {
+			continue
+		}
+		dir, _ := v.filesDir(pod, volume)
+		if _, err := os.Lstat(filepath.Join(dir, dataLink)); errors.Is(err, os.ErrNotExist) {
+			continue // SetUp has not come to it
+		}
+		content, err := v.content(pod, volume)
+		if err == nil {
+			err = writeFiles(dir, content, podFSGroup(pod))
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// content is what a volume of files is to hold, by path.
+func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]file, error) {
+	dir, _ := v.filesDir(pod, volume)
+	c := collector{Volumes: v, pod: pod, dir: dir, files: map[string]file{}}
+	var err error
+	switch {
+	case volume.ConfigMap != nil:
+		s := volume.ConfigMap
+		c.mode = modeOf(s.DefaultMode)
+		err = c.configMap(s.Name, s.Items, s.Optional)
+	case volume.Secret != nil:
+		s := volume.Secret
+		c.mode = modeOf(s.DefaultMode)
+		err = c.secret(s.SecretName, s.Items, s.Optional)
+	case volume.DownwardAPI != nil:
+		c.mode = modeOf(volume.DownwardAPI.DefaultMode)
+		err = c.downward(volume.DownwardAPI.Items)
+	case volume.Projected != nil:
+		c.mode = modeOf(volume.Projected.DefaultMode)
+		for i := range volume.Projected.Sources {
+			if err = c.projection(&volume.Projected.Sources[i]); err != nil {
+				break
+			}
+		}
+	}
+	return c.files, err
+}
+
+// collector puts together the files of one volume. A later source covers an earlier one.
+type collector struct {
+	*Volumes
+	pod   *corev1.Pod
+	dir   string // where the files are to be
+	mode  uint32
+	files map[string]file
+}
+
+func (c *collector) projection(s *corev1.VolumeProjection) error {
+	switch {
+	case s.ConfigMap != nil:
+		return c.configMap(s.ConfigMap.Name, s.ConfigMap.Items, s.ConfigMap.Optional)
+	case s.Secret != nil:
+		return c.secret(s.Secret.Name, s.Secret.Items, s.Secret.Optional)
+	case s.DownwardAPI != nil:
+		return c.downward(s.DownwardAPI.Items)
+	case s.ServiceAccountToken != nil:
+		return c.token(s.ServiceAccountToken)
+	}
+	return fmt.Errorf("projected volumes of this source are not served: %w", errdefs.ErrNotImplemented)
+}
+
+func (c *collector) configMap(name string, items []corev1.KeyToPath, optional *bool) error {
+	object, err := c.node.Objects.ConfigMap(c.pod.Namespace, name)
+	if errdefs.IsNotFound(err) && isTrue(optional) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	data := map[string][]byte{}
+	for key, value := range object.Data {
+		data[key] = []byte(value)
+	}
+	for key, value := range object.BinaryData {
+		data[key] = value
+	}
+	return c.add(data, items, optional, "configmap references non-existent config key: %s")
+}
+
+func (c *collector) secret(name string, items []corev1.KeyToPath, optional *bool) error {
+	object, err := c.node.Objects.Secret(c.pod.Namespace, name)
+	if errdefs.IsNotFound(err) && isTrue(optional) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return c.add(object.Data, items, optional, "references non-existent secret key: %s")
+}
+
+// add takes the keys that items name, or without items all of them.
+func (c *collector) add(data map[string][]byte, items []corev1.KeyToPath, optional *bool, missing string) error {
+	if len(items) == 0 {
+		for key, value := range data {
+			c.files[key] = file{content: value, mode: c.mode}
+		}
+		return nil
+	}
+	for _, item := range items {
+		value, ok := data[item.Key]
+		switch {
+		case ok:
+			c.files[filepath.Clean(item.Path)] = file{content: value, mode: c.or(item.Mode)}
+		case !isTrue(optional):
+			return fmt.Errorf(missing, item.Key)
+		}
+	}
+	return nil
+}
+
+func (c *collector) downward(items []corev1.DownwardAPIVolumeFile) error {
+	in := c.input(c.pod, &corev1.Container{}, nil)
+	for i := range items {
+		content, err := oci.FileContent(in, &items[i])
+		if err != nil {
+			return err
+		}
+		c.files[filepath.Clean(items[i].Path)] = file{content: []byte(content), mode: c.or(items[i].Mode)}
+	}
+	return nil
+}
+
+func (c *collector) or(mode *int32) uint32 {
+	if mode != nil {
+		return uint32(*mode)
+	}
+	return c.mode
+}
+
+func modeOf(mode *int32) uint32 {
+	if mode == nil {
+		return 0o644
+	}
+	return uint32(*mode)
+}
+
+// FileObjects names the ConfigMaps and Secrets that a pod's volumes and variables are made of, each once.
+func FileObjects(spec *corev1.PodSpec) (configMaps, secrets []string) {
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if v.ConfigMap != nil {
+			configMaps = append(configMaps, v.ConfigMap.Name)
+		}
+		if v.Secret != nil {
+			secrets = append(secrets, v.Secret.SecretName)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				configMaps = append(configMaps, s.ConfigMap.Name)
+			}
+			if s.Secret != nil {
+				secrets = append(secrets, s.Secret.Name)
+			}
+		}
+	}
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			for _, from := range list[i].EnvFrom {
+				if from.ConfigMapRef != nil {
+					configMaps = append(configMaps, from.ConfigMapRef.Name)
+				}
+				if from.SecretRef != nil {
+					secrets = append(secrets, from.SecretRef.Name)
+				}
+			}
+			for j := range list[i].Env {
+				from := list[i].Env[j].ValueFrom
+				if from != nil && from.ConfigMapKeyRef != nil {
+					configMaps = append(configMaps, from.ConfigMapKeyRef.Name)
+				}
+				if from != nil && from.SecretKeyRef != nil {
+					secrets = append(secrets, from.SecretKeyRef.Name)
+				}
+			}
+		}
+	}
+	slices.Sort(configMaps)
+	slices.Sort(secrets)
+	return slices.Compact(configMaps), slices.Compact(secrets)
+}

@@ -1,0 +1,95 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// hostPath checks that the path is what its type says, makes it where the type asks for that, and refuses what belongs to
+// jobd itself. A path without a type that does not exist becomes a directory, as with containerd in a cluster.
+func (v *Volumes) hostPath(source *corev1.HostPathVolumeSource) (string, error) {
+	path := filepath.Clean(source.Path)
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("hostPath %q is not absolute: %w", source.Path, errdefs.ErrInvalidArgument)
+	}
+	if v.own(realPath(path)) {
+		return "", fmt.Errorf("hostPath %s belongs to jobd itself: %w", path, errdefs.ErrPermissionDenied)
+	}
+	kind := corev1.HostPathUnset
+	if source.Type != nil {
+		kind = *source.Type
+	}
+	info, err := os.Stat(path)
+	exists := err == nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		return "", err
+	}
+	switch kind {
+	case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate:
+		if !exists {
+			return path, os.MkdirAll(path, 0o755)
+		}
+	case corev1.HostPathFileOrCreate:
+		if !exists {
+			return path, makeFile(path)
+		}
+	}
+	if what, ok := expected(kind); !ok {
+		return "", fmt.Errorf("%s is an invalid volume type: %w", kind, errdefs.ErrInvalidArgument)
+	} else if what.is != nil && !(exists && what.is(info.Mode())) {
+		return "", fmt.Errorf("hostPath type check failed: %s is not a %s: %w", path, what.name, errdefs.ErrFailedPrecondition)
+	}
+	return path, nil
+}
+
+type fileKind struct {
+	name string
+	is   func(fs.FileMode) bool
+}
+
+func expected(kind corev1.HostPathType) (fileKind, bool) {
+	switch kind {
+	case corev1.HostPathUnset:
+		return fileKind{}, true
+	case corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate:
+		return fileKind{"directory", fs.FileMode.IsDir}, true
+	case corev1.HostPathFile, corev1.HostPathFileOrCreate:
+		return fileKind{"file", fs.FileMode.IsRegular}, true
+	case corev1.HostPathSocket:
+		return fileKind{"socket file", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }}, true
+	case corev1.HostPathCharDev:
+		return fileKind{"character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }}, true
+	case corev1.HostPathBlockDev:
+		return fileKind{"block device", func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }}, true
+	}
+	return fileKind{}, false
+}
+
+func makeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// realPath follows symlinks as far as the path exists.
+func realPath(path string) string {
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == "/" {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}

@@ -1,0 +1,64 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// UnmountBelow unmounts all that is mounted below a directory, the last first. When it returns nil, nothing is
+// left there, so that removing the directory cannot reach what had been mounted.
+func UnmountBelow(dir string) error {
+	// The kernel names mounts by their real paths.
+	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	below, err := mountPoints(dir)
+	if err != nil {
+		return err
+	}
+	for _, point := range slices.Backward(below) {
+		// Detached: a container that still has it open must not keep the pod's directory.
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s: %w", point, err)
+		}
+	}
+	if below, err = mountPoints(dir); err != nil {
+		return err
+	} else if len(below) > 0 {
+		return fmt.Errorf("unmount %s: still mounted", below[0])
+	}
+	return nil
+}
+
+// mountPoints lists what is mounted below a directory, in the order of mounting.
+func mountPoints(dir string) ([]string, error) {
+	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
+		return !strings.HasPrefix(i.Mountpoint, dir+"/"), false
+	})
+	if err != nil {
+		return nil, fmt.Errorf("mounts below %s: %w", dir, err)
+	}
+	var out []string
+	for _, i := range infos {
+		out = append(out, i.Mountpoint)
+	}
+	return out, nil
+}
+
+func isMountPoint(path string) (bool, error) {
+	mounted, err := mountinfo.Mounted(path)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	return mounted, err
+}

@@ -1,0 +1,215 @@
+package volume
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+// FilesOptions is what the files of a pod depend on beyond the pod.
+type FilesOptions struct {
+	NodeName string
+	PodIPs   []string
+	// NameServer answers for the cluster's domain; empty without.
+	NameServer string
+}
+
+// Files writes the files of a pod, and the empty termination message of one start of a container, as far as they are not
+// there. They lie below STATE and go with TearDown.
+func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt int, o FilesOptions) (oci.Files, error) {
+	dir := v.statePod(string(pod.UID))
+	files := oci.Files{
+		Hosts:          filepath.Join(dir, "etc-hosts"),
+		Hostname:       filepath.Join(dir, "hostname"),
+		ResolvConf:     filepath.Join(dir, "resolv.conf"),
+		TerminationLog: filepath.Join(dir, "containers", container.Name, strconv.Itoa(attempt)+".message"),
+	}
+	hostname := oci.Hostname(pod, o.NodeName)
+	hosts, err := hostsFile(pod, hostname, o.PodIPs)
+	if err != nil {
+		return files, err
+	}
+	resolv, err := resolvConf(pod, o.NameServer)
+	if err != nil {
+		return files, err
+	}
+	if err := os.MkdirAll(filepath.Dir(files.TerminationLog), 0o711); err != nil {
+		return files, err
+	}
+	for path, content := range map[string][]byte{files.Hosts: hosts, files.Hostname: []byte(hostname + "\n"), files.ResolvConf: resolv} {
+		if err := writeOnce(path, content, 0o644); err != nil {
+			return files, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	if err := writeOnce(files.TerminationLog, nil, 0o666); err != nil {
+		return files, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return files, nil
+}
+
+// writeOnce leaves a file that is there alone: a container has it mounted, and may have written to it.
+func writeOnce(path string, content []byte, mode uint32) error {
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	fresh := path + "~new"
+	if err := os.WriteFile(fresh, content, 0o600); err != nil {
+		return err
+	}
+	if err := unix.Chmod(fresh, mode); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+// hostsFile is what a kubelet writes: the usual names of the loopback, the pod's own, and hostAliases. In the host's
+// network the host's own file takes the place of the first two.
+func hostsFile(pod *corev1.Pod, hostname string, ips []string) ([]byte, error) {
+	var b bytes.Buffer
+	if pod.Spec.HostNetwork {
+		host, err := os.ReadFile("/etc/hosts")
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		b.WriteString("# Kubernetes-managed hosts file (host network).\n")
+		b.Write(host)
+	} else {
+		b.WriteString("# Kubernetes-managed hosts file.\n" +
+			"127.0.0.1\tlocalhost\n" +
+			"::1\tlocalhost ip6-localhost ip6-loopback\n" +
+			"fe00::\tip6-localnet\n" +
+			"fe00::\tip6-mcastprefix\n" +
+			"fe00::1\tip6-allnodes\n" +
+			"fe00::2\tip6-allrouters\n")
+		if len(ips) == 0 {
+			// Without a network of its own a pod still knows its own name.
+			ips = []string{"127.0.0.1"}
+		}
+		for _, ip := range ips {
+			if fqdn := oci.FQDN(pod); fqdn != "" {
+				fmt.Fprintf(&b, "%s\t%s\t%s\n", ip, fqdn, oci.ShortHostname(pod))
+				continue
+			}
+			fmt.Fprintf(&b, "%s\t%s\n", ip, hostname)
+		}
+	}
+	if len(pod.Spec.HostAliases) > 0 {
+		b.WriteString("\n# Entries added by HostAliases.\n")
+		for _, alias := range pod.Spec.HostAliases {
+			fmt.Fprintf(&b, "%s\t%s\n", alias.IP, strings.Join(alias.Hostnames, "\t"))
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// maxSearches is how many a resolver surely takes.
+const maxSearches = 32
+
+// resolvConf is, by dnsPolicy, that of a cluster, the host's or empty, and in every case with what dnsConfig adds. Without
+// a name server for the cluster's domain the host's takes the place of the cluster's.
+func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
+	var servers, searches, options []string
+	if pod.Spec.DNSPolicy != corev1.DNSNone {
+		host, err := os.ReadFile("/etc/resolv.conf")
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		servers, searches, options = parseResolvConf(string(host))
+		switch {
+		case nameServer == "":
+		case asksCluster(pod):
+			servers = []string{nameServer}
+			services := "svc." + oci.ClusterDomain
+			searches = append([]string{pod.Namespace + "." + services, services, oci.ClusterDomain}, searches...)
+			options = []string{"ndots:5"}
+		case !pod.Spec.HostNetwork:
+			// The host's own loopback cannot be reached; our server asks there for the pod.
+			for i, s := range servers {
+				if ip, err := netip.ParseAddr(s); err == nil && ip.IsLoopback() {
+					servers[i] = nameServer
+				}
+			}
+		}
+	} else if pod.Spec.DNSConfig == nil {
+		return nil, fmt.Errorf("dnsPolicy None without dnsConfig: %w", errdefs.ErrInvalidArgument)
+	}
+	if c := pod.Spec.DNSConfig; c != nil {
+		servers = append(servers, c.Nameservers...)
+		searches = append(searches, c.Searches...)
+		for _, o := range c.Options {
+			option := o.Name
+			if o.Value != nil {
+				option += ":" + *o.Value
+			}
+			// It takes the place of one of that name.
+			options = slices.DeleteFunc(options, func(have string) bool {
+				name, _, _ := strings.Cut(have, ":")
+				return name == o.Name
+			})
+			options = append(options, option)
+		}
+	}
+	servers, searches = unique(servers), unique(searches)
+	var b bytes.Buffer
+	if len(searches) > 0 {
+		fmt.Fprintf(&b, "search %s\n", strings.Join(searches[:min(len(searches), maxSearches)], " "))
+	}
+	for _, server := range servers {
+		fmt.Fprintf(&b, "nameserver %s\n", server)
+	}
+	if len(options) > 0 {
+		fmt.Fprintf(&b, "options %s\n", strings.Join(options, " "))
+	}
+	return b.Bytes(), nil
+}
+
+// asksCluster tells of a pod that finds others by name (PodSpec.DNSPolicy). In the host's network that has to be said.
+func asksCluster(pod *corev1.Pod) bool {
+	switch pod.Spec.DNSPolicy {
+	case corev1.DNSClusterFirstWithHostNet:
+		return true
+	case corev1.DNSClusterFirst, "":
+		return !pod.Spec.HostNetwork
+	}
+	return false
+}
+
+// unique drops what comes again.
+func unique(list []string) []string {
+	var out []string
+	for _, s := range list {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func parseResolvConf(content string) (servers, searches, options []string) {
+	for line := range strings.Lines(content) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		switch fields[0] {
+		case "nameserver":
+			servers = append(servers, fields[1])
+		case "search":
+			searches = fields[1:]
+		case "options":
+			options = append(options, fields[1:]...)
+		}
+	}
+	return servers, searches, options
+}

@@ -1,0 +1,128 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// subPath mounts a path inside a volume to a place of the pod's own and returns that. The path is opened beneath the
+// volume, and what was opened is what is mounted: a pod that swaps a directory for a symlink in between gains nothing.
+// What is missing is made as directories.
+func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, sub string) (string, error) {
+	if filepath.IsAbs(sub) || !filepath.IsLocal(sub) {
+		return "", fmt.Errorf("subpath %q not within volume path %q: %w", sub, volume, errdefs.ErrInvalidArgument)
+	}
+	fd, err := openBeneath(volume, sub)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return "", err
+	}
+	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
+	if mounted, err := isMountPoint(target); err != nil {
+		return "", err
+	} else if mounted {
+		return target, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o711); err != nil {
+		return "", err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = makeDir(target, 0o711, 0o711)
+	} else {
+		err = makeFile(target)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return "", fmt.Errorf("mount %s of %s: %w", sub, volume, err)
+	}
+	return target, nil
+}
+
+// openBeneath opens a path inside a directory. No symlink leads out of it. What is missing is made, step by step, with
+// the volume's own mode and owner.
+func openBeneath(volume, sub string) (int, error) {
+	dir, err := unix.Open(volume, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", volume, err)
+	}
+	defer unix.Close(dir)
+	var stat unix.Stat_t
+	if err := unix.Fstat(dir, &stat); err != nil {
+		return -1, err
+	}
+	open := func(path string) (int, error) {
+		return unix.Openat2(dir, path, &unix.OpenHow{
+			Flags:   unix.O_PATH | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+		})
+	}
+	fd, err := open(sub)
+	if errors.Is(err, unix.ENOENT) {
+		err = makeBeneath(open, filepath.Clean(sub), stat)
+		if err == nil {
+			fd, err = open(sub)
+		}
+	}
+	if errors.Is(err, unix.EXDEV) {
+		return -1, fmt.Errorf("subpath %q not within volume path %q: %w", sub, volume, errdefs.ErrInvalidArgument)
+	} else if err != nil {
+		return -1, fmt.Errorf("open %s of %s: %w", sub, volume, err)
+	}
+	return fd, nil
+}
+
+func makeBeneath(open func(string) (int, error), sub string, like unix.Stat_t) error {
+	parts := strings.Split(sub, "/")
+	for i := range parts {
+		path := filepath.Join(parts[:i+1]...)
+		fd, err := open(path)
+		if err == nil {
+			unix.Close(fd)
+			continue
+		} else if !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+		parent, err := open(filepath.Join(".", filepath.Join(parts[:i]...)))
+		if err != nil {
+			return err
+		}
+		err = makeAt(parent, parts[i], like)
+		unix.Close(parent)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func makeAt(parent int, name string, like unix.Stat_t) error {
+	if err := unix.Mkdirat(parent, name, 0o700); errors.Is(err, unix.EEXIST) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := unix.Fchownat(parent, name, int(like.Uid), int(like.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fchmod(fd, like.Mode&0o7777)
+}

@@ -1,0 +1,85 @@
+package volume
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Tokens gives pods tokens of their ServiceAccounts.
+type Tokens interface {
+	// ForPod gives a token for an audience, empty for the API itself: the current one as long as it need not be renewed.
+	ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error)
+}
+
+// TokenLife is the shortest life of the tokens in a pod's volumes, 0 without any (ServiceAccountTokenProjection.
+// ExpirationSeconds).
+func TokenLife(spec *corev1.PodSpec) time.Duration {
+	var shortest time.Duration
+	for i := range spec.Volumes {
+		if spec.Volumes[i].Projected == nil {
+			continue
+		}
+		for _, s := range spec.Volumes[i].Projected.Sources {
+			if t := s.ServiceAccountToken; t != nil && (shortest == 0 || tokenLife(t) < shortest) {
+				shortest = tokenLife(t)
+			}
+		}
+	}
+	return shortest
+}
+
+func tokenLife(t *corev1.ServiceAccountTokenProjection) time.Duration {
+	if t.ExpirationSeconds == nil {
+		return time.Hour
+	}
+	return time.Duration(*t.ExpirationSeconds) * time.Second
+}
+
+// token puts in the token that is there already, or another one when that has to be renewed.
+func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
+	if c.node.Tokens == nil {
+		return fmt.Errorf("there are no tokens here: %w", errdefs.ErrNotImplemented)
+	}
+	path := filepath.Clean(t.Path)
+	current, _ := os.ReadFile(filepath.Join(c.dir, dataLink, path)) // none is as good as one that is of no use
+	token, err := c.node.Tokens.ForPod(c.pod, t.Audience, tokenLife(t), string(current))
+	if err != nil {
+		return err
+	}
+	f := file{content: []byte(token), mode: c.mode}
+	// As with a kubelet: where it is clear who uses the token, nobody else may read it.
+	user, clear := commonUser(&c.pod.Spec)
+	if clear {
+		f.user = user
+	}
+	if clear || podFSGroup(c.pod) >= 0 {
+		f.mode = 0o600
+	}
+	c.files[path] = f
+	return nil
+}
+
+// commonUser is the one that all containers run as, if the manifest says one.
+func commonUser(spec *corev1.PodSpec) (user int, ok bool) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			var of *int64
+			if s := spec.SecurityContext; s != nil {
+				of = s.RunAsUser
+			}
+			if s := list[i].SecurityContext; s != nil && s.RunAsUser != nil {
+				of = s.RunAsUser
+			}
+			if of == nil || ok && int(*of) != user {
+				return 0, false
+			}
+			user, ok = int(*of), true
+		}
+	}
+	return user, ok
+}

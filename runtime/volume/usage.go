@@ -1,0 +1,71 @@
+package volume
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// DiskLimited tells whether a pod has emptyDirs on disk that are limited: those in memory are by the kernel.
+func DiskLimited(pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if diskLimited(&pod.Spec.Volumes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func diskLimited(v *corev1.Volume) bool {
+	return v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0 && v.EmptyDir.Medium == corev1.StorageMediumDefault
+}
+
+// OverLimit measures the emptyDirs of a pod that are limited and names, in a kubelet's words, the first that has grown
+// beyond its sizeLimit. Empty: none has.
+func (v *Volumes) OverLimit(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if !diskLimited(volume) {
+			continue
+		}
+		dir := filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
+		if limit := volume.EmptyDir.SizeLimit; DiskUsage(dir) > limit.Value() {
+			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
+		}
+	}
+	return ""
+}
+
+// Usage is what the emptyDirs of a pod take of the disk.
+func (v *Volumes) Usage(pod *corev1.Pod) int64 {
+	return DiskUsage(filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"))
+}
+
+// DiskUsage is what a directory takes of its disk. A file with several names counts once. What goes meanwhile is left out.
+func DiskUsage(dir string) int64 {
+	var bytes int64
+	seen := map[uint64]struct{}{}
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			if stat.Nlink > 1 && !d.IsDir() {
+				if _, twice := seen[stat.Ino]; twice {
+					return nil
+				}
+				seen[stat.Ino] = struct{}{}
+			}
+			bytes += stat.Blocks * 512
+		}
+		return nil
+	})
+	return bytes
+}

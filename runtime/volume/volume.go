@@ -1,0 +1,225 @@
+// Package volume makes the volumes and files of pods and says how they are mounted into each container.
+//
+// What is mounted for a pod (memory volumes, subpaths) is mounted by the daemon, below STATE: a container is started in a
+// copy of the host's mounts as they are then, and so finds them.
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+// Volumes makes and removes what pods have on the host. It has no state but the file system, so every call may be taken
+// again after a crash. Calls for one pod must not overlap.
+type Volumes struct {
+	root, state string
+	node        Node
+}
+
+// Node is what volumes are made from beyond the pod.
+type Node struct {
+	Name    string
+	HostIPs []string
+	// Allocatable is what a limit that is not set stands for in resourceFieldRef.
+	Allocatable corev1.ResourceList
+	// Objects are the ConfigMaps and Secrets. Nil: there are none.
+	Objects oci.Objects
+	// Tokens are those of ServiceAccounts. Nil: there are none.
+	Tokens Tokens
+}
+
+// New takes the daemon's root and state directories.
+func New(root, state string, node Node) *Volumes {
+	if node.Objects == nil {
+		node.Objects = oci.NoObjects{}
+	}
+	return &Volumes{root: root, state: state, node: node}
+}
+
+// source is a volume as it is on the host.
+type source struct {
+	path string
+	// readOnly: whatever the mount says, as with a kubelet, because its content is not the pod's to change.
+	readOnly bool
+}
+
+// SetUp makes the pod's volumes as far as they are not there and returns the mounts of each container, init containers
+// included, by its name. ips are the pod's addresses. Errors are in the kubelet's words and name the volume: the reason
+// for them is FailedMount.
+func (v *Volumes) SetUp(pod *corev1.Pod, ips ...string) (map[string][]specs.Mount, error) {
+	sources := map[string]source{}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		source, err := v.source(pod, volume)
+		if err != nil {
+			return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err)
+		}
+		sources[volume.Name] = source
+	}
+	out := map[string][]specs.Mount{}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			mounts, err := v.mounts(v.input(pod, &list[i], ips), sources)
+			if err != nil {
+				return nil, err
+			}
+			out[list[i].Name] = mounts
+		}
+	}
+	return out, nil
+}
+
+// source makes one volume.
+func (v *Volumes) source(pod *corev1.Pod, volume *corev1.Volume) (out source, err error) {
+	switch {
+	case volume.EmptyDir != nil:
+		out.path, err = v.emptyDir(pod, volume)
+	case volume.HostPath != nil:
+		out.path, err = v.hostPath(volume.HostPath)
+	case hasFiles(volume):
+		out.readOnly = true
+		out.path, err = v.files(pod, volume)
+	default:
+		err = fmt.Errorf("volumes of this type are not served: %w", errdefs.ErrNotImplemented)
+	}
+	return out, err
+}
+
+// input is what variables and fields of a container are made from.
+func (v *Volumes) input(pod *corev1.Pod, c *corev1.Container, ips []string) oci.Input {
+	return oci.Input{
+		Pod: pod, Container: c, NodeName: v.node.Name, HostIPs: v.node.HostIPs, PodIPs: ips,
+		Allocatable: v.node.Allocatable, Objects: v.node.Objects,
+	}
+}
+
+// mounts are the volumeMounts of one container.
+func (v *Volumes) mounts(in oci.Input, sources map[string]source) ([]specs.Mount, error) {
+	var out []specs.Mount
+	pod, c := in.Pod, in.Container
+	for i := range c.VolumeMounts {
+		m := &c.VolumeMounts[i]
+		source, ok := sources[m.Name]
+		if !ok {
+			return nil, fmt.Errorf("container %q: volume mount %q has no volume: %w", c.Name, m.Name, errdefs.ErrInvalidArgument)
+		}
+		propagation, err := propagation(m)
+		if err != nil {
+			return nil, fmt.Errorf("container %q: volume mount %q: %w", c.Name, m.Name, err)
+		}
+		sub := m.SubPath
+		if m.SubPathExpr != "" {
+			if sub, err = oci.ExpandSubPath(in, m.SubPathExpr); err != nil {
+				return nil, fmt.Errorf("container %q: volume mount %q: subPathExpr: %w", c.Name, m.Name, err)
+			}
+		}
+		path := source.path
+		if sub != "" {
+			if path, err = v.subPath(pod, c.Name, i, path, sub); err != nil {
+				return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
+			}
+		}
+		mode := "rw"
+		switch {
+		case m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled:
+			mode = "rro"
+		case m.ReadOnly || source.readOnly:
+			mode = "ro"
+		}
+		destination := m.MountPath
+		if !filepath.IsAbs(destination) {
+			destination = "/" + destination
+		}
+		out = append(out, specs.Mount{Destination: destination, Type: "bind", Source: path, Options: []string{"rbind", propagation, mode}})
+	}
+	return out, nil
+}
+
+func propagation(m *corev1.VolumeMount) (string, error) {
+	mode := corev1.MountPropagationNone
+	if m.MountPropagation != nil {
+		mode = *m.MountPropagation
+	}
+	switch mode {
+	case corev1.MountPropagationNone:
+		return "rprivate", nil
+	case corev1.MountPropagationHostToContainer:
+		return "rslave", nil
+	}
+	// A shard's mounts do not come back to the host.
+	return "", fmt.Errorf("mountPropagation %s is not served: %w", mode, errdefs.ErrNotImplemented)
+}
+
+// TearDown removes all that a pod has on the host but its logs. A pod that has nothing is no error. Nothing outside of
+// the pod's own directories is touched, whatever is mounted there.
+func (v *Volumes) TearDown(podUID string) error {
+	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base of nothing is "."
+		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
+	}
+	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
+		err := removeTree(dir)
+		if errors.Is(err, errMounted) {
+			if err = UnmountBelow(dir); err == nil {
+				err = removeTree(dir)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("pod %s: %w", podUID, err)
+		}
+	}
+	return nil
+}
+
+// Held lists the UIDs of the pods that have something on the host.
+func (v *Volumes) Held() ([]string, error) {
+	seen := map[string]struct{}{}
+	for _, dir := range []string{v.root, v.state} {
+		pods, err := os.ReadDir(filepath.Join(dir, "pods"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		for _, p := range pods {
+			seen[p.Name()] = struct{}{}
+		}
+	}
+	return slices.Collect(maps.Keys(seen)), nil
+}
+
+func (v *Volumes) rootPod(uid string) string  { return filepath.Join(v.root, "pods", uid) }
+func (v *Volumes) statePod(uid string) string { return filepath.Join(v.state, "pods", uid) }
+
+// own tells whether a path is jobd's root or state or below one of them.
+func (v *Volumes) own(path string) bool {
+	for _, dir := range []string{v.root, v.state} {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		if path == dir || len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// makeDir makes a directory of exactly that mode, whatever the umask, if it is not there yet.
+func makeDir(path string, mode os.FileMode, unixMode uint32) error {
+	if err := os.Mkdir(path, mode); errors.Is(err, os.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return unix.Chmod(path, unixMode)
+}

@@ -1,0 +1,362 @@
+package volume
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+func newVolumes(t *testing.T) *Volumes {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	v := New(filepath.Join(dir, "root"), filepath.Join(dir, "state"), Node{})
+	t.Cleanup(func() {
+		if err := UnmountBelow(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+func podWith(source corev1.VolumeSource, mount corev1.VolumeMount) *corev1.Pod {
+	mount.Name = "v"
+	p := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "main", VolumeMounts: []corev1.VolumeMount{mount}}},
+		Volumes:    []corev1.Volume{{Name: "v", VolumeSource: source}},
+	}}
+	p.Name, p.Namespace, p.UID = "pod", "default", "uid"
+	return p
+}
+
+func hostPath(path string, kind corev1.HostPathType) corev1.VolumeSource {
+	return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}
+}
+
+func TestEmptyDir(t *testing.T) {
+	for _, medium := range []corev1.StorageMedium{corev1.StorageMediumDefault, corev1.StorageMediumMemory} {
+		t.Run("medium "+string(medium), func(t *testing.T) {
+			v := newVolumes(t)
+			size := resource.MustParse("1Mi")
+			p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: &size}}, corev1.VolumeMount{MountPath: "/data", ReadOnly: true})
+			group := int64(1234)
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+			mounts, err := v.SetUp(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := mounts["main"][0]
+			if m.Destination != "/data" || strings.Join(m.Options, " ") != "rbind rprivate ro" {
+				t.Errorf("got %+v", m)
+			}
+			var stat unix.Stat_t
+			if err := unix.Stat(m.Source, &stat); err != nil || stat.Mode&0o7777 != 0o2777 || stat.Gid != 1234 {
+				t.Errorf("mode %o, group %d, %v", stat.Mode, stat.Gid, err)
+			}
+			if err := os.WriteFile(m.Source+"/kept", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if medium == corev1.StorageMediumMemory {
+				if err := os.WriteFile(m.Source+"/big", make([]byte, 2<<20), 0o600); err == nil {
+					t.Error("more than sizeLimit fits")
+				}
+			}
+			again, err := v.SetUp(p)
+			if err != nil || again["main"][0].Source != m.Source {
+				t.Errorf("set up again: %+v, %v", again, err)
+			}
+			if _, err := os.Stat(m.Source + "/kept"); err != nil {
+				t.Error("setting up again lost a file")
+			}
+			for range 2 {
+				if err := v.TearDown("uid"); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := os.Stat(m.Source); err == nil {
+				t.Error("it is still there")
+			}
+		})
+	}
+}
+
+func TestHostPathTypes(t *testing.T) {
+	v := newVolumes(t)
+	dir := t.TempDir()
+	file, socket := filepath.Join(dir, "file"), filepath.Join(dir, "socket")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	missing := filepath.Join(dir, "missing")
+	for _, c := range []struct {
+		path  string
+		kind  corev1.HostPathType
+		want  string // of the error, "": none
+		makes string // "dir", "file"
+	}{
+		{dir, corev1.HostPathUnset, "", ""},
+		{file, corev1.HostPathUnset, "", ""},
+		{missing, corev1.HostPathUnset, "", "dir"},
+		{dir, corev1.HostPathDirectory, "", ""},
+		{file, corev1.HostPathDirectory, "hostPath type check failed: " + file + " is not a directory", ""},
+		{missing, corev1.HostPathDirectory, "hostPath type check failed: " + missing + " is not a directory", ""},
+		{missing, corev1.HostPathDirectoryOrCreate, "", "dir"},
+		{file, corev1.HostPathDirectoryOrCreate, "hostPath type check failed: " + file + " is not a directory", ""},
+		{file, corev1.HostPathFile, "", ""},
+		{dir, corev1.HostPathFile, "hostPath type check failed: " + dir + " is not a file", ""},
+		{missing, corev1.HostPathFileOrCreate, "", "file"},
+		{dir, corev1.HostPathFileOrCreate, "hostPath type check failed: " + dir + " is not a file", ""},
+		{socket, corev1.HostPathSocket, "", ""},
+		{file, corev1.HostPathSocket, "hostPath type check failed: " + file + " is not a socket file", ""},
+		{"/dev/null", corev1.HostPathCharDev, "", ""},
+		{file, corev1.HostPathCharDev, "hostPath type check failed: " + file + " is not a character device", ""},
+		{"/dev/null", corev1.HostPathBlockDev, "hostPath type check failed: /dev/null is not a block device", ""},
+		{dir, "Odd", "Odd is an invalid volume type", ""},
+		{v.root, corev1.HostPathUnset, "hostPath " + v.root + " belongs to jobd itself", ""},
+		{v.state + "/pods", corev1.HostPathUnset, "hostPath " + v.state + "/pods belongs to jobd itself", ""},
+	} {
+		t.Run(string(c.kind)+" "+filepath.Base(c.path), func(t *testing.T) {
+			mounts, err := v.SetUp(podWith(hostPath(c.path, c.kind), corev1.VolumeMount{MountPath: "/h"}))
+			if c.want != "" {
+				if want := `MountVolume.SetUp failed for volume "v" : ` + c.want; err == nil || !strings.HasPrefix(err.Error(), want) {
+					t.Errorf("got %v, want %s", err, want)
+				}
+				return
+			}
+			if err != nil || mounts["main"][0].Source != c.path {
+				t.Fatalf("got %+v, %v", mounts, err)
+			}
+			if c.makes != "" {
+				info, err := os.Stat(c.path)
+				if err != nil || info.IsDir() != (c.makes == "dir") {
+					t.Errorf("not made: %v", err)
+				}
+				os.Remove(c.path)
+			}
+		})
+	}
+	t.Run("jobd's own through a symlink", func(t *testing.T) {
+		if err := os.MkdirAll(v.root, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(dir, "link")
+		if err := os.Symlink(v.root, link); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.SetUp(podWith(hostPath(link+"/pods", corev1.HostPathDirectoryOrCreate), corev1.VolumeMount{MountPath: "/h"})); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func TestSubPath(t *testing.T) {
+	v := newVolumes(t)
+	dir := t.TempDir()
+	for path, target := range map[string]string{"out": "/etc", "up": "../..", "in": "real", "abs": dir + "/real"} {
+		if err := os.Symlink(target, filepath.Join(dir, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "real", "deep"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "real", "file"), []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, sub string
+		refused   bool
+		sees      string // a file in it
+	}{
+		{"a directory", "real", false, "file"},
+		{"a file", "real/file", false, ""},
+		{"a symlink that stays inside", "in", false, "file"},
+		{"what is missing is made", "new/er/dir", false, ""},
+		{"a symlink to elsewhere", "out", true, ""},
+		{"below a symlink to elsewhere", "out/ssl", true, ""},
+		{"a symlink upwards", "up", true, ""},
+		{"an absolute symlink, even to the inside", "abs", true, ""},
+		{"upwards by itself", "../x", true, ""},
+		{"upwards in the middle", "real/../../x", true, ""},
+		{"an absolute path", "/etc", true, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer v.TearDown("uid")
+			p := podWith(hostPath(dir, corev1.HostPathDirectory), corev1.VolumeMount{MountPath: "/m", SubPath: c.sub})
+			mounts, err := v.SetUp(p)
+			if c.refused {
+				if err == nil || !strings.Contains(err.Error(), "not within volume path") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := v.SetUp(p); err != nil || again["main"][0].Source != mounts["main"][0].Source {
+				t.Errorf("set up again: %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(mounts["main"][0].Source, c.sees)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if content, err := os.ReadFile(filepath.Join(dir, "real", "file")); err != nil || string(content) != "content" {
+		t.Errorf("the host's own file went with the pod: %v", err)
+	}
+}
+
+func TestTearDownBehindASymlinkLeavesTheHostsFiles(t *testing.T) {
+	v := newVolumes(t)
+	dir := t.TempDir()
+	if err := os.MkdirAll(v.state, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(v.state, link); err != nil {
+		t.Fatal(err)
+	}
+	v.state = link
+	host := filepath.Join(dir, "host", "sub")
+	if err := os.MkdirAll(host, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(host+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.SetUp(podWith(hostPath(filepath.Dir(host), corev1.HostPathUnset), corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.TearDown("uid"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(host + "/file"); err != nil {
+		t.Error("the host's own file went with the pod")
+	}
+}
+
+func TestTearDownRefusesWhatIsNoUID(t *testing.T) {
+	v := newVolumes(t)
+	for _, uid := range []string{"", ".", "..", "a/b", "../x"} {
+		if err := v.TearDown(uid); err == nil {
+			t.Errorf("%q: no error", uid)
+		}
+	}
+}
+
+func TestWhatIsNotServedIsRefused(t *testing.T) {
+	v := newVolumes(t)
+	yes, both := true, corev1.MountPropagationBidirectional
+	for _, c := range []struct {
+		name   string
+		source corev1.VolumeSource
+		mount  corev1.VolumeMount
+		want   string
+	}{
+		{"a configMap that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}, corev1.VolumeMount{}, `configmap "c" not found`},
+		{"an optional one is an empty directory", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Optional: &yes}}, corev1.VolumeMount{}, ""},
+		{"a secret that is not there", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, corev1.VolumeMount{}, `secret "s" not found`},
+		{"another type", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, corev1.VolumeMount{}, "not served"},
+		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages}}, corev1.VolumeMount{}, "not served"},
+		{"mounts that come back to the host", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPropagation: &both}, "not served"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.mount.MountPath = "/m"
+			_, err := v.SetUp(podWith(c.source, c.mount))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestFiles(t *testing.T) {
+	v := newVolumes(t)
+	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/m"})
+	p.Spec.HostAliases = []corev1.HostAlias{{IP: "10.1.1.1", Hostnames: []string{"a", "b"}}}
+	ndots := "3"
+	p.Spec.DNSPolicy = corev1.DNSNone
+	p.Spec.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"1.2.3.4"}, Searches: []string{"x.y"}, Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: &ndots}}}
+	c := &p.Spec.Containers[0]
+	files, err := v.Files(p, c, 0, FilesOptions{NodeName: "node", PodIPs: []string{"10.0.0.9"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string) string {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	hosts := read(files.Hosts)
+	for _, line := range []string{"127.0.0.1\tlocalhost\n", "10.0.0.9\tpod\n", "# Entries added by HostAliases.\n10.1.1.1\ta\tb\n"} {
+		if !strings.Contains(hosts, line) {
+			t.Errorf("%q is missing in\n%s", line, hosts)
+		}
+	}
+	if read(files.Hostname) != "pod\n" || read(files.ResolvConf) != "search x.y\nnameserver 1.2.3.4\noptions ndots:3\n" {
+		t.Errorf("got %q, %q", read(files.Hostname), read(files.ResolvConf))
+	}
+	if info, err := os.Stat(files.TerminationLog); err != nil || info.Mode().Perm() != 0o666 || info.Size() != 0 {
+		t.Errorf("termination message: %v, %v", info, err)
+	}
+	if err := os.WriteFile(files.TerminationLog, []byte("last words"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Files(p, c, 0, FilesOptions{}); err != nil || read(files.TerminationLog) != "last words" {
+		t.Errorf("writing them again lost the message: %v", err)
+	}
+	next, err := v.Files(p, c, 1, FilesOptions{})
+	if err != nil || next.TerminationLog == files.TerminationLog {
+		t.Errorf("the next start has the same message file: %v", err)
+	}
+	if err := v.TearDown("uid"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(files.Hosts); err == nil {
+		t.Error("they are still there")
+	}
+}
+
+func TestOverLimit(t *testing.T) {
+	v := newVolumes(t)
+	limit := resource.MustParse("1Mi")
+	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}, corev1.VolumeMount{MountPath: "/m"})
+	if over := v.OverLimit(p); over != "" {
+		t.Errorf("before it is there: %s", over)
+	}
+	mounts, err := v.SetUp(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := mounts["main"][0].Source
+	if err := os.WriteFile(dir+"/a", make([]byte, 700<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(dir+"/a", dir+"/b"); err != nil {
+		t.Fatal(err)
+	}
+	if over := v.OverLimit(p); over != "" {
+		t.Errorf("a file with two names counts once: %s", over)
+	}
+	if err := os.WriteFile(dir+"/c", make([]byte, 700<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if over, want := v.OverLimit(p), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `; over != want {
+		t.Errorf("got %q, want %q", over, want)
+	}
+}

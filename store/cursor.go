@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"sync"
+)
+
+const (
+	// One reading of the log looks at this many changes and returns this many bytes at most, so that a reader neither
+	// holds a snapshot for long nor takes memory that grows with how far it is behind.
+	maxScan      = 8192
+	maxScanBytes = 1 << 20
+)
+
+// Cursor follows the changes of the objects whose key begins with a prefix. It holds a position, not changes: a slow
+// reader costs nothing, and a reader that knows its position goes on where it was after the store was opened anew. A
+// cursor serves one goroutine.
+type Cursor struct {
+	store  *Store
+	prefix string
+
+	mu sync.Mutex
+	at uint64
+}
+
+// Cursor returns a cursor that begins after a version.
+func (s *Store) Cursor(after uint64, prefix string) *Cursor {
+	return &Cursor{store: s, prefix: prefix, at: after}
+}
+
+// At is the version up to which the cursor has seen everything. It moves also while Next waits.
+func (c *Cursor) At() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// Next returns the next changes, at most max (which is positive), and the position reached; it waits until there are some. The changes
+// belong to the caller. It fails with ErrCompacted when what comes next has been cut, and with ErrClosed.
+func (c *Cursor) Next(ctx context.Context, max int) ([]Change, uint64, error) {
+	for {
+		changes, seen, err := c.read(max)
+		if err != nil || len(changes) > 0 {
+			return changes, c.At(), err
+		}
+		if c.At() < seen {
+			if err := ctx.Err(); err != nil {
+				return nil, c.At(), err
+			}
+			continue
+		}
+		if err := c.store.waiting.wait(ctx, c); err != nil {
+			return nil, c.At(), err
+		}
+	}
+}
+
+// read returns what one look at the log gives, and the last version that the log had.
+func (c *Cursor) read(max int) (changes []Change, last uint64, err error) {
+	at := c.At()
+	err = c.store.View(func(s *Snapshot) error {
+		last = s.Version()
+		scanned, bytes := 0, 0
+		return s.log(at, func(r record) bool {
+			if hasPrefix(r.key, c.prefix) {
+				if len(changes) >= max {
+					return false
+				}
+				ch := s.change(r.version).clone()
+				changes = append(changes, ch)
+				bytes += ch.bytes()
+			}
+			at = r.version
+			scanned++
+			return scanned < maxScan && bytes < maxScanBytes
+		})
+	})
+	if err != nil {
+		return nil, last, err
+	}
+	c.mu.Lock()
+	c.at = at
+	c.mu.Unlock()
+	return changes, last, nil
+}
+
+func (c Change) clone() Change {
+	if c.Previous != nil {
+		before := c.Previous.clone()
+		c.Previous = &before
+	}
+	if c.Deleted {
+		c.Object = *c.Previous
+	} else {
+		c.Object = c.Object.clone()
+	}
+	return c
+}
+
+func (c *Change) bytes() int {
+	n := len(c.Object.Value)
+	if c.Previous != nil && !c.Deleted {
+		n += len(c.Previous.Value)
+	}
+	return n
+}
+
+// waiting are the cursors that have seen everything. A commit wakes those that it concerns and moves the others along,
+// so that a reader of something that never changes neither works nor falls behind the horizon.
+type waiting struct {
+	mu      sync.Mutex
+	closed  bool
+	version uint64
+	cursors map[*Cursor]chan struct{}
+}
+
+func (w *waiting) wait(ctx context.Context, c *Cursor) error {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return ErrClosed
+	}
+	if w.version > c.At() {
+		w.mu.Unlock()
+		return nil
+	}
+	woken := make(chan struct{})
+	if w.cursors == nil {
+		w.cursors = map[*Cursor]chan struct{}{}
+	}
+	w.cursors[c] = woken
+	w.mu.Unlock()
+	select {
+	case <-woken:
+		return nil
+	case <-ctx.Done():
+		w.mu.Lock()
+		delete(w.cursors, c)
+		w.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// advance tells that the log has grown up to version by changes of keys.
+func (w *waiting) advance(version uint64, keys []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version = version
+	for c, woken := range w.cursors {
+		if c.concerns(keys) {
+			delete(w.cursors, c)
+			close(woken)
+			continue
+		}
+		c.mu.Lock()
+		c.at = max(c.at, version)
+		c.mu.Unlock()
+	}
+}
+
+func (c *Cursor) concerns(keys []string) bool {
+	for _, key := range keys {
+		if strings.HasPrefix(key, c.prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *waiting) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for c, woken := range w.cursors {
+		delete(w.cursors, c)
+		close(woken)
+	}
+}

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Buckets of the file.
+var (
+	bucketMeta   = []byte("meta")   // format, state
+	bucketValues = []byte("values") // version, 8 bytes big endian -> record
+	bucketIndex  = []byte("index")  // key -> version of the live object
+	bucketOwners = []byte("owners") // uvarint length of the owner's UID, UID, key -> nothing
+	bucketExpiry = []byte("expiry") // seconds since 1970, 8 bytes big endian, key -> nothing
+)
+
+// Snapshot reads what was durable when its transaction began.
+type Snapshot struct {
+	meta, values, index, owners, expiry *bolt.Bucket
+	version                             uint64
+}
+
+func newSnapshot(tx *bolt.Tx) *Snapshot {
+	s := &Snapshot{
+		meta: tx.Bucket(bucketMeta), values: tx.Bucket(bucketValues),
+		index: tx.Bucket(bucketIndex), owners: tx.Bucket(bucketOwners), expiry: tx.Bucket(bucketExpiry),
+	}
+	s.version = readState(s.meta).version
+	return s
+}
+
+// Version of the last change that the snapshot contains.
+func (s *Snapshot) Version() uint64 { return s.version }
+
+// Get returns the object at key.
+func (s *Snapshot) Get(key string) (Object, bool) {
+	version := s.index.Get([]byte(key))
+	if version == nil {
+		return Object{}, false
+	}
+	return s.live(binary.BigEndian.Uint64(version), []byte(key)), true
+}
+
+// Range calls fn for the objects whose key begins with prefix and is not below from, in the order of their keys, until
+// fn returns false.
+func (s *Snapshot) Range(prefix, from string, fn func(Object) bool) {
+	s.keys(prefix, from, func(key []byte, version uint64) bool { return fn(s.live(version, key)) })
+}
+
+// Owned calls fn with the keys of the objects that name uid among their owners and whose key is not below from, in the
+// order of their keys, until fn returns false.
+func (s *Snapshot) Owned(uid, from string, fn func(key string) bool) {
+	prefix := ownerKey(uid, "")
+	c := s.owners.Cursor()
+	for k, _ := c.Seek(ownerKey(uid, from)); k != nil && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		if !fn(string(k[len(prefix):])) {
+			return
+		}
+	}
+}
+
+// Expiring calls fn for the objects that expire, the earliest first, until fn returns false.
+func (s *Snapshot) Expiring(fn func(Object) bool) {
+	c := s.expiry.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		o, ok := s.Get(string(k[8:]))
+		if !ok {
+			corrupt("%q expires, but does not exist", k[8:])
+		}
+		if !fn(o) {
+			return
+		}
+	}
+}
+
+// Keys calls fn with the keys of the objects that Range would show. It looks at no value.
+func (s *Snapshot) Keys(prefix, from string, fn func(key string) bool) {
+	s.keys(prefix, from, func(key []byte, _ uint64) bool { return fn(string(key)) })
+}
+
+// Count returns how many objects have a key that begins with prefix. It looks at every key, but at no value.
+func (s *Snapshot) Count(prefix string) int {
+	n := 0
+	s.keys(prefix, "", func([]byte, uint64) bool { n++; return true })
+	return n
+}
+
+func (s *Snapshot) keys(prefix, from string, fn func(key []byte, version uint64) bool) {
+	c := s.index.Cursor()
+	for k, v := c.Seek([]byte(max(prefix, from))); k != nil && hasPrefix(k, prefix); k, v = c.Next() {
+		if !fn(k, binary.BigEndian.Uint64(v)) {
+			return
+		}
+	}
+}
+
+// live reads the object that the index has at key.
+func (s *Snapshot) live(version uint64, key []byte) Object {
+	r := s.record(version)
+	if r.deleted || !bytes.Equal(r.key, key) {
+		corrupt("%q: index points to version %d, which is another object", key, version)
+	}
+	return r.object()
+}
+
+func (s *Snapshot) record(version uint64) record {
+	r, _ := s.sizedRecord(version)
+	return r
+}
+
+// sizedRecord gives a record and how many bytes it has.
+func (s *Snapshot) sizedRecord(version uint64) (record, int) {
+	data := s.values.Get(versionKey(version))
+	if data == nil {
+		corrupt("version %d is missing", version)
+	}
+	r, err := decode(version, data)
+	if err != nil {
+		corrupt("%w", err)
+	}
+	return r, len(data)
+}
+
+func hasPrefix(key []byte, prefix string) bool {
+	return len(key) >= len(prefix) && string(key[:len(prefix)]) == prefix
+}
+
+func versionKey(version uint64) []byte {
+	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), version)
+}
+
+func expiryKey(expires int64, key string) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(key)), uint64(expires)), key...)
+}
+
+func ownerKey(uid, key string) []byte {
+	b := make([]byte, 0, binary.MaxVarintLen32+len(uid)+len(key))
+	return append(appendString(b, uid), key...)
+}

@@ -1,0 +1,238 @@
+// Package store keeps objects as bytes with a little metadata in one file, and every change of them as a log that
+// readers follow.
+//
+// A value is written once, under the version of the change that made it. The index from keys to versions makes it an
+// object; the order of versions makes it a log entry; and what a change has superseded stays until the history is cut,
+// so the previous state of every change that a reader can still see is there as well.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	// DefaultHistoryBytes is how much of what was superseded is kept when Options do not say.
+	DefaultHistoryBytes = 64 << 20
+
+	// The address space reserved for the file. Growing a mapping waits for every reader to finish, so it is taken large
+	// enough never to be grown in practice; it costs no memory.
+	mapBytes = 16 << 30
+
+	// Our own lock is held by then: only a stray tool can have the file.
+	lockTimeout = time.Millisecond
+)
+
+// Options of a store. The zero value is right for a daemon.
+type Options struct {
+	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for DefaultHistoryBytes.
+	HistoryBytes int64
+	// NoSync leaves out fsync: a power failure may then lose or damage the database. For tests and benchmarks.
+	NoSync bool
+	// Logger hears of migrations and compactions; nil is silent.
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.HistoryBytes <= 0 {
+		o.HistoryBytes = DefaultHistoryBytes
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Store is a database file opened by this process. Its methods may be called from any goroutine; a transaction must not
+// be begun inside another one.
+type Store struct {
+	path    string
+	options Options
+	lock    *fileLock
+
+	mu   sync.RWMutex // held for reading by every use of bolt, for writing to replace it
+	bolt *bolt.DB
+	// upkeep keeps a compaction from waiting, with all readers behind it, for what uses bolt for long.
+	upkeep sync.RWMutex
+
+	requests chan *request
+	closing  chan struct{} // closed by Close; nothing new is accepted
+	closed   chan struct{} // closed when the writer has ended
+	once     sync.Once
+
+	version atomic.Uint64 // last durable
+	waiting waiting       // cursors that have read everything
+}
+
+// Open opens the database at path and creates it when there is none. It fails with a *LockedError when another process
+// holds it, with a *FormatError when a newer jobd wrote it, and with an error of class ErrCorrupt when it is damaged.
+func Open(path string, o Options) (*Store, error) {
+	return open(path, o, format, migrations)
+}
+
+func open(path string, o Options, format uint64, migrations map[uint64]migration) (*Store, error) {
+	o = o.withDefaults()
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		var locked *LockedError
+		if errors.As(err, &locked) {
+			locked.Path = path
+			return nil, locked
+		}
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	db, err := openBolt(path, o)
+	if err == nil {
+		if err = migrate(db, format, migrations, o.Logger.With("path", path)); err != nil {
+			_ = db.Close()
+		}
+	}
+	if err != nil {
+		_ = lock.unlock()
+		var locked *LockedError
+		if errors.As(err, &locked) {
+			return nil, locked
+		}
+		return nil, fmt.Errorf("open %s: %w", path, classify(err))
+	}
+	s := &Store{
+		path: path, options: o, lock: lock, bolt: db,
+		requests: make(chan *request),
+		closing:  make(chan struct{}),
+		closed:   make(chan struct{}),
+	}
+	if err := s.View(func(sn *Snapshot) error { s.version.Store(sn.Version()); return nil }); err != nil {
+		_ = db.Close()
+		_ = lock.unlock()
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	go s.write()
+	return s, nil
+}
+
+func boltOptions(o Options) *bolt.Options {
+	return &bolt.Options{
+		Timeout:         lockTimeout,
+		NoSync:          o.NoSync,
+		NoGrowSync:      o.NoSync,
+		NoFreelistSync:  true,
+		FreelistType:    bolt.FreelistMapType,
+		InitialMmapSize: mapBytes,
+		NoStatistics:    true,
+	}
+}
+
+func openBolt(path string, o Options) (_ *bolt.DB, err error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := create(path, o); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	if err := probe(path); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrCorrupt, r)
+		}
+	}()
+	db, err := bolt.Open(path, 0o600, boltOptions(o))
+	if errors.Is(err, bolt.ErrTimeout) {
+		return nil, &LockedError{Path: path}
+	}
+	return db, err
+}
+
+// Close waits for what is being committed and read, and closes the file. Every later call, and every waiting cursor,
+// ends with ErrClosed.
+func (s *Store) Close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.closing)
+		<-s.closed
+		s.waiting.close()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err = s.bolt.Close()
+		s.bolt = nil
+		if unlockErr := s.lock.unlock(); err == nil {
+			err = unlockErr
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("close %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// Path is the file that the store was opened from.
+func (s *Store) Path() string { return s.path }
+
+// Version is the version of the last change that is durable.
+func (s *Store) Version() uint64 { return s.version.Load() }
+
+// View calls fn with a consistent snapshot of what is durable. The snapshot and the values it gave are valid until fn
+// returns. A snapshot that is held for long keeps the file from reusing space.
+func (s *Store) View(fn func(*Snapshot) error) (err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.bolt == nil {
+		return ErrClosed
+	}
+	defer recoverCorruption(&err)
+	return s.bolt.View(func(tx *bolt.Tx) error { return fn(newSnapshot(tx)) })
+}
+
+// Update calls fn with a transaction and returns when what fn wrote is durable. Transactions run one after the other,
+// each seeing what the ones before it wrote, and those that are queued while another is being committed share the next
+// commit. When fn returns an error or panics, nothing of it is written and no version is used up.
+//
+// ctx bounds the wait for the turn only: once fn has run, Update returns when its fate is known.
+func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
+	r := &request{tx: make(chan *Tx, 1), ran: make(chan bool, 1), done: make(chan error, 1)}
+	if err := s.submit(ctx, r); err != nil {
+		return err
+	}
+	select {
+	case err := <-r.done: // the transaction could not be begun
+		return err
+	case tx := <-r.tx:
+		if err := r.run(tx, fn); err != nil {
+			return err
+		}
+		return <-r.done
+	}
+}
+
+// Stats tells sizes of a store.
+type Stats struct {
+	Version      uint64 // of the last durable change
+	Horizon      uint64 // changes up to this version can no longer be read
+	HistoryBytes int64  // superseded values that are kept
+	FileBytes    int64  // size of the file
+}
+
+// Stats returns the store's sizes.
+func (s *Store) Stats() (Stats, error) {
+	var st Stats
+	err := s.View(func(sn *Snapshot) error {
+		m := readState(sn.meta)
+		st = Stats{Version: m.version, Horizon: m.horizon, HistoryBytes: int64(m.history)}
+		info, err := os.Stat(s.path)
+		if err == nil {
+			st.FileBytes = info.Size()
+		}
+		return err
+	})
+	return st, err
+}

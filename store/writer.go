@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+const (
+	// A group is closed when it has this many transactions or bytes, so that the first of them does not wait for ever.
+	maxGroup      = 256
+	maxGroupBytes = 8 << 20
+)
+
+// request is one call of Update. Its function runs on the caller's goroutine, while the writer waits: so a panic, or a
+// test that ends inside it, is the caller's alone.
+type request struct {
+	tx   chan *Tx
+	ran  chan bool  // whether the function succeeded
+	done chan error // the group's fate
+	// alone is set instead of a function by what needs the file for itself.
+	alone func() error
+}
+
+func (s *Store) submit(ctx context.Context, r *request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case s.requests <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing:
+		return ErrClosed
+	}
+}
+
+func (r *request) run(tx *Tx, fn func(*Tx) error) (err error) {
+	ok := false
+	defer func() { r.ran <- ok }()
+	defer recoverCorruption(&err)
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if tx.err != nil {
+		return tx.err
+	}
+	ok = true
+	return nil
+}
+
+// write is the one writer. It takes what is queued, and commits when the queue is empty: nothing waits for a timer, and
+// the more there is to do, the more shares one fsync.
+func (s *Store) write() {
+	defer close(s.closed)
+	for {
+		select {
+		case <-s.closing:
+			return
+		case r := <-s.requests:
+			for r != nil {
+				if r.alone != nil {
+					r.done <- r.alone()
+					break
+				}
+				r = s.writeGroup(r)
+			}
+		}
+	}
+}
+
+// writeGroup runs and commits the transactions that are queued, beginning with first. It returns a request that it met
+// and that cannot be part of a group.
+func (s *Store) writeGroup(first *request) (next *request) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	btx, err := s.bolt.Begin(true)
+	if err != nil {
+		first.done <- fmt.Errorf("begin: %w", classify(err))
+		return nil
+	}
+	g := group{btx: btx}
+	for r := first; r != nil; r = s.queued() {
+		if r.alone != nil {
+			next = r
+			break
+		}
+		if err = g.add(r); err != nil || len(g.members) >= maxGroup || g.bytes >= maxGroupBytes {
+			break
+		}
+	}
+	if err == nil {
+		err = g.commit(s.options.HistoryBytes)
+	} else {
+		_ = btx.Rollback()
+	}
+	if err == nil && len(g.keys) > 0 {
+		s.version.Store(g.version)
+		s.waiting.advance(g.version, g.keys)
+	}
+	for _, r := range g.members {
+		r.done <- err
+	}
+	return next
+}
+
+// queued returns a request that waits, or nil. Callers that a commit has just released need the processor once before
+// they can queue again; without that, every second group would hold one transaction only.
+func (s *Store) queued() *request {
+	for range 2 {
+		select {
+		case r := <-s.requests:
+			return r
+		default:
+			runtime.Gosched()
+		}
+	}
+	return nil
+}
+
+type group struct {
+	btx     *bolt.Tx
+	members []*request // those whose function succeeded
+	keys    []string   // that they changed
+	bytes   int
+	version uint64 // of the last change
+	cut     uint64
+}
+
+// add runs a transaction. The error is one of the group, not of the transaction's function.
+func (g *group) add(r *request) (err error) {
+	tx := newTx(newSnapshot(g.btx))
+	r.tx <- tx
+	if !<-r.ran {
+		return nil
+	}
+	g.members = append(g.members, r)
+	g.cut = max(g.cut, tx.cut)
+	if len(tx.writes) == 0 {
+		return nil
+	}
+	defer recoverCorruption(&err)
+	n, err := tx.apply()
+	if err != nil {
+		return fmt.Errorf("write: %w", classify(err))
+	}
+	g.bytes += n
+	g.version = tx.next - 1
+	for _, w := range tx.writes {
+		g.keys = append(g.keys, w.object.Key)
+	}
+	return nil
+}
+
+func (g *group) commit(historyBytes int64) (err error) {
+	defer func() {
+		// Harmless after a commit; after a panic it gives the file back.
+		_ = g.btx.Rollback()
+	}()
+	if len(g.keys) == 0 && g.cut == 0 {
+		return nil
+	}
+	defer recoverCorruption(&err)
+	s := newSnapshot(g.btx)
+	err = trim(s, historyBytes)
+	if err == nil && g.cut > 0 {
+		err = cut(s, func(st state) bool { return st.horizon < g.cut })
+	}
+	if err != nil {
+		return fmt.Errorf("cut history: %w", classify(err))
+	}
+	if err := g.btx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", classify(err))
+	}
+	return nil
+}

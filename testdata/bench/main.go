@@ -1,0 +1,145 @@
+// Command bench measures jobd against what the machine can do: raw runs of the OCI runtime, alternating with jobd's in the
+// same run. It prints tables in Markdown, or with -json one figure a line in the format of Go's benchmarks, which
+// benchstat compares between two commits.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	bin := flag.String("bin", "bin", "directory of jobd, jobd-shim and jobctl")
+	rounds := flag.Int("rounds", 3, "rounds of everything that alternates; medians are reported")
+	pods := flag.Int("pods", 500, "pods of the throughput Job")
+	machine := flag.Bool("json", false, "print figures for benchstat instead of tables")
+	only := flag.String("only", "", "run only the parts whose name contains this")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, &bench{bin: abs(*bin), rounds: *rounds, pods: *pods, only: *only, report: &report{machine: *machine}}); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func abs(path string) string {
+	p, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return p
+}
+
+type bench struct {
+	bin          string
+	rounds, pods int
+	only         string
+	report       *report
+	raw          *raw
+}
+
+func run(ctx context.Context, b *bench) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("containers need root")
+	}
+	var err error
+	if b.raw, err = newRaw(); err != nil {
+		return err
+	}
+	defer b.raw.close()
+	b.report.head(machineName())
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"throughput", b.throughput},
+		{"latency", b.latency},
+		{"sleepers", b.sleepers},
+		{"logs", b.logs},
+		{"startup", b.startup},
+		{"controller", b.controller},
+		{"api", b.api},
+		{"sizes", b.sizes},
+	} {
+		if !strings.Contains(part.name, b.only) {
+			continue
+		}
+		if err := part.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+func machineName() string {
+	kernel, _ := exec.Command("uname", "-sr").Output()
+	model := "unknown processor"
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	return fmt.Sprintf("%d x %s, %s, %s", runtime.NumCPU(), model, strings.TrimSpace(string(kernel)), runtime.Version())
+}
+
+// report prints figures as they come.
+type report struct{ machine bool }
+
+func (r *report) head(machine string) {
+	if r.machine {
+		fmt.Println("goos: linux\ngoarch:", runtime.GOARCH, "\npkg: github.com/jobd/jobd/testdata/bench")
+		return
+	}
+	fmt.Printf("Measured %s on %s.\n", time.Now().Format(time.DateOnly), machine)
+}
+
+func (r *report) table(title string, columns ...string) {
+	if r.machine {
+		return
+	}
+	fmt.Printf("\n### %s\n\n| %s |\n|%s\n", title, strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+}
+
+func (r *report) row(cells ...string) {
+	if !r.machine {
+		fmt.Printf("| %s |\n", strings.Join(cells, " | "))
+	}
+}
+
+// figure is one value for benchstat.
+func (r *report) figure(name string, values []float64, unit string) {
+	if !r.machine {
+		return
+	}
+	for _, v := range values {
+		fmt.Printf("Benchmark%s 1 %g %s\n", name, v, unit)
+	}
+}
+
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
+}
+
+// spread writes a median with its least and greatest value.
+func spread(values []float64, format string) string {
+	f := func(v float64) string { return fmt.Sprintf(format, v) }
+	return fmt.Sprintf("%s (%s-%s)", f(median(values)), f(slices.Min(values)), f(slices.Max(values)))
+}

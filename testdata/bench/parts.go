@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/runtime/simulated"
+)
+
+// throughput holds pods of `true` against the raw runtimes, in turns: with a network namespace of their own, as a raw
+// container has, and on the bridge.
+func (b *bench) throughput(ctx context.Context) error {
+	if err := b.raw.startContainerd(ctx); err != nil {
+		return err
+	}
+	var daemons []*daemon
+	for _, network := range []string{"none", "bridge"} {
+		d, err := startDaemon(ctx, b.bin, "--network", network)
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		daemons = append(daemons, d)
+	}
+	b.report.table(fmt.Sprintf("Pods of `true` per second, Indexed Job of %d (median of %d rounds, min-max)", b.pods, b.rounds),
+		"parallel", "fork+exec", "crun run", "runc run", "ctr run", "jobd", "jobd / crun", "cluster 1.9 x", "CPU ms a pod: daemon", "shards and crun", "jobd, bridge", "/ crun")
+	for _, parallel := range []int{1, 2, 4, 8, 32} {
+		figures := map[string][]float64{}
+		add := func(name string, value float64) { figures[name] = append(figures[name], value) }
+		for round := range b.rounds {
+			if parallel <= 8 {
+				v, err := b.raw.forkExec(ctx, parallel)
+				if err != nil {
+					return err
+				}
+				add("fork", v)
+			}
+			for _, runtime := range b.raw.runtimes {
+				v, err := b.raw.containers(ctx, runtime, 200, min(parallel, 8))
+				if err != nil {
+					return err
+				}
+				add(runtime, v)
+			}
+			if b.raw.containerd != nil && parallel <= 8 && round == 0 { // it is slow
+				v, err := b.raw.ctrRun(ctx, 10*parallel, parallel)
+				if err != nil {
+					return err
+				}
+				add("ctr", v)
+			}
+			for i, name := range []string{"jobd", "bridge"} {
+				d := daemons[i]
+				self, shards := d.self(), d.shards()
+				took, err := d.run(ctx, job("true", b.pods, parallel, "true"))
+				if err != nil {
+					return err
+				}
+				add(name, float64(b.pods)/took.Seconds())
+				add(name+"-daemon", (d.self().cpu-self.cpu)/float64(b.pods)*1000)
+				add(name+"-shards", (d.shards().cpu-shards.cpu)/float64(b.pods)*1000)
+				if _, err := d.remove(ctx, "true"); err != nil {
+					return err
+				}
+			}
+		}
+		cell := func(name string) string {
+			if len(figures[name]) == 0 {
+				return "-"
+			}
+			b.report.figure(fmt.Sprintf("Throughput/%s/parallel=%d", name, parallel), figures[name], "pods/s")
+			return spread(figures[name], "%.0f")
+		}
+		ratio := func(name string) string {
+			if len(figures["crun"]) == 0 {
+				return "-"
+			}
+			return fmt.Sprintf("%.2f", median(figures[name])/median(figures["crun"]))
+		}
+		b.report.row(strconv.Itoa(parallel), cell("fork"), cell("crun"), cell("runc"), cell("ctr"), cell("jobd"), ratio("jobd"),
+			fmt.Sprintf("%.0f", median(figures["jobd"])/1.9), fmt.Sprintf("%.1f", median(figures["jobd-daemon"])), fmt.Sprintf("%.1f", median(figures["jobd-shards"])),
+			cell("bridge"), ratio("bridge"))
+	}
+	return nil
+}
+
+// latency is what one Job of `true` takes from its creation to a watcher's sight of Complete.
+func (b *bench) latency(ctx context.Context) error {
+	d, err := startDaemon(ctx, b.bin)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	var ms []float64
+	for i := range 101 {
+		took, err := d.run(ctx, job(fmt.Sprintf("one-%d", i), 1, 1, "true"))
+		if err != nil {
+			return err
+		}
+		if i > 0 { // the first one warms up
+			ms = append(ms, took.Seconds()*1000)
+		}
+	}
+	b.report.figure("ApplyToComplete", ms, "ms")
+	b.report.table("One Job of `true`, from create to Complete, 100 times", "p50 ms", "p99 ms", "cluster p50 ms", "ratio")
+	b.report.row(fmt.Sprintf("%.0f", median(ms)), fmt.Sprintf("%.0f", quantile(ms, 0.99)), "3060", fmt.Sprintf("%.0f x", 3060/median(ms)))
+	return nil
+}
+
+// sleepers is how much one machine carries.
+func (b *bench) sleepers(ctx context.Context) error {
+	d, err := startDaemon(ctx, b.bin)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	idle, idleShards := d.self(), d.shards()
+	const n = 500
+	took, err := d.watch(ctx, job("sleep", n, n, "sleep", "600"), func(j *batchv1.Job) bool {
+		return j.Status.Ready != nil && *j.Status.Ready == n
+	})
+	if err != nil {
+		return err
+	}
+	full, fullShards := d.self(), d.shards()
+	d.stop()
+	again, err := d.serve(ctx)
+	if err != nil {
+		return err
+	}
+	b.report.figure("Sleepers/AllRunning", []float64{took.Seconds()}, "s")
+	b.report.figure("Idle/RSS", []float64{idle.rss}, "MB")
+	b.report.figure("Idle/RssAnon", []float64{idle.anon}, "MB")
+	b.report.table("500 pods that sleep", "all running after s", "idle RSS (anonymous) MB", "shards idle MB", "daemon with 500 MB", "shards with 500 MB", "kB for each pod", "first answer after kill -9 ms")
+	b.report.row(fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.0f (%.0f)", idle.rss, idle.anon), fmt.Sprintf("%.0f", idleShards.rss),
+		fmt.Sprintf("%.0f (%.0f)", full.rss, full.anon), fmt.Sprintf("%.0f", fullShards.rss),
+		fmt.Sprintf("%.0f", (full.rss+fullShards.rss-idle.rss-idleShards.rss)/n*1024), fmt.Sprintf("%.0f", again.Seconds()*1000))
+	return nil
+}
+
+// logs is how fast containers can write through jobd's log.
+func (b *bench) logs(ctx context.Context) error {
+	d, err := startDaemon(ctx, b.bin)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	const mb = 100
+	command := fmt.Sprintf("yes 0123456789012345678901234567890123456789012345678901234567890123456789 | head -c %d", mb<<20)
+	b.report.table("Log throughput: lines of 71 bytes", "containers", "jobd MB/s", "the same into a file MB/s", "ratio")
+	for _, n := range []int{1, 8} {
+		var through, direct []float64
+		for range b.rounds {
+			took, err := d.run(ctx, job("chatty", n, n, "sh", "-c", command))
+			if err != nil {
+				return err
+			}
+			through = append(through, float64(n*mb)/took.Seconds())
+			if _, err := d.remove(ctx, "chatty"); err != nil {
+				return err
+			}
+			begin := time.Now()
+			if _, err := rate(ctx, n, n, func(i int) *exec.Cmd {
+				return exec.CommandContext(ctx, "/bin/busybox", "sh", "-c", fmt.Sprintf("%s > %s/raw-%d", command, d.root, i))
+			}); err != nil {
+				return err
+			}
+			direct = append(direct, float64(n*mb)/time.Since(begin).Seconds())
+			for i := range n {
+				os.Remove(fmt.Sprintf("%s/raw-%d", d.root, i))
+			}
+		}
+		b.report.figure(fmt.Sprintf("Logs/containers=%d", n), through, "MB/s")
+		b.report.row(strconv.Itoa(n), spread(through, "%.0f"), spread(direct, "%.0f"), fmt.Sprintf("%.2f", median(through)/median(direct)))
+	}
+	return nil
+}
+
+// startup is the time to the first answer.
+func (b *bench) startup(ctx context.Context) error {
+	d, err := startDaemon(ctx, b.bin)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	var empty []float64
+	for range b.rounds {
+		d.stop()
+		took, err := d.serve(ctx)
+		if err != nil {
+			return err
+		}
+		empty = append(empty, took.Seconds()*1000)
+	}
+	full, err := startDaemon(ctx, b.bin, "--runtime", "simulated")
+	if err != nil {
+		return err
+	}
+	defer full.close()
+	if err := full.finishedJobs(ctx, 10000); err != nil {
+		return err
+	}
+	full.stop()
+	full.flags = nil
+	var filled []float64
+	for range b.rounds {
+		took, err := full.serve(ctx)
+		if err != nil {
+			return err
+		}
+		filled = append(filled, took.Seconds()*1000)
+		full.stop()
+	}
+	if _, err := full.serve(ctx); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Second)
+	with := full.self()
+	b.report.figure("Startup/empty", empty, "ms")
+	b.report.figure("Startup/jobs=10000", filled, "ms")
+	b.report.table("From start to the first answer", "empty ms", "10,000 finished Jobs ms", "RSS (anonymous) with them MB")
+	b.report.row(spread(empty, "%.0f"), spread(filled, "%.0f"), fmt.Sprintf("%.0f (%.0f)", with.rss, with.anon))
+	return nil
+}
+
+// finishedJobs runs n Jobs of one pod each to their end.
+func (d *daemon) finishedJobs(ctx context.Context, n int) error {
+	for i := range n {
+		if _, err := d.BatchV1().Jobs("default").Create(ctx, job(fmt.Sprintf("done-%d", i), 1, 1, "true"), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	_, err := d.run(ctx, job("last", 1, 1, "true"))
+	return err
+}
+
+// controller is the cost of the decisions alone: pods that succeed after a delay, without containers.
+func (b *bench) controller(ctx context.Context) error {
+	b.report.table("The controller alone: simulated pods that succeed at once", "pods", "parallel", "s", "us a pod", "CPU s", "cluster s", "cluster CPU s", "RssAnon MB", "delete s")
+	for _, c := range []struct {
+		pods, parallel    int
+		cluster, clustCPU string
+	}{
+		{1000, 100, "-", "-"}, {10000, 100, "105", "112"}, {10000, 10000, "50", "82"}, {100000, 1000, "-", "-"},
+	} {
+		d, err := startDaemon(ctx, b.bin, "--runtime", "simulated", "--max-pods", "100000")
+		if err != nil {
+			return err
+		}
+		before := d.self()
+		j := job("many", c.pods, c.parallel, "true")
+		j.Spec.Template.Annotations = map[string]string{simulated.Duration: "0s"}
+		took, err := d.run(ctx, j)
+		if err == nil {
+			after := d.self()
+			var gone time.Duration
+			if gone, err = d.remove(ctx, "many"); err == nil {
+				b.report.figure(fmt.Sprintf("Controller/pods=%d/parallel=%d", c.pods, c.parallel), []float64{took.Seconds()}, "s")
+				b.report.row(strconv.Itoa(c.pods), strconv.Itoa(c.parallel), fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.0f", took.Seconds()*1e6/float64(c.pods)),
+					fmt.Sprintf("%.1f", after.cpu-before.cpu), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.anon), fmt.Sprintf("%.1f", gone.Seconds()))
+			}
+		}
+		d.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) sizes(context.Context) error {
+	b.report.table("Binaries", "program", "MB")
+	for _, name := range []string{"jobd", "jobctl", "jobd-shim"} {
+		info, err := os.Stat(filepath.Join(b.bin, name))
+		if err != nil {
+			return err
+		}
+		b.report.figure("Size/"+name, []float64{float64(info.Size()) / 1e6}, "MB")
+		b.report.row(name, fmt.Sprintf("%.1f", float64(info.Size())/1e6))
+	}
+	return nil
+}
