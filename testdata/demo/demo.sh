@@ -66,7 +66,10 @@ if [ -f "$cache" ]; then
   bin/jobctl image import "$cache"
 elif say "Pulling $image"; ! timeout 300 bin/jobctl image pull "$image"; then
   say "No registry to be reached: building a stand-in for $image from this machine's perl"
-  perl -MMath::BigInt=1.999838 -Mbignum -e1 2>/dev/null || install_packages perl libmath-bigint-perl
+  missing=()
+  perl -MMath::BigInt=1.999838 -Mbignum -e1 2>/dev/null || missing+=(perl libmath-bigint-perl)
+  [[ $(ldd "$(command -v busybox)" 2>&1) == *"not a dynamic executable"* ]] || missing+=(busybox-static)
+  [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
   mkdir -p .demo
   go run ./testdata/images/cmd/mkimage perl "$image" >"$cache.part"
   mv "$cache.part" "$cache"
