@@ -37,7 +37,6 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 		return err
 	}
 	defer p.Close()
-	defer context.AfterFunc(ctx, p.Close)() // its streams end with it
 
 	session, detach := context.WithCancel(ctx)
 	defer detach()

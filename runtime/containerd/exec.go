@@ -34,7 +34,6 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	defer p.Close()
 	ended := make(chan struct{})
 	defer close(ended)
-	defer context.AfterFunc(ctx, p.Close)() // its streams end with it
 
 	if e.Stdin != nil {
 		go func() {

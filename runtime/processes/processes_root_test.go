@@ -76,7 +76,10 @@ func TestANamespaceThatHasDiedIsReplaced(t *testing.T) {
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 100_000); err != nil {
+	for err = unix.EINTR; err == unix.EINTR; {
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 100_000)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if again := setUp(t, p); again == first {

@@ -66,7 +66,7 @@ func (a *attached) endStdin(id string) {
 
 func (a *attached) hears(words string) {
 	a.b.t.Helper()
-	for range 4000 {
+	for range 12000 {
 		if strings.Contains(a.output(), words) {
 			return
 		}
@@ -276,7 +276,7 @@ func TestAttachersAreBounded(t *testing.T) {
 	for _, p := range all {
 		p.Close()
 	}
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if p, err := b.Attach(b.context(), "c", Attach{Stdout: true}); err == nil {
 			p.Close()
 			break

@@ -174,8 +174,8 @@ func (b *bed) removeCgroups() {
 	must(b.t, err)
 	for _, mount := range append(h.all, h.extra) {
 		err := removeTree(filepath.Join(mount, b.cgroup))
-		for wait := time.Millisecond; err != nil && wait < time.Second; wait *= 2 {
-			time.Sleep(wait)
+		for late := time.Now().Add(time.Minute); err != nil && time.Now().Before(late); {
+			time.Sleep(5 * time.Millisecond)
 			err = removeTree(filepath.Join(mount, b.cgroup))
 		}
 		if err != nil {
@@ -230,7 +230,7 @@ func (b *bed) run(id string, args ...string) Container {
 // exit waits for the end of a container.
 func (b *bed) exit(id string) Container {
 	b.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(2 * time.Minute)
 	for {
 		select {
 		case c := <-b.exits:
@@ -264,7 +264,9 @@ func (b *bed) die() {
 	must(b.t, err)
 	defer unix.Close(handle)
 	must(b.t, unix.Kill(pid, unix.SIGKILL))
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 10000)
+	for err = unix.EINTR; err == unix.EINTR; {
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 60000)
+	}
 	must(b.t, err)
 }
 

@@ -95,15 +95,15 @@ func (s *Shard) Delete(ctx context.Context, id string) (Container, error) {
 	return c, err
 }
 
-// Exec starts a process in a running container, which lives as long as the Process that is returned. One that does not
-// run gives errdefs.ErrNotFound, a shard of an older version errdefs.ErrNotImplemented. The error is a *StartError when the
-// process could not be started.
+// Exec starts a process in a running container, which lives as long as the Process that is returned: the end of ctx closes
+// that. One that does not run gives errdefs.ErrNotFound, a shard of an older version errdefs.ErrNotImplemented. The error is
+// a *StartError when the process could not be started.
 func (s *Shard) Exec(ctx context.Context, id string, e Exec) (*Process, error) {
 	return s.process(ctx, func(socket string) (*Process, error) { return startProcess(ctx, socket, id, e) })
 }
 
-// Attach gives the streams of a running container's first process, which goes on when the Process is closed. One that does
-// not run gives errdefs.ErrNotFound.
+// Attach gives the streams of a running container's first process, which goes on when the Process is closed, as the end of
+// ctx does. One that does not run gives errdefs.ErrNotFound.
 func (s *Shard) Attach(ctx context.Context, id string, a Attach) (*Process, error) {
 	return s.process(ctx, func(socket string) (*Process, error) { return attachProcess(ctx, socket, id, a) })
 }

@@ -29,8 +29,9 @@ type Process struct {
 	code     int
 	err      error
 
-	mu     sync.Mutex
-	closed bool
+	mu      sync.Mutex
+	closed  bool
+	release func() bool // of the context that it ends with
 }
 
 // startProcess starts a process over a connection of its own.
@@ -105,7 +106,10 @@ func openProcess(ctx context.Context, socket string, request message, place func
 		}
 		return nil, err
 	}
-	go p.await(r)
+	p.mu.Lock()
+	p.release = context.AfterFunc(ctx, p.Close)
+	p.mu.Unlock()
+	go p.await(ctx, r)
 	return p, nil
 }
 
@@ -165,10 +169,12 @@ func (p *Process) files() []*os.File {
 	return []*os.File{p.terminal, p.Stdout}
 }
 
-func (p *Process) await(r io.Reader) {
+func (p *Process) await(ctx context.Context, r io.Reader) {
 	defer close(p.end)
 	m, _, err := decode(r)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		p.err = ctx.Err() // which is why the connection was closed
 	case err != nil:
 		p.err = fmt.Errorf("connection to shard: %w: %w", errdefs.ErrUnavailable, err)
 	case m.Op != opExecExit:
@@ -180,7 +186,8 @@ func (p *Process) await(r io.Reader) {
 
 // Wait returns the exit code, once the process has ended: 128+n when signal n ended it. What it wrote may not be read yet.
 // Of one that was attached to it tells only of the end, once everything was read.
-// The error is errdefs.ErrUnavailable when the shard died, which leaves the process to the container's end.
+// The error is errdefs.ErrUnavailable when the shard died, which leaves the process to the container's end, and that of the
+// context that Exec or Attach was given when the process has ended with it.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.end:
@@ -266,6 +273,9 @@ func (p *Process) Close() {
 		return
 	}
 	p.closed = true
+	if p.release != nil {
+		p.release()
+	}
 	p.conn.Close()
 	closeAll(p.files())
 }
