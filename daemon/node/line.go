@@ -126,6 +126,8 @@ func (n *Node) remove(w *waiter) {
 	case len(l.queue) == 0:
 		delete(n.blocked, l)
 		n.rest(l)
+	case l.gang != nil: // there may be room for enough of the others, which are not alike
+		n.look(l)
 	}
 }
 

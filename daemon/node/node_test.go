@@ -290,6 +290,16 @@ func TestAdmission(t *testing.T) {
 			decide(n)
 			n.Gone("found")
 		}, "+a&b"},
+		"or when the others fit without one that has gone": {9, func(t *testing.T, n *Node) {
+			n.SetGroup("ns/g", gang(2))
+			n.Wait(want("large", 1, 1500).with(of("g")), false)
+			n.Wait(want("b", 2, 1000).with(of("g")), false)
+			n.Wait(want("c", 3, 1000).with(of("g")), false)
+			if got := decide(n); got != "" {
+				t.Errorf("too early: %s", got)
+			}
+			n.Gone("large")
+		}, "+b&c"},
 		"those beyond what it needs come one by one": {9, func(t *testing.T, n *Node) {
 			n.SetGroup("ns/g", gang(1))
 			for _, uid := range []types.UID{"a", "b", "c"} {
