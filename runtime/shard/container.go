@@ -220,7 +220,10 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 			c.host.cgroups.kill(c.record.Cgroup)
 			return 0, in, &StartError{ID: c.record.ID, Message: "the OCI runtime left no terminal: " + err.Error()}
 		}
-		out.readers[0] = terminal
+		if out.sources[0], err = newSource(terminal); err != nil {
+			c.host.cgroups.kill(c.record.Cgroup)
+			return 0, in, &StartError{ID: c.record.ID, Message: err.Error()}
+		}
 	}
 	return pid, in, nil
 }

@@ -19,16 +19,17 @@ const (
 	// drainTime is how long the end of a container waits for others that hold its output open.
 	drainTime = time.Second
 	// drainBytes bounds what is taken of theirs after that: more than a pipe holds.
-	drainBytes = 1 << 20
+	drainBytes = 2 * gatherRoom
 )
 
 // output brings what a container writes into its log. It comes through named pipes, whose writing ends the container has
 // open for reading too: when the shard dies the container does not notice, and what it writes waits for the next shard.
 type output struct {
-	readers  [2]*os.File // those of the pipes; or the terminal alone
-	log      *logs.File  // nil: dropped
+	sources  [2]*source // the pipes; or the terminal alone
+	log      *logs.File // nil: dropped
 	audience [2]audience
 	done     sync.WaitGroup
+	ending   chan struct{} // closed when the container has ended
 	last     atomic.Bool   // whoever still writes is not waited for
 	drained  chan struct{} // closed when everything was read
 
@@ -39,15 +40,14 @@ type output struct {
 // openOutput opens the log, and the reading ends, which were made before, by this shard or a dead one: but a terminal is
 // there only once the container is.
 func (c *container) openOutput() (*output, error) {
-	o := &output{drained: make(chan struct{})}
+	o := &output{ending: make(chan struct{}), drained: make(chan struct{})}
 	if !c.record.Terminal {
 		for i, name := range []string{stdoutFIFO, stderrFIFO} {
-			f, err := os.OpenFile(filepath.Join(c.dir, name), os.O_RDONLY|unix.O_NONBLOCK, 0)
-			if err != nil {
+			var err error
+			if o.sources[i], err = openSource(filepath.Join(c.dir, name)); err != nil {
 				o.close()
 				return nil, fmt.Errorf("output: %w", err)
 			}
-			o.readers[i] = f
 		}
 	}
 	if path := c.record.LogPath; path != "" {
@@ -73,7 +73,7 @@ func makeFIFOs(dir string, names []string) error {
 // terminal gives another handle of the container's terminal.
 func (o *output) terminal() (*os.File, error) {
 	var copied *os.File
-	err := withFDs(o.readers[:1], nil, func(fds []int) error {
+	err := withFDs([]*os.File{o.sources[0].file}, nil, func(fds []int) error {
 		fd, err := unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD_CLOEXEC, 0)
 		copied = os.NewFile(uintptr(fd), "terminal")
 		return err
@@ -116,14 +116,14 @@ func (o *output) copy(buffers *logs.Buffers) {
 		if w != nil {
 			sink = w.Stream(stream)
 		}
-		r, listeners := o.readers[i], &o.audience[i]
-		if r == nil {
+		s, listeners := o.sources[i], &o.audience[i]
+		if s == nil {
 			listeners.end()
 			continue
 		}
 		o.done.Go(func() {
 			defer listeners.end()
-			o.copyStream(r, sink, listeners, buffers)
+			o.copyStream(s, sink, listeners, buffers)
 		})
 	}
 }
@@ -133,21 +133,14 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-func (o *output) copyStream(r *os.File, sink io.WriteCloser, listeners *audience, buffers *logs.Buffers) {
-	conn, err := r.SyscallConn()
-	if err != nil {
-		o.failed(err)
-		return
-	}
+func (o *output) copyStream(s *source, sink io.WriteCloser, listeners *audience, buffers *logs.Buffers) {
 	// take reads until there is nothing more for now; a buffer is borrowed only for that long.
-	take := func(fd uintptr) (ended bool) {
+	take := func() (ended bool) {
 		buffer := buffers.Get()
 		defer buffers.Put(buffer)
 		for rest := drainBytes; rest > 0; {
-			n, err := unix.Read(int(fd), *buffer)
+			n, err := s.read(*buffer)
 			switch {
-			case err == unix.EINTR:
-				continue
 			case err == unix.EAGAIN:
 				return false
 			case err != nil || n == 0:
@@ -163,12 +156,14 @@ func (o *output) copyStream(r *os.File, sink io.WriteCloser, listeners *audience
 		}
 		return true
 	}
-	err = conn.Read(take)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = conn.Control(func(fd uintptr) { take(fd) })
-	}
-	if err != nil {
-		o.failed(err)
+	for !take() {
+		if err := s.wait(o.ending); errors.Is(err, os.ErrDeadlineExceeded) {
+			take()
+			break
+		} else if err != nil {
+			o.failed(err)
+			break
+		}
 	}
 	if err := sink.Close(); err != nil {
 		o.failed(err)
@@ -186,14 +181,15 @@ func (o *output) failed(err error) {
 // drain waits until everything that was written is in the log, for a bounded time when somebody holds the pipes open, and
 // returns what went wrong with the log. It is called once, after the container's end.
 func (o *output) drain() error {
+	close(o.ending)
 	for i := range o.audience {
 		o.audience[i].hurry()
 	}
 	stop := time.AfterFunc(drainTime, func() {
 		o.last.Store(true)
-		for _, r := range o.readers {
-			if r != nil {
-				r.SetReadDeadline(time.Unix(1, 0))
+		for _, s := range o.sources {
+			if s != nil {
+				s.giveUp()
 			}
 		}
 	})
@@ -206,7 +202,9 @@ func (o *output) drain() error {
 }
 
 func (o *output) close() {
-	closeAll(o.readers[:])
+	for _, s := range o.sources {
+		s.close()
+	}
 	if o.log != nil {
 		o.log.Close()
 	}
