@@ -54,6 +54,8 @@ type Config struct {
 	WorkloadWithJob bool `json:"workload-with-job,omitempty"`
 	// PidsLimit is how many processes and threads a container may have; 0 is no limit.
 	PidsLimit int64 `json:"pids-limit,omitempty"`
+	// SeccompDefault gives the profile RuntimeDefault to containers that ask for none, as the kubelet's setting of that name.
+	SeccompDefault bool `json:"seccomp-default,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
 	// ContainerLogMaxSize is how large the log of a container grows before it is rotated, like "10Mi", 0 is no limit;
@@ -64,6 +66,16 @@ type Config struct {
 	// any case. KeptLogsSize is how much those of all Jobs may hold together, like "1Gi"; the oldest go first.
 	KeptLogsAge  metav1.Duration `json:"kept-logs-age,omitempty"`
 	KeptLogsSize string          `json:"kept-logs-size,omitempty"`
+	// ImageGCHighThreshold is how full the disk of Root may get, in percent, before images that no pod uses are removed, the
+	// ones that were not used for the longest time first; ImageGCLowThreshold is how full it may be then. 100 is never.
+	ImageGCHighThreshold int `json:"image-gc-high-threshold,omitempty"`
+	ImageGCLowThreshold  int `json:"image-gc-low-threshold,omitempty"`
+	// MinimumImageTTLDuration is how long an image stays in any case after it was pulled or used; ImageMaximumGCAge is how
+	// long it stays without being used, 0 is for ever.
+	MinimumImageTTLDuration metav1.Duration `json:"minimum-image-ttl-duration,omitempty"`
+	ImageMaximumGCAge       metav1.Duration `json:"image-maximum-gc-age,omitempty"`
+	// ImageGCImported lets imported images go like those that were pulled, though no registry brings them back.
+	ImageGCImported bool `json:"image-gc-imported,omitempty"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `json:"log-level,omitempty"`
 
@@ -84,11 +96,15 @@ func DefaultConfig() Config {
 		PodBackoffBase:      metav1.Duration{Duration: 10 * time.Second},
 		PodBackoffCap:       metav1.Duration{Duration: 6 * time.Minute},
 		MaxPods:             1000,
+		SeccompDefault:      true,
 		EventTTL:            metav1.Duration{Duration: time.Hour},
 		ContainerLogMaxSize: "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
 		KeptLogsSize: "1Gi",
-		LogLevel:     "info",
+		// A kubelet's 85 and 80 are for a disk of its own; this one holds its user's files too.
+		ImageGCHighThreshold: 95, ImageGCLowThreshold: 90,
+		MinimumImageTTLDuration: metav1.Duration{Duration: 2 * time.Minute},
+		LogLevel:                "info",
 	}
 }
 
@@ -149,6 +165,9 @@ func (c *Config) Complete() error {
 		if _, err := parseSize(name, size); err != nil {
 			return err
 		}
+	}
+	if _, err := c.imageGCPolicy(); err != nil {
+		return err
 	}
 	if c.ContainerLogMaxFiles < 2 {
 		return errors.New("container-log-max-files must be at least 2")

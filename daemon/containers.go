@@ -32,7 +32,9 @@ type containers struct {
 	workers pod.Config       // but for what the loop provides
 	network *network.Network // nil: pods have none
 	names   *podNames
-	epoch   string // while it is the same, containers are found again
+	// collector removes images; nil: there are none to manage.
+	collector *imageGC
+	epoch     string // while it is the same, containers are found again
 }
 
 func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, objects oci.Objects, api *podAPI) (*containers, error) {
@@ -63,12 +65,19 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		return nil, errors.Join(err, r.Close())
 	}
 	names := openNames(pods, c.Logger)
+	policy, err := c.imageGCPolicy()
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	collector := &imageGC{policy: policy, root: c.Root, eventTTL: c.EventTTL.Duration, logger: c.Logger, hurry: make(chan struct{}, 1)}
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
 		DockerConfigPath: filepath.Join(c.Root, "docker", "config.json"),
 		HostsDir:         filepath.Join(c.Root, "hosts"),
+		DiskFull:         collector.diskFull,
 		Logger:           c.Logger,
 	})
+	collector.images = images
 	go images.Watch(ctx)
 	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
 	volumes := volume.New(c.Root, c.State, node)
@@ -79,15 +88,16 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		nameServer = pods.Gateway().String()
 	}
 	return &containers{
-		runtime: r,
-		images:  images,
-		network: pods,
-		names:   names,
-		epoch:   r.Epoch(),
+		runtime:   r,
+		images:    images,
+		collector: collector,
+		network:   pods,
+		names:     names,
+		epoch:     r.Epoch(),
 		workers: pod.Config{
 			Runtime:  r,
 			Images:   images,
-			Spec:     specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Spec:     specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
 			Steps:    []pod.Step{networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel: 8 * goruntime.GOMAXPROCS(0),
 		},
@@ -161,7 +171,9 @@ type specBuilder struct {
 	cgroups string
 	node    volume.Node
 	seccomp string // directory of profiles
-	pids    int64  // limit of each container, 0 for none
+	// seccompDefault: what asks for no profile gets RuntimeDefault.
+	seccompDefault bool
+	pids           int64 // limit of each container, 0 for none
 	// nameServer is that of the cluster's domain; empty without.
 	nameServer string
 	shared     *processes.Processes
@@ -195,8 +207,11 @@ func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, err
 		Allocatable: b.node.Allocatable,
 		SeccompDir:  b.seccomp,
 		PidsLimit:   b.pids,
-		Objects:     b.node.Objects,
-		Host:        b.limits,
+
+		SeccompDefault: b.seccompDefault,
+
+		Objects: b.node.Objects,
+		Host:    b.limits,
 	})
 }
 

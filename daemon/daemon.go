@@ -279,6 +279,7 @@ func (d *daemon) open(ctx context.Context) error {
 		d.onStop(d.closing("the clock", clock))
 	}
 	d.keepLogs(ctx, logs)
+	d.collectImages(ctx, s, containers)
 	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.loop.count()
 
 	return d.newServer(s, logs, containers, api)

@@ -119,8 +119,9 @@ func (p *pass) showNode() error {
 		node.Labels = map[string]string{}
 	}
 	maps.Copy(node.Labels, p.self.Labels)
-	before := node.Status.Conditions
+	before, images := node.Status.Conditions, node.Status.Images
 	p.self.Status.DeepCopyInto(&node.Status)
+	node.Status.Images = images // what is here is seen to by imageGC
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(p.now), metav1.NewTime(p.now)

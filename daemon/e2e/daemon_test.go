@@ -75,10 +75,16 @@ type daemon struct {
 // start runs a jobd that is cleaned away when the test ends, whatever became of it. It has the image busybox:1.36.
 func start(t *testing.T, flags ...string) *daemon {
 	t.Helper()
+	return startIn(t, "/var/tmp", flags...)
+}
+
+// startIn is start with a root below a directory.
+func startIn(t *testing.T, dir string, flags ...string) *daemon {
+	t.Helper()
 	needContainers(t)
 	d := &daemon{t: t, flags: flags, output: &bytes.Buffer{}}
 	var err error
-	if d.root, err = os.MkdirTemp("/var/tmp", "jobd-e2e."); err != nil {
+	if d.root, err = os.MkdirTemp(dir, "jobd-e2e."); err != nil {
 		t.Fatal(err)
 	}
 	if d.state, err = os.MkdirTemp("/run", "jobd-e2e."); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // The database of containerd is opened here and not by its own plugin, so that what a container costs is no wait for the
@@ -165,19 +166,29 @@ func (d *database) save(number int) error {
 	}
 	err := d.View(func(tx *bbolt.Tx) error {
 		number = tx.ID()
+		// The copy before the last one is written over: it keeps the room without which nothing could be removed from a
+		// full disk.
 		fresh := d.saved + unfinished
-		f, err := os.OpenFile(fresh, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		if _, err := tx.WriteTo(f); err != nil {
+		size, err := tx.WriteTo(f)
+		if err == nil {
+			err = f.Truncate(size)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
 			return err
 		}
-		if err := f.Sync(); err != nil {
-			return err
+		err = unix.Renameat2(unix.AT_FDCWD, fresh, unix.AT_FDCWD, d.saved, unix.RENAME_EXCHANGE)
+		if err != nil { // it is the first copy, or the file system cannot do this
+			err = os.Rename(fresh, d.saved)
 		}
-		return os.Rename(fresh, d.saved)
+		return err
 	})
 	if err == nil {
 		err = syncDir(filepath.Dir(d.saved))

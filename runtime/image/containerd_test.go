@@ -71,11 +71,16 @@ func TestMain(m *testing.M) {
 // newImages starts a containerd without tasks for one test. Credentials of the machine's user are kept out.
 func newImages(t testing.TB, o Options) *Images {
 	t.Helper()
+	return newImagesAt(t, t.TempDir(), o)
+}
+
+// newImagesAt keeps everything in a directory.
+func newImagesAt(t testing.TB, root string, o Options) *Images {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for overlay mounts")
 	}
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
-	root := t.TempDir()
 	config := &srvconfig.Config{Version: version.ConfigVersion, Root: filepath.Join(root, "root"), State: filepath.Join(root, "state")}
 	if err := server.CreateTopLevelDirectories(config); err != nil {
 		t.Fatal(err)

@@ -36,6 +36,8 @@ type Options struct {
 	// HostsDir holds a directory for each registry with a hosts.toml or certificates, as containerd knows them: for
 	// mirrors and private certificate authorities. It need not exist.
 	HostsDir string
+	// DiskFull is told when an image finds no room on the disk. May be nil.
+	DiskFull func()
 	Logger   *slog.Logger
 
 	// ConnectTimeout bounds connecting to a registry (default 10 s), AnswerTimeout its answer to each request (30 s)
@@ -51,11 +53,15 @@ type Images struct {
 	platform platforms.MatchComparer
 	flights  flights
 
-	mu sync.RWMutex
+	mu sync.Mutex
 	// known holds images that are here and unpacked, under every spelling they were asked for by.
 	known map[string]runtime.Image
 	// generation counts the changes: what was looked up before one must not be kept after it.
 	generation uint64
+	// used says when images were asked for last, by their full names; going holds those that are being removed because
+	// nobody uses them, with what is closed when they have gone.
+	used  map[string]time.Time
+	going map[string]chan struct{}
 }
 
 // namespace is where jobd keeps everything in containerd.
@@ -65,6 +71,9 @@ const namespace = "jobd"
 func New(c *client.Client, o Options) *Images {
 	if o.Snapshotter == "" {
 		o.Snapshotter = "overlayfs"
+	}
+	if o.DiskFull == nil {
+		o.DiskFull = func() {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -76,7 +85,8 @@ func New(c *client.Client, o Options) *Images {
 			*timeout = standard
 		}
 	}
-	return &Images{client: c, options: o, platform: platforms.Default(), known: map[string]runtime.Image{}}
+	return &Images{client: c, options: o, platform: platforms.Default(), known: map[string]runtime.Image{},
+		used: map[string]time.Time{}, going: map[string]chan struct{}{}}
 }
 
 // Ensure gives the image of a container, as imagePullPolicy says: Always asks the registry what the name stands for
@@ -95,6 +105,11 @@ func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolic
 	if err != nil {
 		return runtime.Image{}, err
 	}
+	if err := i.await(ctx, name); err != nil {
+		return runtime.Image{}, err
+	}
+	// One that took its time to come was not used before.
+	defer i.use(name)
 	if policy == corev1.PullAlways {
 		return i.pull(ctx, name, progress)
 	}
@@ -260,15 +275,18 @@ func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, e
 }
 
 func (i *Images) lookUp(ref string) (runtime.Image, bool) {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	img, ok := i.known[ref]
+	if ok {
+		i.used[img.Name] = time.Now()
+	}
 	return img, ok
 }
 
 func (i *Images) now() uint64 {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	return i.generation
 }
 
@@ -294,6 +312,11 @@ func (i *Images) alias(ref string, img runtime.Image) {
 func (i *Images) forget() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.drop()
+}
+
+// drop is forget, with Images.mu held.
+func (i *Images) drop() {
 	clear(i.known)
 	i.generation++
 }

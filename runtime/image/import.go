@@ -66,6 +66,9 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 	}
 	defer i.forget()
 	for _, f := range found {
+		if err := i.await(ctx, f.Name); err != nil {
+			return nil, fmt.Errorf("import %s: %w", f.Name, err)
+		}
 		if err := i.record(ctx, f); err != nil {
 			return nil, fmt.Errorf("import %s: %w", f.Name, err)
 		}
@@ -170,7 +173,7 @@ func (i *Images) keepContent(ctx context.Context, target imagespec.Descriptor) e
 	return archiveError(images.WalkNotEmpty(ctx, handler, target))
 }
 
-// record makes the name stand for the image.
+// record makes the name stand for the image, whatever a registry has under it.
 func (i *Images) record(ctx context.Context, img images.Image) error {
 	service := i.client.ImageService()
 	for {
@@ -178,7 +181,7 @@ func (i *Images) record(ctx context.Context, img images.Image) error {
 		if !errdefs.IsAlreadyExists(err) {
 			return err
 		}
-		if _, err = service.Update(ctx, img, "target"); !errdefs.IsNotFound(err) {
+		if _, err = service.Update(ctx, img, "target", "labels"); !errdefs.IsNotFound(err) {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"syscall"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/images"
@@ -24,6 +25,10 @@ func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (r
 	if err != nil {
 		return runtime.Image{}, err
 	}
+	if err := i.await(ctx, name); err != nil {
+		return runtime.Image{}, err
+	}
+	defer i.use(name)
 	return i.pull(ctx, name, progress)
 }
 
@@ -37,8 +42,12 @@ func (i *Images) pull(ctx context.Context, name string, progress func(string)) (
 			return img, nil
 		}
 		err = i.pullError(name, err, t)
-		if errdefs.IsDataLoss(err) {
+		switch {
+		case errdefs.IsDataLoss(err):
 			i.abandon(ctx, t)
+		case errors.Is(err, syscall.ENOSPC):
+			i.abandon(ctx, t) // the rest of the machine has nothing left either
+			i.options.DiskFull()
 		}
 		return runtime.Image{}, err
 	})
@@ -61,6 +70,7 @@ func (i *Images) fetch(ctx context.Context, name string, t *transfer) (runtime.I
 	pulled, err := i.client.Pull(ctx, name,
 		client.WithResolver(resolved{resolver, name, target}),
 		client.WithPullUnpack,
+		client.WithPullLabel(labelPulled, "true"),
 		client.WithPullSnapshotter(i.options.Snapshotter),
 		client.WithImageHandlerWrapper(t.count),
 	)
@@ -122,7 +132,7 @@ func (t *transfer) count(next images.Handler) images.Handler {
 	})
 }
 
-// abandon drops the beginnings of blobs that turned out to be wrong: the next pull would go on where they end.
+// abandon drops the beginnings of blobs: the next pull would go on where they end.
 func (i *Images) abandon(ctx context.Context, t *transfer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

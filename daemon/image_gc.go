@@ -1,0 +1,235 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/image"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// imageGCPeriod is how often images are looked at, as a kubelet does it.
+	imageGCPeriod = 5 * time.Minute
+	// nodeStatusMaxImages is how many images the Node shows (nodeStatusMaxImages).
+	nodeStatusMaxImages = 50
+)
+
+// imageGC removes images that no pod needs, and shows those that are here in the Node's status.
+type imageGC struct {
+	images   *image.Images
+	store    *store.Store
+	policy   image.GCPolicy
+	root     string
+	node     string
+	events   *events
+	eventTTL time.Duration
+	logger   *slog.Logger
+	hurry    chan struct{} // the disk is full
+}
+
+// Run collects now and then until ctx ends, and at once when the disk is full.
+func (c *imageGC) Run(ctx context.Context) {
+	period := imageGCPeriod
+	if age := c.policy.MaxAge; age > 0 {
+		period = min(period, max(age/2, time.Second))
+	}
+	for {
+		c.collect(ctx)
+		timer := time.NewTimer(period)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-c.hurry:
+			timer.Stop()
+		}
+	}
+}
+
+// diskFull is told when an image found no room.
+func (c *imageGC) diskFull() {
+	select {
+	case c.hurry <- struct{}{}:
+	default: // it hurries already
+	}
+}
+
+func (c *imageGC) collect(ctx context.Context) {
+	done, err := c.images.Collect(ctx, c.policy, c.users, c.disk)
+	if ctx.Err() != nil {
+		return
+	}
+	if len(done.Removed) > 0 {
+		c.logger.Info("removed images that no pod uses", "images", done.Removed, "freed", done.Freed)
+	}
+	if err != nil {
+		c.logger.Warn("image garbage collection", "error", err)
+		c.tell(ctx, "ImageGCFailed", err.Error())
+	}
+	if done.Short() {
+		c.tell(ctx, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.", done.Wanted, done.Freed))
+	}
+	if err := c.show(ctx); err != nil && ctx.Err() == nil {
+		c.logger.Warn("the node's images are not shown", "error", err)
+	}
+}
+
+func (c *imageGC) disk() (image.Disk, error) {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(c.root, &stat); err != nil {
+		return image.Disk{}, fmt.Errorf("disk of %s: %w", c.root, err)
+	}
+	return image.Disk{Capacity: int64(stat.Blocks) * stat.Bsize, Available: int64(stat.Bavail) * stat.Bsize}, nil
+}
+
+// podImages is what tells which images a pod uses, by the numbers in generated.proto.
+var podImages = scheme.Fields{
+	2: {2: nil, 20: nil}, // spec: containers, initContainers
+	3: {1: nil},          // status: phase
+}
+
+// users are the images of all pods that have not ended, whether their containers have been started or not.
+func (c *imageGC) users(context.Context) (map[string]bool, error) {
+	used := map[string]bool{}
+	var failed error
+	err := c.store.View(func(s *store.Snapshot) error {
+		s.Range(pods+"/", "", func(o store.Object) bool {
+			p := newPod()
+			if failed = scheme.DecodePart(o.Value, podImages, p); failed != nil {
+				return false
+			}
+			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+				return true
+			}
+			for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+				for i := range list {
+					if name, err := image.Normalize(list[i].Image); err == nil {
+						used[name] = true
+					}
+				}
+			}
+			return true
+		})
+		return failed
+	})
+	return used, err
+}
+
+// tell warns of something in an event about the Node.
+func (c *imageGC) tell(ctx context.Context, reason, message string) {
+	now := time.Now()
+	// A kubelet knows no other UID of its Node than the name.
+	about := corev1.ObjectReference{Kind: "Node", Name: c.node, UID: types.UID(c.node)}
+	e := c.events.event(about, kubelet, corev1.EventTypeWarning, reason, message, now)
+	if e == nil {
+		return
+	}
+	value, err := scheme.Encode(e)
+	if err == nil {
+		err = c.store.Update(ctx, func(tx *store.Tx) error {
+			tx.Put(store.Object{Key: store.Key(eventsV1, e.Namespace, e.Name), UID: string(e.UID), Value: value, Expires: now.Add(c.eventTTL).Unix()})
+			return nil
+		})
+	}
+	if err != nil && ctx.Err() == nil {
+		c.logger.Warn("event about the node", "error", err)
+	}
+}
+
+// show brings the images in the Node's status up to date (NodeStatus.Images).
+func (c *imageGC) show(ctx context.Context) error {
+	list, err := c.images.List(ctx)
+	if err != nil {
+		return err
+	}
+	shown := nodeImages(list)
+	return c.store.Update(ctx, func(tx *store.Tx) error {
+		key := store.Key(nodes, "", c.node)
+		stored, ok := tx.Get(key)
+		if !ok {
+			return nil // the next time
+		}
+		n := &corev1.Node{}
+		if err := decode(stored, n); err != nil {
+			return err
+		}
+		if equality.Semantic.DeepEqual(n.Status.Images, shown) {
+			return nil
+		}
+		n.Status.Images = shown
+		n.ResourceVersion = ""
+		value, err := scheme.Encode(n)
+		if err != nil {
+			return err
+		}
+		tx.Put(store.Object{Key: key, UID: stored.UID, Owners: stored.Owners, Value: value})
+		return nil
+	})
+}
+
+// nodeImages are images as a Node's status has them: one for each content with all its names, the largest first.
+func nodeImages(list []runtime.Image) (shown []corev1.ContainerImage) {
+	at := map[string]int{}
+	for _, img := range list {
+		n, ok := at[img.Digest]
+		if !ok {
+			n = len(shown)
+			at[img.Digest] = n
+			shown = append(shown, corev1.ContainerImage{SizeBytes: img.Size})
+		}
+		shown[n].Names = append(shown[n].Names, img.Name)
+	}
+	for i := range shown {
+		slices.Sort(shown[i].Names)
+	}
+	slices.SortFunc(shown, func(a, b corev1.ContainerImage) int {
+		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), cmp.Compare(a.Names[0], b.Names[0]))
+	})
+	return shown[:min(len(shown), nodeStatusMaxImages)]
+}
+
+// collectImages begins the garbage collection of images, if there are any to manage. It ends with the daemon.
+func (d *daemon) collectImages(ctx context.Context, s *store.Store, c *containers) {
+	if c.collector == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	c.collector.store, c.collector.node, c.collector.events = s, d.loop.host.Name, newEvents(d.loop.host.Name)
+	var collecting sync.WaitGroup
+	collecting.Go(func() { c.collector.Run(ctx) })
+	d.onStop(func() { cancel(); collecting.Wait() })
+}
+
+// imageGCPolicy is what the settings say of the garbage collection of images, after a check.
+func (c *Config) imageGCPolicy() (image.GCPolicy, error) {
+	p := image.GCPolicy{
+		HighThreshold: c.ImageGCHighThreshold, LowThreshold: c.ImageGCLowThreshold,
+		MinAge: c.MinimumImageTTLDuration.Duration, MaxAge: c.ImageMaximumGCAge.Duration, Imported: c.ImageGCImported,
+	}
+	switch {
+	case p.HighThreshold < 0 || p.HighThreshold > 100 || p.LowThreshold < 0 || p.LowThreshold > 100:
+		return p, errors.New("image-gc-high-threshold and image-gc-low-threshold must be from 0 to 100")
+	case p.LowThreshold >= p.HighThreshold:
+		return p, errors.New("image-gc-low-threshold must be below image-gc-high-threshold")
+	case p.MinAge < 0 || p.MaxAge < 0:
+		return p, errors.New("minimum-image-ttl-duration and image-maximum-gc-age must not be below 0")
+	case p.MaxAge > 0 && p.MaxAge <= p.MinAge:
+		return p, errors.New("image-maximum-gc-age must be above minimum-image-ttl-duration, or 0 for no limit")
+	}
+	return p, nil
+}

@@ -1,0 +1,239 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+)
+
+const (
+	// labelPulled is on an image that a registry has given under its name, and so would again.
+	labelPulled = "jobd.dev/pulled"
+	// usePrecision is how exactly the last use of an image is kept across restarts: each note of it is a write to the disk.
+	usePrecision = time.Hour
+)
+
+// Users tells which images are in use, by their full names.
+type Users func(ctx context.Context) (map[string]bool, error)
+
+// Collected is what came of a collection.
+type Collected struct {
+	// Removed are the names of the images that went, and Freed the bytes that the disk has more room for.
+	Removed []string
+	Freed   int64
+	// Wanted is what should have been freed for the sake of the disk.
+	Wanted int64
+}
+
+// Short tells that the disk stays too full.
+func (c Collected) Short() bool { return c.Freed < c.Wanted }
+
+// Collect removes images that nobody uses, as the policy says. What was removed before an error is in the answer too.
+func (i *Images) Collect(ctx context.Context, p GCPolicy, users Users, disk func() (Disk, error)) (done Collected, err error) {
+	ctx = namespaces.WithNamespace(ctx, namespace)
+	// Whoever asks for an image from now on keeps it, whether it is among the users yet or not.
+	now := time.Now()
+	all, err := i.contents(ctx, users)
+	if err != nil {
+		return done, err
+	}
+	before, err := disk()
+	if err != nil {
+		return done, err
+	}
+	done.Wanted = p.excess(before)
+	expired, spare := p.choose(all, now)
+	var errs []error
+	remove := func(c candidate) (ok bool) {
+		removed, err := i.removeUnused(ctx, c.names, now)
+		done.Removed = append(done.Removed, removed...)
+		if err == nil && len(removed) > 0 {
+			var now Disk
+			now, err = disk()
+			done.Freed = max(0, now.Available-before.Available)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return ctx.Err() == nil
+	}
+	for _, c := range expired {
+		if !remove(c) {
+			return done, ctx.Err()
+		}
+	}
+	for _, c := range spare {
+		// What others write meanwhile counts too: it is the disk that must have room.
+		if !done.Short() {
+			break
+		}
+		if !remove(c) {
+			return done, ctx.Err()
+		}
+	}
+	return done, errors.Join(errs...)
+}
+
+// contents gives all images with what is known of their use, and notes that for the next start.
+func (i *Images) contents(ctx context.Context, users Users) ([]candidate, error) {
+	// First the images: one that comes after is not looked at, and its user need not be known.
+	stored, err := i.client.ImageService().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	used, err := users(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("users of images: %w", err)
+	}
+	containers, err := i.client.ContainerService().List(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("users of images: %w", err)
+	}
+	for _, c := range containers {
+		used[c.Image] = true
+	}
+	byDigest := map[string]*candidate{}
+	for _, s := range stored {
+		c := byDigest[s.Target.Digest.String()]
+		if c == nil {
+			c = &candidate{pulled: true}
+			byDigest[s.Target.Digest.String()] = c
+		}
+		if used[s.Name] {
+			i.use(s.Name)
+		}
+		c.names = append(c.names, s.Name)
+		c.inUse = c.inUse || used[s.Name]
+		c.pulled = c.pulled && s.Labels[labelPulled] != ""
+		if at := i.usedAt(s); at.After(c.lastUsed) {
+			c.lastUsed = at
+		}
+		if err := i.noteUse(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	i.dropUses(stored)
+	var all []candidate
+	for _, c := range byDigest {
+		slices.Sort(c.names)
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return strings.Compare(a.names[0], b.names[0]) })
+	return all, nil
+}
+
+// dropUses forgets when images were asked for that are not here and do not seem to be coming.
+func (i *Images) dropUses(stored []images.Image) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for name, at := range i.used {
+		here := slices.ContainsFunc(stored, func(s images.Image) bool { return s.Name == name })
+		if !here && time.Since(at) > usePrecision {
+			delete(i.used, name)
+		}
+	}
+}
+
+// use notes that somebody asks for an image.
+func (i *Images) use(name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.used[name] = time.Now()
+}
+
+// usedAt is when an image was asked for last, or came here: what is stored changes with both.
+func (i *Images) usedAt(s images.Image) time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if at := i.used[s.Name]; at.After(s.UpdatedAt) {
+		return at
+	}
+	return s.UpdatedAt
+}
+
+// noteUse keeps for the next start when an image was used.
+func (i *Images) noteUse(ctx context.Context, s images.Image) error {
+	if i.usedAt(s).Sub(s.UpdatedAt) < usePrecision {
+		return nil
+	}
+	// The time of the update is what is to be noted.
+	if _, err := i.client.ImageService().Update(ctx, s, "labels"); err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("note the use of image %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// removeUnused removes all names of an image, with its content, unless somebody has asked for one of them since. Who
+// asks while it is going waits, and finds it gone.
+func (i *Images) removeUnused(ctx context.Context, list []string, since time.Time) (removed []string, err error) {
+	gone, ok := i.beginRemoval(list, since)
+	if !ok {
+		return nil, nil
+	}
+	defer gone()
+	for n, name := range list {
+		var options []images.DeleteOpt
+		if n == len(list)-1 {
+			options = append(options, images.SynchronousDelete()) // what it is made of goes with the last name
+		}
+		switch err := i.client.ImageService().Delete(ctx, name, options...); {
+		case err == nil:
+			removed = append(removed, name)
+		case !errdefs.IsNotFound(err):
+			return removed, fmt.Errorf("remove image %s: %w", name, err)
+		}
+	}
+	return removed, nil
+}
+
+func (i *Images) beginRemoval(list []string, since time.Time) (gone func(), ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, name := range list {
+		// What the record of one that is in use says was known before the decision.
+		if i.used[name].After(since) {
+			return nil, false
+		}
+	}
+	i.drop()
+	done := make(chan struct{})
+	for _, name := range list {
+		i.going[name] = done
+	}
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		for _, name := range list {
+			delete(i.going, name)
+			delete(i.used, name)
+		}
+		i.drop()
+		close(done)
+	}, true
+}
+
+// await returns when an image that is being removed has gone, and notes that somebody asks for it.
+func (i *Images) await(ctx context.Context, name string) error {
+	for {
+		i.mu.Lock()
+		going := i.going[name]
+		if going == nil {
+			i.used[name] = time.Now()
+			i.mu.Unlock()
+			return nil
+		}
+		i.mu.Unlock()
+		select {
+		case <-going:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
