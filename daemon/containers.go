@@ -153,7 +153,7 @@ func volumesStep(v *volume.Volumes, disk podDisk) pod.Step {
 		Name:   "volumes",
 		Reason: "FailedMount",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
-			sandbox.Mounts, err = v.SetUp(p, sandbox.IPs...)
+			sandbox.Mounts, err = v.SetUp(p)
 			return err
 		},
 		Measure:  disk.overLimit,
@@ -186,6 +186,10 @@ func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, err
 			return nil, err
 		}
 	}
+	mounts, err := b.volumes.Within(in.Pod, in.Container, in.Sandbox.Mounts[in.Container.Name], in.Sandbox.IPs...)
+	if err != nil {
+		return nil, err
+	}
 	files, err := b.volumes.Files(in.Pod, in.Container, in.Attempt, volume.FilesOptions{NodeName: b.node.Name, PodIPs: in.Sandbox.IPs, NameServer: b.nameServer})
 	if err != nil {
 		return nil, err
@@ -196,7 +200,7 @@ func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, err
 		Container:   in.Container,
 		Image:       in.Image.Config,
 		CgroupPath:  b.cgroups + "/" + id,
-		Mounts:      in.Sandbox.Mounts[in.Container.Name],
+		Mounts:      mounts,
 		Files:       files,
 		Namespaces:  in.Sandbox.Namespaces,
 		NodeName:    b.node.Name,

@@ -43,7 +43,7 @@ type Sandbox struct {
 	IPs []string
 	// Namespaces are the paths of the namespaces that the containers share.
 	Namespaces map[specs.LinuxNamespaceType]string
-	// Mounts are those of the pod's volumes, by the container's name.
+	// Mounts are those of the pod's volumes, whole, by the container's name.
 	Mounts map[string][]specs.Mount
 }
 

@@ -202,6 +202,10 @@ func (r *rig) prepare(p *corev1.Pod, name string) (runtime.Container, error) {
 		if c.Name != name {
 			continue
 		}
+		mine, err := r.volumes.Within(p, c, mounts[name])
+		if err != nil {
+			return runtime.Container{}, err
+		}
 		files, err := r.volumes.Files(p, c, 0, volume.FilesOptions{NodeName: "node"})
 		if err != nil {
 			return runtime.Container{}, err
@@ -209,7 +213,7 @@ func (r *rig) prepare(p *corev1.Pod, name string) (runtime.Container, error) {
 		id := runtime.ContainerID(string(p.UID), name, 0)
 		spec, err := oci.Spec(oci.Input{
 			Pod: p, Container: c, Image: r.image.Config, CgroupPath: r.config.CgroupParent + "/" + id,
-			Mounts: mounts[name], Files: files, NodeName: "node", Host: r.host,
+			Mounts: mine, Files: files, NodeName: "node", Host: r.host,
 		})
 		if err != nil {
 			return runtime.Container{}, err

@@ -180,12 +180,12 @@ func TestFilesBelongToTheFSGroup(t *testing.T) {
 	mode, group := int32(0o400), int64(1234)
 	p := podWith(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", DefaultMode: &mode}}, corev1.VolumeMount{MountPath: "/v", SubPath: "key"})
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
-	mounts, err := v.SetUp(p)
+	mounts, err := setUp(v, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var stat unix.Stat_t
-	if err := unix.Stat(mounts["main"][0].Source, &stat); err != nil || stat.Mode&0o7777 != 0o440 || stat.Gid != 1234 {
+	if err := unix.Stat(mounts[0].Source, &stat); err != nil || stat.Mode&0o7777 != 0o440 || stat.Gid != 1234 {
 		t.Errorf("mode %o, group %d, %v", stat.Mode&0o7777, stat.Gid, err)
 	}
 }
@@ -195,18 +195,18 @@ func TestSubPathExpr(t *testing.T) {
 	dir := t.TempDir()
 	mount := corev1.VolumeMount{MountPath: "/v", SubPathExpr: "logs/$(NAME)"}
 	p := podWith(hostPath(dir, corev1.HostPathDirectory), mount)
-	if _, err := v.SetUp(p); err == nil || !strings.Contains(err.Error(), `missing value for "NAME"`) {
+	if _, err := setUp(v, p); err == nil || !strings.Contains(err.Error(), `missing value for "NAME"`) {
 		t.Errorf("got %v", err)
 	}
 	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}
-	if _, err := v.SetUp(p); err != nil {
+	if _, err := setUp(v, p); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir + "/logs/pod"); err != nil {
 		t.Error(err)
 	}
 	p.Spec.Containers[0].Env[0] = corev1.EnvVar{Name: "NAME", Value: "../../x"}
-	if _, err := v.SetUp(p); err == nil || !strings.Contains(err.Error(), "not within volume path") {
+	if _, err := setUp(v, p); err == nil || !strings.Contains(err.Error(), "not within volume path") {
 		t.Errorf("got %v", err)
 	}
 }

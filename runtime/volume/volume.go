@@ -55,9 +55,9 @@ type source struct {
 }
 
 // SetUp makes the pod's volumes as far as they are not there and returns the mounts of each container, init containers
-// included, by its name. ips are the pod's addresses. Errors are in the kubelet's words and name the volume: the reason
-// for them is FailedMount.
-func (v *Volumes) SetUp(pod *corev1.Pod, ips ...string) (map[string][]specs.Mount, error) {
+// included, by its name: of whole volumes, so that Within has to be asked for those of a container that is to be started.
+// Errors are in the kubelet's words and name the volume: the reason for them is FailedMount.
+func (v *Volumes) SetUp(pod *corev1.Pod) (map[string][]specs.Mount, error) {
 	sources := map[string]source{}
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -70,7 +70,7 @@ func (v *Volumes) SetUp(pod *corev1.Pod, ips ...string) (map[string][]specs.Moun
 	out := map[string][]specs.Mount{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
-			mounts, err := v.mounts(v.input(pod, &list[i], ips), sources)
+			mounts, err := mounts(&list[i], sources)
 			if err != nil {
 				return nil, err
 			}
@@ -104,10 +104,9 @@ func (v *Volumes) input(pod *corev1.Pod, c *corev1.Container, ips []string) oci.
 	}
 }
 
-// mounts are the volumeMounts of one container.
-func (v *Volumes) mounts(in oci.Input, sources map[string]source) ([]specs.Mount, error) {
+// mounts are the volumeMounts of one container, as if it had none with a subPath.
+func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, error) {
 	var out []specs.Mount
-	pod, c := in.Pod, in.Container
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
 		source, ok := sources[m.Name]
@@ -117,18 +116,6 @@ func (v *Volumes) mounts(in oci.Input, sources map[string]source) ([]specs.Mount
 		propagation, err := propagation(m)
 		if err != nil {
 			return nil, fmt.Errorf("container %q: volume mount %q: %w", c.Name, m.Name, err)
-		}
-		sub := m.SubPath
-		if m.SubPathExpr != "" {
-			if sub, err = oci.ExpandSubPath(in, m.SubPathExpr); err != nil {
-				return nil, fmt.Errorf("container %q: volume mount %q: subPathExpr: %w", c.Name, m.Name, err)
-			}
-		}
-		path := source.path
-		if sub != "" {
-			if path, err = v.subPath(pod, c.Name, i, path, sub); err != nil {
-				return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
-			}
 		}
 		mode := "rw"
 		switch {
@@ -141,7 +128,32 @@ func (v *Volumes) mounts(in oci.Input, sources map[string]source) ([]specs.Mount
 		if !filepath.IsAbs(destination) {
 			destination = "/" + destination
 		}
-		out = append(out, specs.Mount{Destination: destination, Type: "bind", Source: path, Options: []string{"rbind", propagation, mode}})
+		out = append(out, specs.Mount{Destination: destination, Type: "bind", Source: source.path, Options: []string{"rbind", propagation, mode}})
+	}
+	return out, nil
+}
+
+// Within gives the mounts of a container that is about to be started, from those that SetUp gave: where it has a subPath
+// that is mounted, and not the whole volume. This waits until then, as with a kubelet, because what the path leads to may
+// be made by an init container. ips are the pod's addresses. Errors are in the kubelet's words: the reason for them is
+// CreateContainerConfigError.
+func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string) ([]specs.Mount, error) {
+	out := slices.Clone(mounts)
+	for i := range c.VolumeMounts {
+		m := &c.VolumeMounts[i]
+		sub := m.SubPath
+		var err error
+		if m.SubPathExpr != "" {
+			if sub, err = oci.ExpandSubPath(v.input(pod, c, ips), m.SubPathExpr); err != nil {
+				return nil, fmt.Errorf("container %q: volume mount %q: subPathExpr: %w", c.Name, m.Name, err)
+			}
+		}
+		if sub == "" {
+			continue
+		}
+		if out[i].Source, err = v.subPath(pod, c.Name, i, mounts[i].Source, sub); err != nil {
+			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
+		}
 	}
 	return out, nil
 }

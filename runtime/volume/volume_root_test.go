@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -25,6 +26,15 @@ func newVolumes(t *testing.T) *Volumes {
 		}
 	})
 	return v
+}
+
+// setUp gives the mounts of a pod's only container as it is to be started.
+func setUp(v *Volumes, p *corev1.Pod) ([]specs.Mount, error) {
+	mounts, err := v.SetUp(p)
+	if err != nil {
+		return nil, err
+	}
+	return v.Within(p, &p.Spec.Containers[0], mounts["main"])
 }
 
 func podWith(source corev1.VolumeSource, mount corev1.VolumeMount) *corev1.Pod {
@@ -196,7 +206,7 @@ func TestSubPath(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			defer v.TearDown("uid")
 			p := podWith(hostPath(dir, corev1.HostPathDirectory), corev1.VolumeMount{MountPath: "/m", SubPath: c.sub})
-			mounts, err := v.SetUp(p)
+			mounts, err := setUp(v, p)
 			if c.refused {
 				if err == nil || !strings.Contains(err.Error(), "not within volume path") {
 					t.Errorf("got %v", err)
@@ -206,16 +216,35 @@ func TestSubPath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := v.SetUp(p); err != nil || again["main"][0].Source != mounts["main"][0].Source {
+			if again, err := setUp(v, p); err != nil || again[0].Source != mounts[0].Source {
 				t.Errorf("set up again: %v", err)
 			}
-			if _, err := os.Stat(filepath.Join(mounts["main"][0].Source, c.sees)); err != nil {
+			if _, err := os.Stat(filepath.Join(mounts[0].Source, c.sees)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, "real", "file")); err != nil || string(content) != "content" {
 		t.Errorf("the host's own file went with the pod: %v", err)
+	}
+}
+
+func TestSubPathIsWhatAnInitContainerHasMade(t *testing.T) {
+	v := newVolumes(t)
+	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/file", SubPath: "file"})
+	whole, err := v.SetUp(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(whole["main"][0].Source+"/file", []byte("made"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := v.Within(p, &p.Spec.Containers[0], whole["main"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(mounts[0].Source); string(content) != "made" {
+		t.Errorf("got %q, %v", content, err)
 	}
 }
 
@@ -237,7 +266,7 @@ func TestTearDownBehindASymlinkLeavesTheHostsFiles(t *testing.T) {
 	if err := os.WriteFile(host+"/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.SetUp(podWith(hostPath(filepath.Dir(host), corev1.HostPathUnset), corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})); err != nil {
+	if _, err := setUp(v, podWith(hostPath(filepath.Dir(host), corev1.HostPathUnset), corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.TearDown("uid"); err != nil {
