@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
 )
 
@@ -155,7 +156,9 @@ func (l *loop) turn(ctx context.Context) (more bool, err error) {
 	var p *pass
 	err = l.store.Update(ctx, func(tx *store.Tx) error {
 		p = l.newPass(tx, now)
-		return p.run(reports)
+		err := p.run(reports)
+		crash.At("pass.decided")
+		return err
 	})
 	if p != nil {
 		p.measure(err)
@@ -172,6 +175,7 @@ func (l *loop) turn(ctx context.Context) (more bool, err error) {
 		}
 		return false, err
 	}
+	crash.At("pass.stored")
 	l.folded, l.newEpoch, l.more = p.version, "", p.exhausted
 	l.inbox.giveBack(p.unsettled())
 	for _, e := range p.effects {
@@ -185,6 +189,7 @@ func (l *loop) turn(ctx context.Context) (more bool, err error) {
 			l.forgetJob(e.forgetJob)
 		}
 	}
+	crash.At("pass.acted")
 	return l.more || l.records.dirty(), nil
 }
 

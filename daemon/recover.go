@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
 )
 
@@ -48,6 +49,7 @@ func (l *loop) recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	crash.At("recover.pods")
 	if rebooted {
 		l.logger.Warn("the host went down since the last run: what ran then is lost", "containers", len(observations))
 	}

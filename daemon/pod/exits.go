@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 )
 
@@ -20,6 +21,7 @@ import (
 func (w *Workers) onExit(s runtime.Status) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	crash.At("exit.observed")
 	w.unwatch(s.ID)
 	if _, ok := w.tails[s.ID]; ok && s.Message == "" {
 		// The log has to be read: not on the runtime's time.
@@ -53,6 +55,7 @@ func (w *Workers) exited(s runtime.Status) {
 		}
 	}
 	w.report(pod, o)
+	crash.At("exit.reported")
 }
 
 // follow remembers where the termination message is to be looked for.

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // launch is one start of a container that was asked for and has not been reported yet.
@@ -121,6 +122,7 @@ func (w *Workers) launched(pod *corev1.Pod, p *worker, launches []*launch, seen 
 	}
 	// Under the lock, so that nothing overtakes it.
 	w.report(pod, seen...)
+	crash.At("launch.reported")
 	for _, o := range seen {
 		ended := func(other Observation) bool {
 			return (other.What == Exited || other.What == Lost) && other.Container == o.Container && other.Attempt == o.Attempt
@@ -151,6 +153,7 @@ func (l *launch) slow() bool {
 func (w *Workers) ensure(pod *corev1.Pod, l *launch) {
 	defer close(l.ready)
 	c := find(pod, l.container).spec
+	crash.At("launch.image.before")
 	l.image, l.err = w.config.Images.Ensure(l.ctx, c.Image, c.ImagePullPolicy, func(string) {
 		l.once.Do(func() {
 			l.began = time.Now()
@@ -158,16 +161,19 @@ func (w *Workers) ensure(pod *corev1.Pod, l *launch) {
 			w.report(pod, Observation{What: Pulling, Container: l.container, Attempt: l.attempt})
 		})
 	})
+	crash.At("launch.image.after")
 }
 
 // setUp takes the steps. It tells whether all are done.
 func (w *Workers) setUp(pod *corev1.Pod, p *worker, ctx context.Context) (Observation, bool) {
 	sandbox := &Sandbox{}
 	for _, step := range w.config.Steps {
+		crash.At("set-up", step.Name, "before")
 		if err := step.SetUp(ctx, pod, sandbox); err != nil {
 			w.log(pod).Warn("pod set-up failed", "step", step.Name, "error", err)
 			return Observation{What: SetUpFailed, Reason: step.Reason, Message: err.Error()}, false
 		}
+		crash.At("set-up", step.Name, "after")
 	}
 	w.mu.Lock()
 	p.sandbox = sandbox
@@ -205,6 +211,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 	}
 	seen = append(seen, pulled)
 
+	crash.At("launch.spec.before")
 	spec, err := w.config.Spec.Spec(l.ctx, SpecInput{pod, c, l.attempt, l.image, p.sandbox})
 	if err != nil {
 		return fail(CreateContainerConfig, err)
@@ -213,6 +220,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 		ID: containerID(pod, c.Name, l.attempt), PodUID: string(pod.UID), Name: c.Name, Attempt: l.attempt,
 		Image: l.image, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 	}
+	crash.At("launch.spec.after")
 	if w.config.LogPath != nil {
 		request.LogPath = w.config.LogPath(pod, c.Name, l.attempt)
 		request.LogMaxSize, request.LogMaxFiles = w.config.LogMaxSize, w.config.LogMaxFiles
@@ -226,6 +234,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 		}
 	}
 	if l.attempt > 0 {
+		crash.At("launch.attempt-before.before")
 		// Its end is stored, or this attempt would not have been asked for.
 		if err := w.config.Runtime.Remove(w.ctx, containerID(pod, c.Name, l.attempt-1)); err != nil {
 			return fail(CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err))
@@ -234,6 +243,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 	if w.calledOff(l) != 0 {
 		return dropped()
 	}
+	crash.At("launch.start.before")
 	w.follow(c, request.ID, request.LogPath)
 	status, err := w.config.Runtime.Start(w.ctx, request)
 	if err != nil {
@@ -242,6 +252,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 		}
 		return fail(CreateContainer, err)
 	}
+	crash.At("launch.start.after")
 	about.At, about.Image, about.Status = time.Now(), l.image, status
 	switch status.State {
 	case runtime.Running:

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // tearDownAgain is the first delay after a tear-down that failed; it doubles up to a minute.
@@ -14,6 +16,7 @@ const tearDownAgain = time.Second
 func (w *Workers) tearDown(pod *corev1.Pod, p *worker) {
 	ok := true
 	for _, id := range append(w.held(pod), p.leftovers...) {
+		crash.At("tear-down.container.before")
 		if err := w.config.Runtime.Remove(w.ctx, id); err != nil {
 			w.log(pod).Warn("remove container", "container", id, "error", err)
 			ok = false
@@ -21,10 +24,12 @@ func (w *Workers) tearDown(pod *corev1.Pod, p *worker) {
 	}
 	if ok {
 		for _, step := range slices.Backward(w.config.Steps) {
+			crash.At("tear-down", step.Name, "before")
 			if err := step.TearDown(w.ctx, pod.UID); err != nil {
 				w.log(pod).Warn("undo pod set-up", "step", step.Name, "error", err)
 				ok = false
 			}
+			crash.At("tear-down", step.Name, "after")
 		}
 	}
 	w.mu.Lock()
@@ -47,6 +52,7 @@ func (w *Workers) tearDown(pod *corev1.Pod, p *worker) {
 		p.sandbox, p.leftovers, p.failed = nil, nil, 0
 	}
 	w.report(pod, Observation{What: TornDown})
+	crash.At("tear-down.reported")
 }
 
 // held are the containers of the pod that the runtime may hold: the newest attempt of each, and the one after it.

@@ -25,6 +25,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -125,6 +126,7 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	if err != nil {
 		return nil, err
 	}
+	crash.At("recover.shards")
 	if err := r.recover(ctx); err != nil {
 		return nil, err
 	}

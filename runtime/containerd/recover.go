@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -19,6 +20,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 	if err := errors.Join(r.forget(ctx), unmountUserFiles(r.config.State)); err != nil {
 		return err
 	}
+	crash.At("recover.database")
 	objects, err := r.server.containers().List(ctx, "")
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
@@ -82,14 +84,17 @@ func (r *Runtime) recover(ctx context.Context) error {
 		if err := r.server.database.catchUp(); err != nil {
 			r.logger.Warn("the copy of the list of images is behind until the next change", "error", err)
 		}
+		crash.At("recover.records.before")
 		for id, f := range records {
 			if _, err := r.shards.at(f.shard).Delete(r.server.ctx, id); err != nil {
 				r.logger.Warn("what is left of a removed container could not be cleared", "container", id, "error", err)
 			}
 		}
+		crash.At("recover.sweep.before")
 		if err := r.sweep(inNamespace(r.server.ctx)); err != nil && r.server.ctx.Err() == nil {
 			r.logger.Warn("left-overs of an earlier run could not be cleared", "error", err)
 		}
+		crash.At("recover.sweep.after")
 	})
 	return nil
 }

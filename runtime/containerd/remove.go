@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // killTimeout is how long a container may take to end after SIGKILL; longer, and its processes hang in the kernel.
@@ -41,6 +42,7 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	if err := r.kill(ctx, id, held); err != nil {
 		return err
 	}
+	crash.At("remove.ended")
 	store, snapshotter := r.server.containers(), r.server.snapshots()
 	err := r.server.commits.run(ctx, func(ctx context.Context) error {
 		return deleteContainer(ctx, store, snapshotter, id)
@@ -52,9 +54,11 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	held.removed = true
 	delete(r.containers, id)
 	r.mu.Unlock()
+	crash.At("remove.forgotten")
 	if _, err := r.shards.at(held.shard).Delete(ctx, id); err != nil {
 		return err
 	}
+	crash.At("remove.acknowledged")
 	r.discard(id)
 	return nil
 }

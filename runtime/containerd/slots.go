@@ -20,6 +20,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // maxFreeSlots is how many are kept for containers to come.
@@ -148,10 +150,12 @@ func (s *slots) take(ctx context.Context, container, parent string, mounts []spe
 			return nil, err
 		}
 	}
+	crash.At("slot.made")
 	// The text of a link is there at once, or not at all.
 	if err := os.Symlink(name+" "+lowest+" "+parent, filepath.Join(s.links, container)); err != nil {
 		return nil, err
 	}
+	crash.At("slot.taken")
 	s.held[container] = &slot{name, lowest, parent, time.Now()}
 	return s.mounts(*s.held[container], b), nil
 }
@@ -232,6 +236,7 @@ func (s *slots) release(container string) error {
 	if err := os.Remove(filepath.Join(s.links, container)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("layer of container %s: %w", container, err)
 	}
+	crash.At("slot.let-go")
 	dir := filepath.Join(s.dir, one.name)
 	if full || !renew(filepath.Join(dir, upperDir)) {
 		if err := os.RemoveAll(dir); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/shard"
 )
@@ -76,6 +77,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		}
 		return status, err
 	}
+	crash.At("container.created")
 	s := r.shards.at(held.shard)
 	if (c.Stdin || c.Spec.Process.Terminal) && !s.Attaches() {
 		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // recordName is the file that says which address a pod has. It is no path of a pin.
@@ -73,6 +75,7 @@ func (p pins) pin(kind string, flag int, prepare func() error) error {
 		if err := prepare(); err != nil {
 			return err
 		}
+		crash.At("network", kind, "connected")
 		return unix.Mount("/proc/thread-self/ns/"+kind, path, "", unix.MS_BIND, "")
 	})
 }
@@ -138,12 +141,15 @@ func (p pins) release() error {
 		if e.Name() == recordName {
 			continue
 		}
+		crash.At("network.unpinned")
 		if err := os.Remove(path); err != nil {
 			return err
 		}
 	}
+	crash.At("network.pins-removed")
 	if err := os.Remove(p.path(recordName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
+	crash.At("network.record-removed")
 	return os.Remove(p.dir)
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // Mode says what pods get that do not ask for the host's network.
@@ -226,9 +228,11 @@ func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
 	if err != nil {
 		return r, err
 	}
+	crash.At("network.recorded")
 	if err := p.network(func() error { return n.bridge.connect(r.Address) }); err != nil {
 		return r, err
 	}
+	crash.At("network.pinned")
 	if len(r.Ports) > 0 {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -283,6 +287,7 @@ func (n *Network) TearDown(podUID string) error {
 			return fmt.Errorf("host ports: %w", err)
 		}
 	}
+	crash.At("network.rules-removed")
 	if err := p.release(); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -81,9 +82,11 @@ func (p *Processes) make(dir string) error {
 	}
 	go cmd.Wait() // it outlives us, or else is reaped here
 	tell.Close()
+	crash.At("processes.started")
 	if err := p.record(dir, cmd.Process.Pid); err != nil {
 		return err
 	}
+	crash.At("processes.recorded")
 	if _, err := begin.WriteString(word); err != nil {
 		return err
 	}
@@ -104,6 +107,7 @@ func (p *Processes) record(dir string, pid int) error {
 	if err := unix.Mount(namespaceOf(pid), pin, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("pin: %w", err)
 	}
+	crash.At("processes.pinned")
 	return os.WriteFile(filepath.Join(dir, recordName), []byte(strconv.Itoa(pid)), 0o600)
 }
 
@@ -116,10 +120,12 @@ func (p *Processes) TearDown(podUID string) error {
 			return fmt.Errorf("end the first process of a pod: %w", err)
 		}
 	}
+	crash.At("processes.ended")
 	pin := filepath.Join(dir, pinName)
 	if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("unmount %s: %w", pin, err)
 	}
+	crash.At("processes.unpinned")
 	return os.RemoveAll(dir)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 )
 
@@ -110,10 +111,12 @@ func (c *container) run() error {
 	if err := c.makeBundle(config); err != nil {
 		return err
 	}
+	crash.At("shard.bundle.made")
 	out, err := c.openOutput()
 	if err != nil {
 		return err
 	}
+	crash.At("shard.log.opened")
 	expected := c.host.reaper.expect()
 	defer expected.done()
 	pid, in, err := c.runRuntime(expected, out)
@@ -121,15 +124,18 @@ func (c *container) run() error {
 		out.close()
 		return err
 	}
+	crash.At("shard.running")
 	running := c.current()
 	running.State, running.PID, running.StartedAt = Running, pid, time.Now()
 	if err := writeRecord(c.dir, stateFile, running); err != nil {
 		// It runs, so it cannot be said to have failed. A shard that finds it later will take it for lost.
 		c.host.logger.Error("running container is not recorded", "container", c.record.ID, "error", err)
 	}
+	crash.At("shard.running.recorded")
 	out.copy(c.host.buffers)
 	expected.claim(pid, func(status unix.WaitStatus) {
 		finished := time.Now()
+		crash.At("shard.ended")
 		<-c.started // an exit never overtakes its start
 		end := c.current()
 		end.fold(status)
@@ -197,7 +203,9 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		rootfs: filepath.Join(c.dir, rootfsDir), mounts: c.record.Rootfs, argv: c.record.commandLine(c.dir, c.host.state, socket), files: files,
 		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be taken again.
 		before: func() error {
+			crash.At("shard.start.before")
 			unrecorded = writeRecord(c.dir, startFile, c.record)
+			crash.At("shard.start.recorded")
 			return unrecorded
 		},
 	})
@@ -207,6 +215,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	case err != nil:
 		return 0, in, &StartError{ID: c.record.ID, Message: err.Error()}
 	}
+	crash.At("shard.runtime.started")
 	closeAll(files[:])
 	if status := c.waitRuntime(expected, runtime); status != 0 {
 		return 0, in, &StartError{ID: c.record.ID, Message: c.runtimeFailure(status)}
@@ -287,6 +296,7 @@ func (c *container) end(end Container, out *output) {
 		end.LogError = err.Error()
 		c.host.logger.Error("log is not complete", "container", c.record.ID, "error", err)
 	}
+	crash.At("shard.log.complete")
 	out.close()
 	c.mu.Lock()
 	if c.stdin != nil {
@@ -312,10 +322,12 @@ func (c *container) finish(end Container) {
 	if err := writeRecord(c.dir, stateFile, end); err != nil {
 		c.host.logger.Error("exit is not recorded", "container", c.record.ID, "error", err)
 	}
+	crash.At("shard.exit.recorded")
 	c.mu.Lock()
 	c.status, c.process = end, nil
 	c.mu.Unlock()
 	c.host.ended(end)
+	crash.At("shard.exit.told")
 }
 
 // readMessage reads the end of a termination message file.
@@ -350,7 +362,10 @@ func (c *container) release() error {
 			c.host.logger.Error("hooks after the stop have failed", "container", c.record.ID, "error", err)
 		}
 	}
-	return errors.Join(c.host.cgroups.remove(c.record.Cgroup), os.RemoveAll(state))
+	crash.At("shard.cgroup.before")
+	err := c.host.cgroups.remove(c.record.Cgroup)
+	crash.At("shard.cgroup.after")
+	return errors.Join(err, os.RemoveAll(state))
 }
 
 func (c *container) runtimeDelete() error {
@@ -445,6 +460,7 @@ func (c *container) removeDir() error {
 			return fmt.Errorf("remove bundle: %w", err)
 		}
 	}
+	crash.At("shard.remove.emptied")
 	if err := os.RemoveAll(c.dir); err != nil {
 		return fmt.Errorf("remove bundle: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // recoverContainer takes over what a dead shard left of a container: nil when it had not come to the start.
@@ -33,11 +35,14 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 	}
 	if c.status.State == Running && mayAdopt {
 		if err := c.adopt(); err == nil {
+			crash.At("shard.recover.adopted")
 			return c, nil
 		}
 	}
 	h.cgroups.kill(c.record.Cgroup)
+	crash.At("shard.recover.ended")
 	c.lost()
+	crash.At("shard.recover.lost")
 	c.clean()
 	return c, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 )
 
@@ -331,6 +332,7 @@ func (s *Server) remove(id string) (Container, error) {
 	if err := c.remove(ctx); err != nil {
 		return c.current(), err
 	}
+	crash.At("shard.removed")
 	s.forget(c)
 	return c.current(), nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // dataLink is the symlink to the directory that has the files of a volume as they are now. It is what changes at once.
@@ -52,10 +54,12 @@ func writeFiles(dir string, files map[string]file, group int) error {
 		if err := os.Symlink(filepath.Base(fresh), link); err != nil {
 			return err
 		}
+		crash.At("volume.files.written")
 		if err := os.Rename(link, data); err != nil {
 			return err
 		}
 	}
+	crash.At("volume.files.shown")
 	return tidy(dir, files)
 }
 

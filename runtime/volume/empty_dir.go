@@ -8,6 +8,8 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // emptyDir is a directory below ROOT that lives as long as the pod, or a tmpfs below STATE for medium Memory. All users
@@ -49,6 +51,7 @@ func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, erro
 	if err := unix.Chmod(fresh, mode); err != nil {
 		return "", err
 	}
+	crash.At("volume.empty-dir.made")
 	return dir, os.Rename(fresh, dir)
 }
 
@@ -96,9 +99,11 @@ func mountTmpfs(dir string, size int64, mode uint32, group int) error {
 	if group >= 0 {
 		options += fmt.Sprintf(",gid=%d", group)
 	}
+	crash.At("volume.tmpfs.before")
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount tmpfs at %s: %w", dir, err)
 	}
+	crash.At("volume.tmpfs.after")
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // subPath mounts a path inside a volume to a place of the pod's own and returns that. The path is opened beneath the
@@ -47,9 +49,11 @@ func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, 
 	if err != nil {
 		return "", err
 	}
+	crash.At("volume.sub-path.before")
 	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return "", fmt.Errorf("mount %s of %s: %w", sub, volume, err)
 	}
+	crash.At("volume.sub-path.after")
 	return target, nil
 }
 

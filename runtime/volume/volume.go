@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
@@ -182,13 +183,16 @@ func (v *Volumes) TearDown(podUID string) error {
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
 		err := removeTree(dir)
 		if errors.Is(err, errMounted) {
+			crash.At("volume.unmount.before")
 			if err = UnmountBelow(dir); err == nil {
+				crash.At("volume.unmount.after")
 				err = removeTree(dir)
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("pod %s: %w", podUID, err)
 		}
+		crash.At("volume.removed")
 	}
 	return nil
 }

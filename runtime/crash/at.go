@@ -1,0 +1,55 @@
+//go:build crash
+
+package crash
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files of the directory that the environment variable JOBD_CRASH names.
+const (
+	armed  = "armed"  // a point, and the how-manieth time that a process passes it is its last; made by the test
+	fired  = "fired"  // the same, once that has happened: to one process
+	passed = "passed" // all points that were passed, one a line
+)
+
+var (
+	dir = os.Getenv("JOBD_CRASH")
+
+	mu    sync.Mutex
+	order string // what armed says
+	times int    // that its point was passed since
+)
+
+// At is a point that is passed, by its name in parts. Where the test has asked for that the process ends here.
+func At(parts ...string) {
+	if dir == "" {
+		return
+	}
+	point := strings.Join(parts, ".")
+	mu.Lock()
+	defer mu.Unlock()
+	if list, err := os.OpenFile(filepath.Join(dir, passed), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
+		fmt.Fprintln(list, point)
+		list.Close()
+	}
+	content, _ := os.ReadFile(filepath.Join(dir, armed))
+	if string(content) != order {
+		order, times = string(content), 0
+	}
+	name, last := "", 0
+	if fmt.Sscan(order, &name, &last); name != point {
+		return
+	}
+	if times++; times < last || os.Rename(filepath.Join(dir, armed), filepath.Join(dir, fired)) != nil {
+		return
+	}
+	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	select {}
+}
