@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/shard"
@@ -22,11 +23,17 @@ func main() {
 	socket := flag.String("socket", "", "`path` of its socket (default: shard.sock in the directory)")
 	readyFD := flag.Int("ready-fd", -1, "file `descriptor` that is told when the socket is open")
 	initDir := flag.String("init", "", "be the first process of a pod that has this `directory`")
+	idle := flag.Bool("idle", false, "do nothing until killed")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
 		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), shard.ProtocolVersion)
 		return
+	}
+	if *idle {
+		for {
+			_ = syscall.Pause()
+		}
 	}
 	if *initDir != "" {
 		if err := processes.Init(*initDir); err != nil {

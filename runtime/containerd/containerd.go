@@ -52,10 +52,11 @@ type Runtime struct {
 	config Config
 	logger *slog.Logger
 
-	server *embedded
-	shards *shards
-	oci    ociRuntime
-	passwd passwdCache
+	server  *embedded
+	shards  *shards
+	oci     ociRuntime
+	filters *filters
+	passwd  passwdCache
 
 	epoch string
 
@@ -116,6 +117,9 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 		r.shards, err = launchShards(ctx, c, r.ended)
 		if err == nil {
 			r.oci, err = chooseOCIRuntime(ctx, c, r.shards)
+		}
+		if err == nil {
+			r.filters, err = newFilters(c, r.shards, r.oci)
 		}
 		launched <- err
 	}()

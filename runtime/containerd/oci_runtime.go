@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,11 +12,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
-	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -130,84 +126,36 @@ func selfTest(ctx context.Context, c Config, s *shard.Shard, path string) verdic
 	}
 	name := filepath.Base(path)
 	v := verdict{Version: parseVersion(name, version)}
-	if err := runSelfTest(ctx, c, s, path, "selftest-"+name); err != nil {
+	if err := runSelfTest(ctx, c, s, path); err != nil {
 		v.Failure = err.Error()
 	}
 	return v
 }
 
-func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path, id string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	rootfs, err := os.MkdirTemp(c.State, "selftest-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(rootfs)
-	log := rootfs + ".log"
-	defer os.Remove(log)
-	spec, err := selfTestSpec(c, id)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		_, deleteErr := s.Delete(context.WithoutCancel(ctx), id)
-		err = errors.Join(err, deleteErr)
-	}()
-	_, err = s.Start(ctx, shard.Start{
-		ID: id, Spec: spec, Runtime: path, LogPath: log,
-		Rootfs: []shard.Mount{{Type: "bind", Source: rootfs, Options: []string{"rbind", "rw"}}},
-	})
-	var failed *shard.StartError
-	if errors.As(err, &failed) {
-		return errors.New(failed.Message)
-	} else if err != nil {
-		return err
-	}
-	for {
-		list, err := s.List(ctx)
-		if err != nil {
-			return err
-		}
-		for _, one := range list {
-			switch {
-			case one.ID != id || !one.State.Ended():
-			case one.State == shard.Exited && one.ExitCode == 0:
-				return nil
-			default:
-				output, _ := os.ReadFile(log)
-				return fmt.Errorf("a container that prints its version ends as %s with %d: %s", one.State, one.ExitCode, output)
+func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path string) error {
+	return runTrial(ctx, c, s, path, "--version", nil, func(id, log string) error {
+		for {
+			list, err := s.List(ctx)
+			if err != nil {
+				return err
+			}
+			for _, one := range list {
+				switch {
+				case one.ID != id || !one.State.Ended():
+				case one.State == shard.Exited && one.ExitCode == 0:
+					return nil
+				default:
+					output, _ := os.ReadFile(log)
+					return fmt.Errorf("a container that prints its version ends as %s with %d: %s", one.State, one.ExitCode, output)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Millisecond):
 			}
 		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func selfTestSpec(c Config, id string) ([]byte, error) {
-	host, err := oci.ReadHost()
-	if err != nil {
-		return nil, err
-	}
-	container := corev1.Container{Name: "selftest", Command: []string{"/jobd-shim", "--version"}}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}
-	pod.Name, pod.Namespace = "selftest", Namespace
-	mounts := []specs.Mount{{Type: "bind", Source: c.ShimPath, Destination: "/jobd-shim", Options: []string{"bind", "ro"}}}
-	for _, dir := range []string{"/lib", "/lib64"} { // it need not be a static binary
-		if _, err := os.Stat(dir); err == nil {
-			mounts = append(mounts, specs.Mount{Type: "bind", Source: dir, Destination: dir, Options: []string{"rbind", "ro"}})
-		}
-	}
-	spec, err := oci.Spec(oci.Input{
-		Pod: pod, Container: &pod.Spec.Containers[0], CgroupPath: c.CgroupParent + "/" + id, Host: host, Mounts: mounts,
-		SeccompDefault: true,
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := oci.ResolveUser(spec, nil, nil); err != nil {
-		return nil, err
-	}
-	return json.Marshal(spec)
 }
 
 // parseVersion takes "crun 1.8.1" out of "crun version 1.8.1\n...".

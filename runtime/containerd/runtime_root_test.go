@@ -55,7 +55,7 @@ func TestStartIsTakenOnce(t *testing.T) {
 		}
 		group.Wait()
 		// It is killed once it has said something: a shell may take its time until then.
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if log, err := os.ReadFile(c.LogPath); err == nil && bytes.Contains(log, []byte("once")) {
 				break
 			}
@@ -172,12 +172,16 @@ func TestReopenFindsContainers(t *testing.T) {
 		r.wait(t, ended.ID)
 		running := r.container(t, pod("u2", "while [ ! -e /stop ]; do sleep 0.05; done; exit 5"), "main")
 		pid := r.start(t, running).PID
-		meanwhile := r.container(t, pod("u3", "sleep 0.3; echo done; exit 6"), "main")
-		r.start(t, meanwhile)
+		meanwhile := r.container(t, pod("u3", "while [ ! -e /stop ]; do sleep 0.05; done; echo done; exit 6"), "main")
+		meanwhilePID := r.start(t, meanwhile).PID
 
 		r.Close()
-		time.Sleep(500 * time.Millisecond)
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/root/stop", meanwhilePID), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		untilGone(t, meanwhilePID)
 		r.open(t)
+		r.untilEnded(t, meanwhile.ID)
 
 		for id, want := range map[string]runtime.Status{
 			ended.ID:     {State: runtime.Exited, ExitCode: 4},
@@ -513,6 +517,14 @@ func TestSecurityOfAContainer(t *testing.T) {
 				t.Errorf("log %q", log)
 			}
 		})
+		t.Run("a seccomp profile that even its program cannot run under", func(t *testing.T) {
+			c := r.container(t, pod("u7", "true"), "main")
+			c.Spec.Linux.Seccomp = &specs.LinuxSeccomp{DefaultAction: specs.ActKillProcess}
+			r.start(t, c)
+			if status := r.wait(t, c.ID); status.ExitCode == 0 {
+				t.Errorf("got %+v", status)
+			}
+		})
 		t.Run("a privileged one", func(t *testing.T) {
 			p := pod("u4", "mount -t tmpfs none /mnt && ls /dev | grep -c kmsg")
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
@@ -667,10 +679,12 @@ func TestKilledDaemon(t *testing.T) {
 		}
 		child.Process.Kill()
 		child.Wait()
-		time.Sleep(700 * time.Millisecond)
 		r.open(t)
 		for i := range childContainers {
 			id := runtime.ContainerID(fmt.Sprintf("c%d", i), "main", 0)
+			if i%2 == 0 {
+				r.untilEnded(t, id)
+			}
 			got := r.state(t, id)
 			want := runtime.Exited
 			if i%2 == 1 {

@@ -123,6 +123,9 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container) ([]byte, []sh
 	process, root := *spec.Process, *spec.Root
 	root.Path = "rootfs" // in the bundle, where the shard mounts it
 	spec.Process, spec.Root = &process, &root
+	if err := r.filters.apply(ctx, &spec); err != nil {
+		return nil, nil, err
+	}
 	var encoded typeurl.Any
 	var mounts []mount.Mount
 	err := r.server.commits.run(ctx, func(ctx context.Context) (err error) {

@@ -42,8 +42,7 @@ type Input struct {
 	// Objects are what variables may come from. Nil: there are none.
 	Objects Objects
 
-	// SeccompDefault gives the profile RuntimeDefault to what asks for none, as the kubelet's setting of that name. It
-	// costs: crun 1.8 compiles the profile anew for each container, which takes twice as long as all else it does.
+	// SeccompDefault gives the profile RuntimeDefault to what asks for none, as the kubelet's setting of that name.
 	SeccompDefault bool
 	// PidsLimit is how many processes and threads the container may have; 0 is no limit.
 	PidsLimit int64

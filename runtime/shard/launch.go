@@ -72,6 +72,9 @@ func (s *Shard) PID() int {
 	return s.client.Hello().PID
 }
 
+// RuntimeState is where the OCI runtime keeps what it has to know of a container that runs.
+func (s *Shard) RuntimeState(id string) string { return filepath.Join(s.options.Dir, runtimeDir, id) }
+
 // Start is Client.Start; it survives the shard's death.
 func (s *Shard) Start(ctx context.Context, start Start) (Container, error) {
 	return retry(ctx, s, func(c *Client) (Container, error) { return c.Start(ctx, start) })

@@ -20,6 +20,9 @@ const (
 	stdinFIFO  = "stdin" // if the container has one
 )
 
+// runtimeDir of a shard's directory belongs to the OCI runtime.
+const runtimeDir = "runtime"
+
 // startRecord is what a shard has to know of a container when it finds it again.
 type startRecord struct {
 	Start

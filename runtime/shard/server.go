@@ -81,7 +81,7 @@ func NewServer(dir string, o ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	s.host = &host{
-		state: filepath.Join(dir, "runtime"), cgroups: cgroups, reaper: reaper, launcher: launcher,
+		state: filepath.Join(dir, runtimeDir), cgroups: cgroups, reaper: reaper, launcher: launcher,
 		buffers: &logs.Buffers{}, logger: o.Logger, ended: s.tell,
 	}
 	s.containers, err = recoverAll(s.host, s.containerDir(""), !o.NeverAdopt && tellsExits())

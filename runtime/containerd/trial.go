@@ -1,0 +1,83 @@
+package containerd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/shard"
+)
+
+// trialPrefix begins the ids of trials, which are containers that no pod has.
+const trialPrefix = "trial-"
+
+// runTrial starts a container of no pod, as a pod's is started: by a shard, with the limits, the devices and a seccomp
+// profile, nil for the default one. Its program is the shards' own, with one flag. It is taken away when started returns,
+// which gets its id and the path of its log.
+func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag string, profile *specs.LinuxSeccomp, started func(id, log string) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	rootfs, err := os.MkdirTemp(c.State, trialPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(rootfs)
+	id, log := filepath.Base(rootfs), rootfs+".log"
+	defer os.Remove(log)
+	spec, err := trialSpec(c, id, flag, profile)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, deleteErr := s.Delete(context.WithoutCancel(ctx), id)
+		err = errors.Join(err, deleteErr)
+	}()
+	_, err = s.Start(ctx, shard.Start{
+		ID: id, Spec: spec, Runtime: runtime, LogPath: log,
+		Rootfs: []shard.Mount{{Type: "bind", Source: rootfs, Options: []string{"rbind", "rw"}}},
+	})
+	var failed *shard.StartError
+	if errors.As(err, &failed) {
+		return errors.New(failed.Message)
+	} else if err != nil {
+		return err
+	}
+	return started(id, log)
+}
+
+func trialSpec(c Config, id, flag string, profile *specs.LinuxSeccomp) ([]byte, error) {
+	host, err := oci.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	container := corev1.Container{Name: "trial", Command: []string{"/jobd-shim", flag}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}
+	pod.Name, pod.Namespace = "trial", Namespace
+	mounts := []specs.Mount{{Type: "bind", Source: c.ShimPath, Destination: "/jobd-shim", Options: []string{"bind", "ro"}}}
+	for _, dir := range []string{"/lib", "/lib64"} { // it need not be a static binary
+		if _, err := os.Stat(dir); err == nil {
+			mounts = append(mounts, specs.Mount{Type: "bind", Source: dir, Destination: dir, Options: []string{"rbind", "ro"}})
+		}
+	}
+	spec, err := oci.Spec(oci.Input{
+		Pod: pod, Container: &pod.Spec.Containers[0], CgroupPath: c.CgroupParent + "/" + id, Host: host, Mounts: mounts,
+		SeccompDefault: profile == nil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if profile != nil {
+		spec.Linux.Seccomp = profile
+	}
+	if err := oci.ResolveUser(spec, nil, nil); err != nil {
+		return nil, err
+	}
+	return json.Marshal(spec)
+}
