@@ -12,11 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // Options says where a shard lives and how it is started.
@@ -285,14 +288,30 @@ const readyTimeout = 30 * time.Second
 func connect(ctx context.Context, o Options) (*Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if client, err := Dial(ctx, socketPath(o.Dir), o.OnExit); err == nil {
-		return client, nil
+	for {
+		if client, err := Dial(ctx, socketPath(o.Dir), o.OnExit); err == nil {
+			o.enterCgroup(client.Hello().PID) // a daemon that died just after it had started it did not come to that
+			return client, nil
+		}
+		err := spawn(ctx, o)
+		if err == nil {
+			return Dial(ctx, socketPath(o.Dir), o.OnExit)
+		}
+		if !errors.Is(err, errHeld) {
+			return nil, err
+		}
+		// By one that an earlier daemon started just before it died, and that is about to listen, or by one that is
+		// about to be gone.
+		select {
+		case <-time.After(heldPause):
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
-	if err := spawn(ctx, o); err != nil {
-		return nil, err
-	}
-	return Dial(ctx, socketPath(o.Dir), o.OnExit)
 }
+
+// heldPause is the time between attempts to reach a shard that another process holds.
+const heldPause = 20 * time.Millisecond
 
 // spawn starts a shard detached from this process, and returns when it listens.
 func spawn(ctx context.Context, o Options) error {
@@ -319,11 +338,8 @@ func spawn(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("start shard: %w", err)
 	}
-	if o.Cgroup != "" {
-		if err := EnterCgroup(o.Cgroup, cmd.Process.Pid); err != nil {
-			o.Logger.Warn("shard stays in the daemon's cgroup", "shard", o.Dir, "error", err)
-		}
-	}
+	crash.At("spawn.started")
+	o.enterCgroup(cmd.Process.Pid)
 	// The kernel should take anything else first. Not everyone may ask for that.
 	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "oom_score_adj"), []byte("-999"), 0)
 	go cmd.Wait() // it outlives us, or else is reaped here
@@ -331,13 +347,25 @@ func spawn(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { ready.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	word, err := io.ReadAll(ready)
-	if string(word) == readyWord {
+	switch {
+	case string(word) == readyWord:
 		return nil
+	case strings.HasPrefix(string(word), heldWord):
+		err = fmt.Errorf("%w: %s", errHeld, word[len(heldWord):])
 	}
 	if err == nil {
 		err = errors.New(cmp.Or(string(word), "it ended, see "+output.Name()))
 	}
 	return fmt.Errorf("start shard %s: %w: %w", o.Dir, errdefs.ErrUnavailable, err)
+}
+
+func (o *Options) enterCgroup(pid int) {
+	if o.Cgroup == "" {
+		return
+	}
+	if err := EnterCgroup(o.Cgroup, pid); err != nil {
+		o.Logger.Warn("shard stays in the daemon's cgroup", "shard", o.Dir, "error", err)
+	}
 }
 
 func socketPath(dir string) string { return filepath.Join(dir, "shard.sock") }

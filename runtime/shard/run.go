@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -8,8 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readyWord is written to the launcher when the socket is open; anything else is why it will not be.
-const readyWord = "ready\n"
+// readyWord is written to the launcher when the socket is open; anything else is why it will not be, with heldWord before
+// it when that is another shard.
+const (
+	readyWord = "ready\n"
+	heldWord  = "held: "
+)
 
 // Run is the life of a shard's process: it serves a directory until it is told to shut down, by a daemon or by SIGTERM while it
 // holds nothing. ready may be nil.
@@ -25,6 +30,9 @@ func Run(dir, socket string, ready *os.File, o ServerOptions) error {
 		word := readyWord
 		if err != nil {
 			word = err.Error()
+			if errors.Is(err, errHeld) {
+				word = heldWord + word
+			}
 		}
 		fmt.Fprint(ready, word)
 		ready.Close()

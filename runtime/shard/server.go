@@ -91,6 +91,9 @@ func NewServer(dir string, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
+// errHeld is of a directory that another shard has.
+var errHeld = errors.New("another one has its directory")
+
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -100,7 +103,7 @@ func lockFile(path string) (*os.File, error) {
 		owner := make([]byte, 20)
 		n, _ := f.ReadAt(owner, 0)
 		f.Close()
-		return nil, fmt.Errorf("shard %s is held by process %s: %w", filepath.Dir(path), owner[:n], errdefs.ErrUnavailable)
+		return nil, fmt.Errorf("shard %s is held by process %s: %w: %w", filepath.Dir(path), owner[:n], errHeld, errdefs.ErrUnavailable)
 	}
 	if err := f.Truncate(0); err == nil {
 		_, err = fmt.Fprint(f, os.Getpid())

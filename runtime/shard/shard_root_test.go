@@ -483,6 +483,35 @@ func TestTwoShardsInOneDirectory(t *testing.T) {
 	}
 }
 
+// Another daemon may have started one just before it died.
+func TestLaunchWaitsForAShardThatIsNotReady(t *testing.T) {
+	b := newBed(t, "crun")
+	o := b.options
+	o.Dir = filepath.Join(b.dir, "other")
+	if err := os.Mkdir(o.Dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFile(filepath.Join(o.Dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer lock.Close()
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if said, _ := os.ReadFile(filepath.Join(o.Dir, "shard.log")); len(said) > 0 {
+				return // it was refused
+			}
+		}
+	}()
+	other, err := Launch(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestShutdownOfAShardThatHoldsContainers(t *testing.T) {
 	b := newBed(t, "crun")
 	b.run("c", "true")
