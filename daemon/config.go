@@ -66,6 +66,9 @@ type Config struct {
 	// any case. KeptLogsSize is how much those of all Jobs may hold together, like "1Gi"; the oldest go first.
 	KeptLogsAge  metav1.Duration `json:"kept-logs-age,omitempty"`
 	KeptLogsSize string          `json:"kept-logs-size,omitempty"`
+	// RegistryHosts is the directory of mirrors and certificates of registries: REGISTRY/hosts.toml, as containerd has them.
+	// Root/hosts unless said otherwise.
+	RegistryHosts string `json:"registry-hosts,omitempty"`
 	// ImageGCHighThreshold is how full the disk of Root may get, in percent, before images that no pod uses are removed, the
 	// ones that were not used for the longest time first; ImageGCLowThreshold is how full it may be then. 100 is never.
 	ImageGCHighThreshold int `json:"image-gc-high-threshold,omitempty"`
@@ -130,6 +133,9 @@ func (c *Config) Complete() error {
 	}
 	if c.Socket == "" {
 		c.Socket = filepath.Join(c.State, socketName)
+	}
+	if c.RegistryHosts == "" {
+		c.RegistryHosts = filepath.Join(c.Root, "hosts")
 	}
 	// The kernel's limit; without the check a bind fails with no more than "invalid argument".
 	if len(c.Socket) > maxSocketPath {

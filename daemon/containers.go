@@ -37,7 +37,7 @@ type containers struct {
 	epoch     string // while it is the same, containers are found again
 }
 
-func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, objects oci.Objects, api *podAPI) (*containers, error) {
+func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, objects fileObjects, api *podAPI) (*containers, error) {
 	if c.Runtime == "simulated" {
 		r := simulated.New()
 		return &containers{runtime: r, names: openNames(nil, c.Logger), epoch: h.Boot, workers: pod.Config{Runtime: r, Images: r, Spec: simulatedSpecs{}}}, nil
@@ -73,7 +73,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
 		DockerConfigPath: filepath.Join(c.Root, "docker", "config.json"),
-		HostsDir:         filepath.Join(c.Root, "hosts"),
+		HostsDir:         c.RegistryHosts,
 		DiskFull:         collector.diskFull,
 		Logger:           c.Logger,
 	})
@@ -95,11 +95,12 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		names:     names,
 		epoch:     r.Epoch(),
 		workers: pod.Config{
-			Runtime:  r,
-			Images:   images,
-			Spec:     specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
-			Steps:    []pod.Step{networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
-			Parallel: 8 * goruntime.GOMAXPROCS(0),
+			Runtime:     r,
+			Images:      images,
+			PullSecrets: objects.PullSecrets,
+			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Steps:       []pod.Step{networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
+			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
 	}, nil
 }

@@ -42,6 +42,19 @@ func (f fileObjects) Secret(namespace, name string) (*corev1.Secret, error) {
 	return object, nil
 }
 
+// PullSecrets gives the Secrets that a pod's images are pulled with, and the names of those that are not there.
+func (f fileObjects) PullSecrets(p *corev1.Pod) (found []corev1.Secret, missing []string) {
+	for _, ref := range p.Spec.ImagePullSecrets {
+		secret, err := f.Secret(p.Namespace, ref.Name)
+		if err != nil {
+			missing = append(missing, ref.Name)
+			continue
+		}
+		found = append(found, *secret)
+	}
+	return found, missing
+}
+
 func (f fileObjects) get(key string, into object) (ok bool, err error) {
 	err = f.store.View(func(s *store.Snapshot) error {
 		var o store.Object

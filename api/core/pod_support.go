@@ -45,16 +45,15 @@ func (s support) but(values ...any) support {
 
 // Why things are refused.
 const (
-	noDevices    = "devices are not built yet"
-	noResources  = "resources of whole pods are not built yet"
-	noUserNS     = "user namespaces are not built yet"
-	noForeign    = "only volumes that lie on this machine exist here"
-	noSELinux    = "SELinux is not built yet"
-	noAppArmor   = "profiles of AppArmor are not enforced yet, only Unconfined is had"
-	noWindows    = "this machine runs Linux"
-	oneNode      = "there is one node, so it has no effect"
-	noFileOwner  = "owners of single files are not built yet"
-	dockerConfig = "pulls use the credentials of the daemon's Docker config instead"
+	noDevices   = "devices are not built yet"
+	noResources = "resources of whole pods are not built yet"
+	noUserNS    = "user namespaces are not built yet"
+	noForeign   = "only volumes that lie on this machine exist here"
+	noSELinux   = "SELinux is not built yet"
+	noAppArmor  = "profiles of AppArmor are not enforced yet, only Unconfined is had"
+	noWindows   = "this machine runs Linux"
+	oneNode     = "there is one node, so it has no effect"
+	noFileOwner = "owners of single files are not built yet"
 )
 
 // podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest. Moving a line to
@@ -80,7 +79,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"hostIPC":                       works(),
 		"shareProcessNamespace":         works(),
 		"securityContext":               works(),
-		"imagePullSecrets":              warn(dockerConfig),
+		"imagePullSecrets":              works(),
 		"hostname":                      works(),
 		"subdomain":                     works(),
 		"affinity":                      works(),

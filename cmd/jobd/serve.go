@@ -43,6 +43,7 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 	flags.IntVar(&config.ContainerLogMaxFiles, "container-log-max-files", config.ContainerLogMaxFiles, "how many files of a container's log are kept")
 	flags.DurationVar(&config.KeptLogsAge.Duration, "kept-logs-age", config.KeptLogsAge.Duration, "how long the logs of a Job's pods are kept after the pods are gone; they go with the Job in any case")
 	flags.StringVar(&config.KeptLogsSize, "kept-logs-size", config.KeptLogsSize, "how much the logs of pods that are gone may hold; the oldest go first")
+	flags.StringVar(&config.RegistryHosts, "registry-hosts", config.RegistryHosts, "directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
 	flags.IntVar(&config.ImageGCHighThreshold, "image-gc-high-threshold", config.ImageGCHighThreshold, "how full the root's disk may get, in percent, before images that no pod uses are removed; 100 is never")
 	flags.IntVar(&config.ImageGCLowThreshold, "image-gc-low-threshold", config.ImageGCLowThreshold, "how full, in percent, the disk may be after that")
 	flags.DurationVar(&config.MinimumImageTTLDuration.Duration, "minimum-image-ttl-duration", config.MinimumImageTTLDuration.Duration, "how long an image stays in any case after it was pulled or used")

@@ -3,6 +3,8 @@ package pod
 import (
 	"fmt"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // pull records how the image of a launch came here.
@@ -12,6 +14,10 @@ func (f *folder) pull(c container, o Observation) {
 	}
 	switch {
 	case o.What == Pulling:
+		if o.Message != "" {
+			f.events = append(f.events, Event{Type: corev1.EventTypeWarning, Reason: "FailedToRetrieveImagePullSecret",
+				Message: fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", o.Message)})
+		}
 		f.normal(c, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
 	case o.Took > 0:
 		took := o.Took.Round(time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -154,11 +155,16 @@ func (w *Workers) ensure(pod *corev1.Pod, l *launch) {
 	defer close(l.ready)
 	c := find(pod, l.container).spec
 	crash.At("launch.image.before")
-	l.image, l.err = w.config.Images.Ensure(l.ctx, c.Image, c.ImagePullPolicy, func(string) {
+	var secrets []corev1.Secret
+	var missing []string
+	if len(pod.Spec.ImagePullSecrets) > 0 && w.config.PullSecrets != nil {
+		secrets, missing = w.config.PullSecrets(pod)
+	}
+	l.image, l.err = w.config.Images.Ensure(l.ctx, c.Image, c.ImagePullPolicy, secrets, func(string) {
 		l.once.Do(func() {
 			l.began = time.Now()
 			close(l.pulling)
-			w.report(pod, Observation{What: Pulling, Container: l.container, Attempt: l.attempt})
+			w.report(pod, Observation{What: Pulling, Container: l.container, Attempt: l.attempt, Message: strings.Join(missing, ", ")})
 		})
 	})
 	crash.At("launch.image.after")

@@ -17,7 +17,7 @@ const (
 	// SetUpFailed: one of them has failed, and so this launch came to nothing. Reason is that of the event
 	// (FailedMount, ...), Message the error. It is tried again after a back-off.
 	SetUpFailed What = "SetUpFailed"
-	// Pulling: the image is not here and is being pulled.
+	// Pulling: the image is not here and is being pulled. Message names the pull secrets that cannot be had.
 	Pulling What = "Pulling"
 	// Pulled: the image is here. Took is zero when it was here before.
 	Pulled What = "Pulled"

@@ -18,8 +18,9 @@ import (
 type Images interface {
 	// Ensure returns the image that ref names, and gets it first where the policy asks for that. Progress is called
 	// only when it has to be got: at once, and as often as there is something to tell. Errors: ErrNotFound with
-	// PullNever, ErrInvalidArgument for a reference that is none; anything else is one of the registry.
-	Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, progress func(string)) (runtime.Image, error)
+	// PullNever, ErrInvalidArgument for a reference that is none; anything else is one of the registry. The secrets hold
+	// credentials for it.
+	Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string)) (runtime.Image, error)
 }
 
 // SpecBuilder makes the OCI spec of a container. Its errors are shown as CreateContainerConfigError.
@@ -67,7 +68,10 @@ type Step struct {
 type Config struct {
 	Runtime runtime.Runtime
 	Images  Images
-	Spec    SpecBuilder
+	// PullSecrets gives the Secrets with a pod's credentials for registries, and the names of those that cannot be had. It
+	// is asked only for a pod that names some. Nil: there are none.
+	PullSecrets func(pod *corev1.Pod) (secrets []corev1.Secret, missing []string)
+	Spec        SpecBuilder
 	// Steps are taken in order and undone in reverse.
 	Steps []Step
 	// LogPath is the file for the output of a container; its directory is made. Nil: there is none.

@@ -73,7 +73,7 @@ func (h *host) report(list []Observation) {
 	h.batches = append(h.batches, list)
 }
 
-func (h *host) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, progress func(string)) (runtime.Image, error) {
+func (h *host) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, _ []corev1.Secret, progress func(string)) (runtime.Image, error) {
 	h.mu.Lock()
 	d, slow := h.pull[ref]
 	err := h.broken["image "+ref]

@@ -93,7 +93,7 @@ func TestCollect(t *testing.T) {
 	}
 	i.forget()
 	for name, here := range map[string]bool{old: false, young: false, used: true, inContainer: true, imported: true} {
-		if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil); (err == nil) != here || err != nil && !errdefs.IsNotFound(err) {
+		if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil, nil); (err == nil) != here || err != nil && !errdefs.IsNotFound(err) {
 			t.Errorf("%s: %v, want here: %t", name, err, here)
 		}
 	}
@@ -142,7 +142,7 @@ func TestCollectAndEnsureAtTheSameTime(t *testing.T) {
 	}
 	got := make(chan error, 1)
 	go func() {
-		_, err := i.Ensure(t.Context(), name, corev1.PullNever, nil)
+		_, err := i.Ensure(t.Context(), name, corev1.PullNever, nil, nil)
 		got <- err
 	}()
 	if err := i.client.ImageService().Delete(inNamespace(t), name); err != nil {

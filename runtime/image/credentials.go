@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/cli/cli/config/configfile"
 	"github.com/docker/cli/cli/config/types"
 )
@@ -20,28 +19,17 @@ const dockerHub = "https://index.docker.io/v1/"
 // credentialHelperTimeout bounds a credential helper, which is a program of somebody else's.
 const credentialHelperTimeout = 30 * time.Second
 
-// credentials gives user and secret for a registry's host, empty when none are configured. With an empty user the
-// secret is an identity token.
-func (i *Images) credentials(ctx context.Context, host string) (user, secret string, err error) {
-	if host == "docker.io" || host == "registry-1.docker.io" || host == "index.docker.io" {
-		host = dockerHub
-	}
+// credentials gives those that this machine has for a repository at a registry's host, after those of a pod.
+func (i *Images) credentials(ctx context.Context, own keyring, host, repository string) ([]types.AuthConfig, error) {
+	found := own.lookUp(host, repository)
 	for _, path := range i.dockerConfigs() {
-		auth, err := readCredentials(ctx, path, host)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return "", "", fmt.Errorf("credentials for %s: %w", host, err)
-		case auth.IdentityToken != "":
-			return "", auth.IdentityToken, nil
-		case auth.Username != "":
-			return auth.Username, auth.Password, nil
-		case auth.RegistryToken != "":
-			return "", "", fmt.Errorf("credentials for %s: %s: a registrytoken is not supported: %w", host, path, errdefs.ErrNotImplemented)
+		more, err := readCredentials(ctx, path, host, repository)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
+		found = append(found, more...)
 	}
-	return "", "", nil
+	return found, nil
 }
 
 // dockerConfigs lists the files to ask, the first one first.
@@ -58,21 +46,29 @@ func (i *Images) dockerConfigs() []string {
 	return paths
 }
 
-func readCredentials(ctx context.Context, path, host string) (types.AuthConfig, error) {
+// readCredentials gives those that a Docker config has or knows a helper for.
+func readCredentials(ctx context.Context, path, host, repository string) ([]types.AuthConfig, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return types.AuthConfig{}, err
+		return nil, err
 	}
 	defer f.Close()
 	config := configfile.New(path)
 	if err := config.LoadFromReader(f); err != nil {
-		return types.AuthConfig{}, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	found := keysOf(config).lookUp(host, repository)
+	if config.CredentialsStore == "" && len(config.CredentialHelpers) == 0 {
+		return found, nil
 	}
 	type answer struct {
 		auth types.AuthConfig
 		err  error
 	}
 	answers := make(chan answer, 1)
+	if known, _ := splitPort(host); known == "docker.io" {
+		host = dockerHub
+	}
 	go func() {
 		auth, err := config.GetAuthConfig(host)
 		answers <- answer{auth, err}
@@ -82,10 +78,13 @@ func readCredentials(ctx context.Context, path, host string) (types.AuthConfig, 
 	select {
 	case a := <-answers:
 		if a.err != nil {
-			return types.AuthConfig{}, fmt.Errorf("%s: %w", path, a.err)
+			return nil, fmt.Errorf("%s: %w", path, a.err)
 		}
-		return a.auth, nil
+		if a.auth.Username != "" || a.auth.IdentityToken != "" {
+			found = append(found, a.auth)
+		}
+		return found, nil
 	case <-ctx.Done():
-		return types.AuthConfig{}, fmt.Errorf("%s: its credential helper does not answer: %w", path, ctx.Err())
+		return nil, fmt.Errorf("%s: its credential helper does not answer: %w", path, ctx.Err())
 	}
 }

@@ -91,11 +91,12 @@ func New(c *client.Client, o Options) *Images {
 
 // Ensure gives the image of a container, as imagePullPolicy says: Always asks the registry what the name stands for
 // now and pulls what is missing of it, IfNotPresent pulls only when the image is not here, Never does not and fails
-// with NotFound. An empty policy is IfNotPresent.
+// with NotFound. An empty policy is IfNotPresent. The registry is shown the credentials that the secrets have for it, and
+// after them those of this machine.
 //
 // Progress may be nil. It is told in lines what is going on, at least once when the registry is asked and never when
 // it is not, and only before Ensure returns. One image is pulled once for all who wait for it; each may give up alone.
-func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, progress func(string)) (runtime.Image, error) {
+func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string)) (runtime.Image, error) {
 	if policy != corev1.PullAlways {
 		if img, ok := i.lookUp(ref); ok {
 			return img, nil
@@ -110,8 +111,15 @@ func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolic
 	}
 	// One that took its time to come was not used before.
 	defer i.use(name)
+	pull := func() (runtime.Image, error) {
+		own, err := pullSecrets(secrets)
+		if err != nil {
+			return runtime.Image{}, fmt.Errorf("pull %s: %w", name, err)
+		}
+		return i.pull(ctx, name, own, progress)
+	}
 	if policy == corev1.PullAlways {
-		return i.pull(ctx, name, progress)
+		return pull()
 	}
 	img, err := i.find(ctx, name)
 	switch {
@@ -123,7 +131,7 @@ func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolic
 	case policy == corev1.PullNever:
 		return runtime.Image{}, &neverPull{ref}
 	}
-	return i.pull(ctx, name, progress)
+	return pull()
 }
 
 // List gives every image, by name.

@@ -106,7 +106,7 @@ func TestImport(t *testing.T) {
 				t.Errorf("imported %q, want %q", n, c.want)
 			}
 			for _, img := range got {
-				here, err := i.Ensure(t.Context(), img.Name, corev1.PullNever, nil)
+				here, err := i.Ensure(t.Context(), img.Name, corev1.PullNever, nil, nil)
 				if err != nil || here.ChainID != img.ChainID {
 					t.Errorf("after the import: %+v, %v", here, err)
 				}

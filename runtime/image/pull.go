@@ -14,6 +14,8 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/docker/cli/cli/config/types"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/jobd/jobd/runtime"
@@ -29,15 +31,16 @@ func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (r
 		return runtime.Image{}, err
 	}
 	defer i.use(name)
-	return i.pull(ctx, name, progress)
+	return i.pull(ctx, name, nil, progress)
 }
 
-func (i *Images) pull(ctx context.Context, name string, progress func(string)) (runtime.Image, error) {
-	return i.flights.do(ctx, "pull "+name, progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
+func (i *Images) pull(ctx context.Context, name string, own keyring, progress func(string)) (runtime.Image, error) {
+	// What some credentials give is not for those who have others.
+	return i.flights.do(ctx, "pull "+name+own.id(), progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
 		ctx = namespaces.WithNamespace(ctx, namespace)
 		report("Pulling " + name)
 		t := &transfer{report: report}
-		img, err := i.fetch(ctx, name, t)
+		img, err := i.fetchWithAny(ctx, name, own, t)
 		if err == nil {
 			return img, nil
 		}
@@ -53,13 +56,35 @@ func (i *Images) pull(ctx context.Context, name string, progress func(string)) (
 	})
 }
 
-func (i *Images) fetch(ctx context.Context, name string, t *transfer) (runtime.Image, error) {
+// fetchWithAny tries the credentials that match the name, one after the other.
+func (i *Images) fetchWithAny(ctx context.Context, name string, own keyring, t *transfer) (runtime.Image, error) {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return runtime.Image{}, err
+	}
+	try := &tries{found: map[string][]types.AuthConfig{}, find: func(host string) ([]types.AuthConfig, error) {
+		return i.credentials(ctx, own, host, reference.Path(named))
+	}}
+	for {
+		img, err := i.fetch(ctx, name, try, t)
+		if err == nil {
+			return img, nil
+		}
+		class, _ := classify(err)
+		refused := class == errdefs.ErrUnauthenticated || class == errdefs.ErrPermissionDenied || class == errdefs.ErrNotFound
+		if !refused || !try.next() {
+			return runtime.Image{}, err
+		}
+	}
+}
+
+func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer) (runtime.Image, error) {
 	ctx, release, err := i.client.WithLease(ctx)
 	if err != nil {
 		return runtime.Image{}, err
 	}
 	defer release(context.WithoutCancel(ctx))
-	resolver := i.resolver(ctx, t)
+	resolver := i.resolver(ctx, try, t)
 	_, target, err := resolver.Resolve(ctx, name)
 	if err != nil {
 		return runtime.Image{}, err
@@ -98,9 +123,9 @@ func (r resolved) Resolve(context.Context, string) (string, imagespec.Descriptor
 }
 
 // resolver speaks to registries for one pull.
-func (i *Images) resolver(ctx context.Context, t *transfer) remotes.Resolver {
+func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.Resolver {
 	options := config.HostOptions{
-		Credentials: func(host string) (string, string, error) { return i.credentials(ctx, host) },
+		Credentials: try.credentials,
 		UpdateClient: func(c *http.Client) error {
 			base, ok := c.Transport.(*http.Transport)
 			if !ok {

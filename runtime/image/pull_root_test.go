@@ -28,7 +28,7 @@ import (
 
 func ensure(t *testing.T, i *Images, ref string, policy corev1.PullPolicy) runtime.Image {
 	t.Helper()
-	img, err := i.Ensure(t.Context(), ref, policy, nil)
+	img, err := i.Ensure(t.Context(), ref, policy, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestPull(t *testing.T) {
 		t.Run(c.rule, func(t *testing.T) {
 			i := newImages(t, Options{})
 			var lines []string
-			img, err := i.Ensure(t.Context(), c.ref, corev1.PullIfNotPresent, func(l string) { lines = append(lines, l) })
+			img, err := i.Ensure(t.Context(), c.ref, corev1.PullIfNotPresent, nil, func(l string) { lines = append(lines, l) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestPullPolicy(t *testing.T) {
 	name, first := r.Push(t, small(t, "first"), "policy:1")
 	i := newImages(t, Options{})
 
-	if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil); !errdefs.IsNotFound(err) {
+	if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil, nil); !errdefs.IsNotFound(err) {
 		t.Errorf("Never, not here: %v", err)
 	} else if want := fmt.Sprintf("Container image %q is not present with pull policy of Never", name); err.Error() != want {
 		t.Errorf("Never says %q, want %q", err, want)
@@ -78,7 +78,7 @@ func TestPullPolicy(t *testing.T) {
 	r.Requests()
 	for _, policy := range []corev1.PullPolicy{corev1.PullNever, corev1.PullIfNotPresent, ""} {
 		said := false
-		img, err := i.Ensure(t.Context(), name, policy, func(string) { said = true })
+		img, err := i.Ensure(t.Context(), name, policy, nil, func(string) { said = true })
 		if err != nil || img.Digest != first || said {
 			t.Errorf("%s, here: %s, %v, progress %t; want the image that is here", policy, img.Digest, err, said)
 		}
@@ -127,7 +127,7 @@ func TestPullOfCompressedLayersAndIndexes(t *testing.T) {
 				Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
 		}
 		name, digest := r.PushIndex(t, mutate.AppendManifests(empty.Index, adds...), fmt.Sprintf("index%d:1", len(adds)))
-		got, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil)
+		got, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil, nil)
 		if c.refused {
 			if !errdefs.IsNotFound(err) || !strings.Contains(err.Error(), "the image is for linux/s390x, this machine is linux/") {
 				t.Errorf("%s: got %v", rule, err)
@@ -171,7 +171,7 @@ func TestPullRefusedByTheRegistry(t *testing.T) {
 		{"an unreachable port", "127.0.0.1:1/there:1", errdefs.IsUnavailable, "connection refused"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			_, err := i.Ensure(t.Context(), c.ref, corev1.PullIfNotPresent, nil)
+			_, err := i.Ensure(t.Context(), c.ref, corev1.PullIfNotPresent, nil, nil)
 			if err == nil || !c.class(err) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v (%v), want %q", err, errdefs.Resolve(err), c.says)
 			}
@@ -222,7 +222,7 @@ func TestPullWithCredentials(t *testing.T) {
 					t.Setenv("DOCKER_CONFIG", filepath.Dir(file))
 				}
 				t.Setenv("PATH", helpers+":"+os.Getenv("PATH"))
-				_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil)
+				_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil, nil)
 				if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || c.class != nil && !c.class(err) {
 					t.Errorf("got %v (%v), want %q", err, errdefs.Resolve(err), c.says)
 				}
@@ -252,17 +252,14 @@ func hang(t *testing.T) string {
 	return l.Addr().String()
 }
 
-var short = Options{ConnectTimeout: 300 * time.Millisecond, AnswerTimeout: 300 * time.Millisecond, StallTimeout: 300 * time.Millisecond}
+// soon is when to give a registry up that does not answer. One that is to answer gets all the time that it wants.
+const soon = 300 * time.Millisecond
 
 func TestPullFromARegistryThatNeverAnswers(t *testing.T) {
-	i := newImages(t, short)
-	start := time.Now()
-	_, err := i.Ensure(t.Context(), hang(t)+"/a:1", corev1.PullIfNotPresent, nil)
+	i := newImages(t, Options{AnswerTimeout: soon})
+	_, err := i.Ensure(t.Context(), hang(t)+"/a:1", corev1.PullIfNotPresent, nil, nil)
 	if !errdefs.IsUnavailable(err) {
 		t.Errorf("got %v", err)
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("gave up after %s", took)
 	}
 	t.Log(err)
 }
@@ -289,6 +286,7 @@ func TestPullOfABlobThat(t *testing.T) {
 		rule  string
 		layer func(w http.ResponseWriter, req *http.Request, next http.Handler)
 		class func(error) bool
+		stall time.Duration
 	}{
 		{"stalls in the middle", func(w http.ResponseWriter, req *http.Request, next http.Handler) {
 			rec := &recorder{header: http.Header{}}
@@ -297,13 +295,13 @@ func TestPullOfABlobThat(t *testing.T) {
 			_, _ = w.Write(rec.body[:len(rec.body)/2])
 			w.(http.Flusher).Flush()
 			<-req.Context().Done()
-		}, errdefs.IsUnavailable},
+		}, errdefs.IsUnavailable, soon},
 		{"is cut off in the middle, always", func(w http.ResponseWriter, req *http.Request, _ http.Handler) {
 			w.Header().Set("Content-Length", "300000")
 			w.WriteHeader(http.StatusPartialContent)
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
-		}, errdefs.IsUnavailable},
+		}, errdefs.IsUnavailable, time.Minute},
 		{"is another one", func(w http.ResponseWriter, req *http.Request, next http.Handler) {
 			// As long as what it should be, but not the same.
 			rec := &recorder{header: http.Header{}}
@@ -311,32 +309,30 @@ func TestPullOfABlobThat(t *testing.T) {
 			rec.body[len(rec.body)/2] ^= 1
 			w.Header().Set("Content-Length", fmt.Sprint(len(rec.body)))
 			_, _ = w.Write(rec.body)
-		}, errdefs.IsDataLoss},
+		}, errdefs.IsDataLoss, time.Minute},
 		{"is forbidden", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = io.WriteString(w, `{"errors":[{"code":"DENIED","message":"not for you"}]}`)
-		}, errdefs.IsPermissionDenied},
+		}, errdefs.IsPermissionDenied, time.Minute},
 		{"the registry cannot serve", func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 			w.WriteHeader(http.StatusBadGateway)
-		}, errdefs.IsUnavailable},
+		}, errdefs.IsUnavailable, time.Minute},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			b := &breaking{layer: c.layer}
 			r := registry.Start(t, registry.Options{Wrap: b.wrap})
 			name, _ := r.Push(t, small(t, content), "broken:1")
-			i := newImages(t, short)
+			i := newImages(t, Options{})
+			i.options.StallTimeout = c.stall
 			b.on.Store(true)
-			start := time.Now()
-			_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil)
+			_, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil, nil)
 			if err == nil || !c.class(err) {
 				t.Errorf("got %v (%v)", err, errdefs.Resolve(err))
 			}
-			if took := time.Since(start); took > 10*time.Second {
-				t.Errorf("gave up after %s", took)
-			}
 			t.Log(err)
 			b.on.Store(false)
-			if _, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil); err != nil {
+			i.options.StallTimeout = time.Minute
+			if _, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil, nil); err != nil {
 				t.Errorf("once it is mended: %v", err)
 			}
 		})
@@ -368,7 +364,7 @@ func TestParallelPullsAreOne(t *testing.T) {
 	gaveUp := make(chan error, 1)
 	started := make(chan struct{})
 	go func() {
-		_, err := i.Ensure(impatient, name, corev1.PullIfNotPresent, func(string) {
+		_, err := i.Ensure(impatient, name, corev1.PullIfNotPresent, nil, func(string) {
 			select {
 			case <-started:
 			default:
@@ -381,7 +377,7 @@ func TestParallelPullsAreOne(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil); err != nil {
+			if _, err := i.Ensure(t.Context(), name, corev1.PullIfNotPresent, nil, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -428,12 +424,12 @@ func TestPullEndsWhenNobodyWaits(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	if _, err := i.Ensure(ctx, name, corev1.PullIfNotPresent, nil); err != context.Canceled {
+	if _, err := i.Ensure(ctx, name, corev1.PullIfNotPresent, nil, nil); err != context.Canceled {
 		t.Errorf("got %v", err)
 	}
 	select {
 	case <-ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the request to the registry goes on")
 	}
 	b.on.Store(false)
@@ -474,7 +470,7 @@ func TestRemove(t *testing.T) {
 	if err := i.Remove(t.Context(), name); err != nil {
 		t.Error(err)
 	}
-	if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil); !errdefs.IsNotFound(err) {
+	if _, err := i.Ensure(t.Context(), name, corev1.PullNever, nil, nil); !errdefs.IsNotFound(err) {
 		t.Errorf("after its removal: %v", err)
 	}
 	if list, err := i.List(t.Context()); err != nil || len(list) != 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // Ensure says of every image that it is here.
-func (r *Runtime) Ensure(_ context.Context, ref string, _ corev1.PullPolicy, _ func(string)) (runtime.Image, error) {
+func (r *Runtime) Ensure(_ context.Context, ref string, _ corev1.PullPolicy, _ []corev1.Secret, _ func(string)) (runtime.Image, error) {
 	id := digest.FromString(ref).String()
 	return runtime.Image{Name: ref, ID: id, Digest: id}, nil
 }

@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/testdata/registry"
+)
+
+// A private registry is shown the credentials of a pod's or of its ServiceAccount's pull secrets, and nobody else is.
+func TestImagePullSecrets(t *testing.T) {
+	needContainers(t)
+	r := registry.Start(t, registry.Options{User: "me", Password: "S3cr3t"})
+	private, _ := r.Push(t, busyboxWith(t, "private"), "private:1")
+	d := start(t)
+	pod := func(name, more string) string {
+		return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, %s containers: [{name: c, image: %q, imagePullPolicy: Always, command: [cat, /content]}]}}`, name, more, private)
+	}
+	waits := func(p *corev1.Pod) bool {
+		s := p.Status.ContainerStatuses
+		return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "ImagePullBackOff"
+	}
+	d.apply(pod("stranger", "imagePullSecrets: [{name: missing}],"))
+	p := d.podUntil("stranger", "is refused", waits)
+	if m := p.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(m, "no basic auth credentials") {
+		t.Errorf("it says %q", m)
+	}
+	d.jobctl("create", "secret", "docker-registry", "mine", "--docker-server="+r.Host, "--docker-username=me", "--docker-password=S3cr3t")
+	d.apply(pod("friend", "imagePullSecrets: [{name: mine}],"))
+	d.podUntil("friend", "has succeeded", succeeded)
+	d.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: account}, imagePullSecrets: [{name: mine}]}")
+	d.apply(pod("account", "serviceAccountName: account,"))
+	d.podUntil("account", "has succeeded", succeeded)
+
+	events := d.jobctl("get", "events", "-o", "json")
+	for _, want := range []string{"Unable to retrieve some image pull secrets (missing); attempting to pull the image may not succeed.", `"FailedToRetrieveImagePullSecret"`} {
+		if !strings.Contains(events, want) {
+			t.Errorf("no event says %s", want)
+		}
+	}
+	if said := events + d.output.String(); strings.Contains(said, "S3cr3t") {
+		t.Error("the password stands in events or in the daemon's log")
+	}
+}

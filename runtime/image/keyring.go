@@ -1,0 +1,190 @@
+package image
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/cli/cli/config/configfile"
+	"github.com/docker/cli/cli/config/types"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// keyring holds credentials, and finds them as a kubelet does.
+type keyring []key
+
+// key are credentials for what a pattern matches: HOST[:PORT][/PATH], where a part of the host between dots may have
+// wildcards and the path is the beginning of repositories' names.
+type key struct {
+	host, port, path string
+	auth             types.AuthConfig
+}
+
+// pullSecrets are the credentials in Secrets (PodSpec.ImagePullSecrets); those of another type hold none. Within one
+// Secret the more exact patterns come first.
+func pullSecrets(secrets []corev1.Secret) (all keyring, err error) {
+	for i := range secrets {
+		s := &secrets[i]
+		var config []byte
+		switch s.Type {
+		case corev1.SecretTypeDockerConfigJson:
+			config = s.Data[corev1.DockerConfigJsonKey]
+		case corev1.SecretTypeDockercfg:
+			config = fmt.Appendf(nil, `{"auths":%s}`, s.Data[corev1.DockerConfigKey])
+		default:
+			continue
+		}
+		keys, err := readKeyring(bytes.NewReader(config))
+		if err != nil {
+			return nil, fmt.Errorf("pull secret %s/%s: %w: %w", s.Namespace, s.Name, err, errdefs.ErrUnauthenticated)
+		}
+		all = append(all, keys...)
+	}
+	return all, nil
+}
+
+// readKeyring reads the credentials that stand in a Docker config themselves.
+func readKeyring(r io.Reader) (keyring, error) {
+	config := configfile.New("")
+	if err := config.LoadFromReader(r); err != nil {
+		return nil, err
+	}
+	return keysOf(config), nil
+}
+
+func keysOf(config *configfile.ConfigFile) (k keyring) {
+	patterns := make([]string, 0, len(config.AuthConfigs))
+	for pattern := range config.AuthConfigs {
+		patterns = append(patterns, pattern)
+	}
+	slices.SortFunc(patterns, func(a, b string) int { return strings.Compare(b, a) })
+	for _, pattern := range patterns {
+		auth := config.AuthConfigs[pattern]
+		if auth.Username == "" && auth.IdentityToken == "" && auth.RegistryToken == "" {
+			continue // a mark of docker login that a helper has them
+		}
+		k = append(k, newKey(pattern, auth))
+	}
+	return k
+}
+
+func newKey(pattern string, auth types.AuthConfig) key {
+	if _, rest, ok := strings.Cut(pattern, "://"); ok {
+		pattern = rest
+	}
+	host, repository, _ := strings.Cut(pattern, "/")
+	// The version of the protocol is no part of a name.
+	for _, version := range []string{"v1", "v2"} {
+		if repository == version || strings.HasPrefix(repository, version+"/") {
+			repository = strings.TrimPrefix(repository[len(version):], "/")
+			break
+		}
+	}
+	k := key{path: repository, auth: auth}
+	k.host, k.port = splitPort(host)
+	return k
+}
+
+// splitPort takes the port from a host, if it has one. All of Docker Hub's hosts are one.
+func splitPort(address string) (host, port string) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = address, ""
+	}
+	switch host {
+	case "registry-1.docker.io", "index.docker.io":
+		host = "docker.io"
+	}
+	return host, port
+}
+
+// lookUp gives the credentials for a repository at a host, those to be tried first.
+func (k keyring) lookUp(address, repository string) (found []types.AuthConfig) {
+	host, port := splitPort(address)
+	for _, one := range k {
+		if one.matches(host, port, repository) {
+			found = append(found, one.auth)
+		}
+	}
+	return found
+}
+
+func (k key) matches(host, port, repository string) bool {
+	patterns, parts := strings.Split(k.host, "."), strings.Split(host, ".")
+	if k.port != port || len(patterns) != len(parts) || !strings.HasPrefix(repository, k.path) {
+		return false
+	}
+	for i, pattern := range patterns {
+		if ok, err := path.Match(pattern, parts[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// id tells credentials apart without telling what they are. Empty for none.
+func (k keyring) id() string {
+	if len(k) == 0 {
+		return ""
+	}
+	hash := sha256.New()
+	for _, one := range k {
+		_ = json.NewEncoder(hash).Encode([]any{one.host, one.port, one.path, one.auth})
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil))
+}
+
+// tries are the credentials that one pull has for each host, of which it uses one at a time.
+type tries struct {
+	find func(host string) ([]types.AuthConfig, error)
+
+	mu    sync.Mutex
+	round int
+	found map[string][]types.AuthConfig
+}
+
+// credentials gives those for a host in this round, empty when there are none. With an empty user the secret is an
+// identity token.
+func (t *tries) credentials(host string) (user, secret string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all, ok := t.found[host]
+	if !ok {
+		if all, err = t.find(host); err != nil {
+			return "", "", fmt.Errorf("credentials for %s: %w", host, err)
+		}
+		t.found[host] = all
+	}
+	if len(all) == 0 {
+		return "", "", nil
+	}
+	auth := all[min(t.round, len(all)-1)]
+	if auth.RegistryToken != "" && auth.IdentityToken == "" && auth.Username == "" {
+		return "", "", fmt.Errorf("credentials for %s: a registrytoken is not supported: %w", host, errdefs.ErrNotImplemented)
+	}
+	if auth.IdentityToken != "" {
+		return "", auth.IdentityToken, nil
+	}
+	return auth.Username, auth.Password, nil
+}
+
+// next goes on to other credentials, after those of this round were refused. False: there are none.
+func (t *tries) next() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.round++
+	for _, all := range t.found {
+		if t.round < len(all) {
+			return true
+		}
+	}
+	return false
+}
