@@ -4,28 +4,37 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateEvent checks an event, new or changed: it stands in the namespace of what it is about, and that of
-// something without a namespace in "default". One that says when it was (eventTime) says who reports it and why, too.
+// ValidateEvent checks an event of v1, new or changed.
 func ValidateEvent(event *corev1.Event) field.ErrorList {
+	return validateEvent(event, "reportingComponent")
+}
+
+// validateEvent is what both groups demand: an event stands in the namespace of what it is about, and that of something
+// without a namespace in "default". One that says when it was (eventTime) may stand elsewhere, and says who reports it and
+// why, too. The groups have different names for the field reporter.
+func validateEvent(event *corev1.Event, reporter string) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	about := event.InvolvedObject.Namespace
+	about, dated := event.InvolvedObject.Namespace, !event.EventTime.IsZero()
 	switch {
-	case about == "" && event.Namespace != metav1.NamespaceDefault && event.Namespace != metav1.NamespaceSystem:
-		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about, "does not match event.namespace"))
-	case about != "" && event.Namespace != about:
+	case event.Namespace == about:
+	case about == "" && event.Namespace == metav1.NamespaceDefault:
+	case about == "" && event.Namespace == metav1.NamespaceSystem && dated:
+	case about != "" && dated:
+	default:
 		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about, "does not match event.namespace"))
 	}
-	if event.EventTime.IsZero() {
+	if !dated {
 		return errs
 	}
-	errs = append(errs, required(field.NewPath("reportingController"), event.ReportingController)...)
-	errs = append(errs, invalid(field.NewPath("reportingController"), event.ReportingController, utilvalidation.IsQualifiedName(event.ReportingController))...)
+	errs = append(errs, required(field.NewPath(reporter), event.ReportingController)...)
+	errs = append(errs, invalid(field.NewPath(reporter), event.ReportingController, utilvalidation.IsQualifiedName(event.ReportingController))...)
 	for _, f := range []struct {
 		name, value string
 		max         int
@@ -41,9 +50,9 @@ func ValidateEvent(event *corev1.Event) field.ErrorList {
 	return errs
 }
 
-// validateNewerEvent is what events.k8s.io demands beyond that: what older events said differently is not said.
+// validateNewerEvent checks an event of events.k8s.io: what older events said differently is not said.
 func validateNewerEvent(event *corev1.Event) field.ErrorList {
-	var errs field.ErrorList
+	errs := append(validateEvent(event, "reportingController"), validateEventSeries(event.Series)...)
 	if event.EventTime.IsZero() {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
 	}
@@ -64,9 +73,27 @@ func validateNewerEvent(event *corev1.Event) field.ErrorList {
 	return errs
 }
 
+// validateEventSeries checks what is said of an event that came again.
+func validateEventSeries(series *corev1.EventSeries) (errs field.ErrorList) {
+	if series == nil {
+		return nil
+	}
+	if series.Count < 2 {
+		errs = append(errs, field.Invalid(field.NewPath("series.count"), "", "should be at least 2"))
+	}
+	if series.LastObservedTime.IsZero() {
+		errs = append(errs, field.Required(field.NewPath("series.lastObservedTime"), ""))
+	}
+	return errs
+}
+
 // validateNewerEventUpdate lets an event of events.k8s.io become a series, and nothing else.
 func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
-	var errs field.ErrorList
+	errs := validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validateEvent(event, "reportingController")...)
+	if !equality.Semantic.DeepEqual(event.Series, old.Series) {
+		errs = append(errs, validateEventSeries(event.Series)...)
+	}
 	for _, f := range []struct {
 		name     string
 		now, was any
@@ -90,7 +117,7 @@ func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
 	return errs
 }
 
-// ValidateEventUpdate checks a changed event.
+// ValidateEventUpdate checks a changed event of v1.
 func ValidateEventUpdate(event, old *corev1.Event) field.ErrorList {
 	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), ValidateEvent(event)...)
 }

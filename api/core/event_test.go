@@ -2,11 +2,13 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 )
 
@@ -28,6 +30,10 @@ func TestEventStandsWhereItsObjectDoes(t *testing.T) {
 		{"not in another", `{metadata: {name: e, namespace: a}, involvedObject: {namespace: b}}`, false},
 		{"that of a node in default", `{metadata: {name: e, namespace: default}, involvedObject: {kind: Node}}`, true},
 		{"and nowhere else", `{metadata: {name: e, namespace: a}, involvedObject: {kind: Node}}`, false},
+		{"not in kube-system", `{metadata: {name: e, namespace: kube-system}, involvedObject: {kind: Node}}`, false},
+		{"but for a dated one", `{metadata: {name: e, namespace: kube-system}, involvedObject: {kind: Node}, reportingComponent: c, reportingInstance: i, action: A, reason: R, eventTime: '2026-11-20T13:34:18.000000Z'}`, true},
+		{"which may be in another namespace", `{metadata: {name: e, namespace: a}, involvedObject: {namespace: b}, reportingComponent: c, reportingInstance: i, action: A, reason: R, eventTime: '2026-11-20T13:34:18.000000Z'}`, true},
+		{"if its object has one", `{metadata: {name: e, namespace: a}, involvedObject: {kind: Node}, reportingComponent: c, reportingInstance: i, action: A, reason: R, eventTime: '2026-11-20T13:34:18.000000Z'}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if errs := ValidateEvent(eventOf(t, tc.event)); (len(errs) == 0) != tc.fine {
@@ -77,12 +83,35 @@ func TestEventFields(t *testing.T) {
 func TestANewerEventIsRefusedInTheSameWords(t *testing.T) {
 	event := &corev1.Event{
 		EventTime: metav1.NowMicro(), Type: corev1.EventTypeNormal, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,
-		Source: corev1.EventSource{Component: "c"},
+		Source:     corev1.EventSource{Component: "c"},
+		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, ReportingController: "c", ReportingInstance: "i", Action: "A", Reason: "R",
 	}
 	const want = `[firstTimestamp: Invalid value: "": needs to be unset, lastTimestamp: Invalid value: "": needs to be unset, count: Invalid value: "": needs to be unset, source: Invalid value: "": needs to be unset]`
 	for range 20 {
 		if got := validateNewerEvent(event).ToAggregate().Error(); got != want {
 			t.Fatalf("got %s", got)
+		}
+	}
+}
+
+func TestEachGroupNamesItsOwnFields(t *testing.T) {
+	event := eventOf(t, `{metadata: {name: e, namespace: a}, type: Normal, involvedObject: {namespace: a}, reportingInstance: i, action: A, reason: R,
+		eventTime: '2026-11-20T13:34:18.000000Z', series: {count: 1}}`)
+	for name, tc := range map[string]struct {
+		errs field.ErrorList
+		want string
+	}{
+		"v1":                   {ValidateEvent(event), "reportingComponent reportingComponent reportingComponent"},
+		"v1, changed":          {ValidateEventUpdate(event, event), "metadata.resourceVersion reportingComponent reportingComponent reportingComponent"},
+		"events.k8s.io":        {validateNewerEvent(event), "reportingController reportingController reportingController series.count series.lastObservedTime"},
+		"events.k8s.io, again": {validateNewerEventUpdate(event, event), "metadata.resourceVersion reportingController reportingController reportingController"},
+	} {
+		var at []string
+		for _, err := range tc.errs {
+			at = append(at, err.Field)
+		}
+		if got := strings.Join(at, " "); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ type Alias struct {
 	Register func(*runtime.Scheme) error
 	// Fields maps the names of fields in selectors to those of the stored kind.
 	Fields map[string]string
-	// Check and CheckUpdate say what is demanded here beyond the rules of the kind.
+	// Check and CheckUpdate take the place of those of the kind, which may call fields by other names. Nil: as the kind's.
 	Check       func(obj runtime.Object) field.ErrorList
 	CheckUpdate func(obj, old runtime.Object) field.ErrorList
 }

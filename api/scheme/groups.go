@@ -40,7 +40,7 @@ var groups = []func(*runtime.Scheme) error{
 // hubs are kinds that are not stored but decoded: the body of an eviction, what clients ask about themselves.
 var hubs = map[schema.GroupVersion][]runtime.Object{
 	{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}: {&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{}},
-	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}:  {&authorizationv1.SelfSubjectAccessReview{}},
+	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}:  {&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{}},
 	{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}:         {&policyv1.Eviction{}},
 	{Version: runtime.APIVersionInternal}:                                    {&corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
 }

@@ -10,6 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	"k8s.io/apiserver/pkg/authentication/request/union"
@@ -69,7 +70,7 @@ func (s *Server) authenticate(known ...authenticator.Request) access {
 		open = append(open, apiserver.AnonymousAuthCondition{Path: path})
 	}
 	// Credentials that are wrong are refused, also where none are needed.
-	who := union.NewFailOnError(authenticated(known), anonymous.NewAuthenticator(open))
+	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open))
 	return func(next http.Handler, c *genericserver.Config) http.Handler {
 		return apifilters.WithAuthentication(authorized(next, c), who, apifilters.Unauthorized(c.Serializer), nil, nil)
 	}
@@ -99,22 +100,6 @@ func (s *Server) accounts() []authenticator.Request {
 	return []authenticator.Request{bearertoken.New(s.config.Tokens)}
 }
 
-// authenticated adds the group of all who were recognized.
-func authenticated(requests []authenticator.Request) authenticator.Request {
-	all := union.New(requests...)
-	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-		resp, ok, err := all.AuthenticateRequest(r)
-		if ok {
-			who := resp.User
-			resp.User = &user.DefaultInfo{
-				Name: who.GetName(), UID: who.GetUID(), Extra: who.GetExtra(),
-				Groups: append([]string{user.AllAuthenticated}, who.GetGroups()...),
-			}
-		}
-		return resp, ok, err
-	})
-}
-
 // authorize lets administrators do everything, which are also all on the socket, and anybody see that the server
 // lives; who is known may see what it serves. It asks the authorizer of the configuration about the rest.
 func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -132,7 +117,7 @@ func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 	if in(who, adminGroup) || in(who, user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil
 	}
-	if isOwnReview(attr) && in(who, user.AllAuthenticated) {
+	if attr.IsResourceRequest() && isOwnReview(attr.GetVerb(), attr.GetAPIGroup(), attr.GetResource()) && in(who, user.AllAuthenticated) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	if decision, reason, err := s.authorizeByRole(ctx, attr); err != nil || decision != authorizer.DecisionNoOpinion || s.config.Authorizer == nil {

@@ -55,7 +55,7 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if !ok || reads && !slices.Contains(reaching, info.Subresource) {
+		if !ok || reads && !slices.Contains(reaching, info.Subresource) || isOwnReview(info.Verb, info.APIGroup, info.Resource) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -23,8 +23,8 @@ import (
 // kubernetesService is the name by which clients in pods find the API, in the namespace default.
 const kubernetesService = "kubernetes"
 
-// showKubernetesService makes default/kubernetes if it is missing, and says in its EndpointSlice where pods reach the API: it
-// selects none itself. Where they cannot there is no slice.
+// showKubernetesService makes default/kubernetes if it is missing or leads elsewhere, and says in its EndpointSlice where pods
+// reach the API: it selects none itself. Where they cannot there is no slice.
 func (s *Server) showKubernetesService() error {
 	names := metav1.ObjectMeta{
 		Name: kubernetesService, Namespace: metav1.NamespaceDefault, UID: uuid.NewUUID(),
@@ -33,11 +33,20 @@ func (s *Server) showKubernetesService() error {
 	serviceKey := store.Key("services", names.Namespace, names.Name)
 	sliceKey := store.Key("endpointslices."+discoveryv1.GroupName, names.Namespace, names.Name)
 	err := s.config.Store.Update(context.Background(), func(tx *store.Tx) error {
-		if _, ok := tx.Get(serviceKey); !ok {
-			service := &corev1.Service{ObjectMeta: names, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}}
-			service.Labels = map[string]string{"component": "apiserver", "provider": "kubernetes"}
-			core.SetServiceDefaults(service)
-			core.PrepareService(service)
+		service := &corev1.Service{ObjectMeta: names}
+		service.Labels = map[string]string{"component": "apiserver", "provider": "kubernetes"}
+		stored, ok := tx.Get(serviceKey)
+		if ok {
+			*service = corev1.Service{}
+			if err := scheme.Decode(stored.Value, service); err != nil {
+				return err
+			}
+		}
+		kept := service.DeepCopy()
+		service.Spec = corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}
+		core.SetServiceDefaults(service)
+		core.PrepareService(service)
+		if !ok || !equality.Semantic.DeepEqual(kept.Spec, service.Spec) {
 			if err := put(tx, serviceKey, service); err != nil {
 				return err
 			}
@@ -74,15 +83,15 @@ func (s *Server) showKubernetesService() error {
 	return nil
 }
 
-// keepKubernetesService brings back what somebody has deleted of it: who clears a namespace does not mean to take the API
-// from all pods.
-func (s *Server) keepKubernetesService(deleted runtime.Object, _ *metav1.DeleteOptions) {
-	m, err := meta.Accessor(deleted)
+// keepKubernetesService brings back what somebody has deleted or changed of it: who clears a namespace does not mean to take
+// the API from all pods.
+func (s *Server) keepKubernetesService(touched runtime.Object) {
+	m, err := meta.Accessor(touched)
 	if err != nil || m.GetNamespace() != metav1.NamespaceDefault || m.GetName() != kubernetesService {
 		return
 	}
 	if err := s.showKubernetesService(); err != nil {
-		s.config.Logger.Warn("what was deleted is not brought back", "error", err)
+		s.config.Logger.Warn("default/kubernetes is not as it was", "error", err)
 	}
 }
 

@@ -30,4 +30,22 @@ func TestTheAPIKeepsItsName(t *testing.T) {
 	if err != nil || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != "192.0.2.1" || slice.UID == after.UID {
 		t.Errorf("%+v: %v", slice, err)
 	}
+
+	// Nor does a change lead pods astray.
+	after.Spec.Ports[0].Port, after.Spec.Selector, after.Labels["mine"] = 8443, map[string]string{"app": "other"}, "kept"
+	if _, err := c.CoreV1().Services("default").Update(t.Context(), after, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	slice.Endpoints[0].Addresses = []string{"192.0.2.2"}
+	if _, err := c.DiscoveryV1().EndpointSlices("default").Update(t.Context(), slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || again.UID != after.UID || again.Spec.Ports[0].Port != 443 || again.Spec.Selector != nil || again.Labels["mine"] != "kept" {
+		t.Errorf("%+v: %v", again, err)
+	}
+	slice, err = c.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	if err != nil || slice.Endpoints[0].Addresses[0] != "192.0.2.1" {
+		t.Errorf("%+v: %v", slice, err)
+	}
 }

@@ -60,7 +60,8 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
 	case schema.GroupResource{Resource: "services"}, schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
-		objects.AfterDelete = s.keepKubernetesService
+		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }
+		objects.AfterUpdate = func(updated runtime.Object, _ *metav1.UpdateOptions) { s.keepKubernetesService(updated) }
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
 	case schema.GroupResource{Resource: "namespaces"}:
@@ -153,19 +154,17 @@ func (s strategy) NamespaceScoped() bool { return s.kind.Namespaced }
 func (s strategy) Canonicalize(runtime.Object) {}
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	errs := append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...)
 	if a := s.alias(ctx); a != nil && a.Check != nil {
-		errs = append(errs, a.Check(obj)...)
+		return append(finalizerNames(obj), a.Check(obj)...)
 	}
-	return errs
+	return append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...)
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
-	errs := append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
 	if a := s.alias(ctx); a != nil && a.CheckUpdate != nil {
-		errs = append(errs, a.CheckUpdate(obj, old)...)
+		return append(finalizerNames(obj), a.CheckUpdate(obj, old)...)
 	}
-	return errs
+	return append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
 }
 
 // alias is the further group through which a request has come, nil for the kind's own.

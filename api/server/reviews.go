@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -17,7 +18,7 @@ import (
 )
 
 // review is one of the questions that clients have about themselves: who am I (kubectl auth whoami), may I (kubectl auth
-// can-i). Nothing of it is stored.
+// can-i), what may I. Nothing of it is stored.
 type review struct {
 	singular string
 	empty    func() runtime.Object
@@ -104,7 +105,13 @@ func (s *Server) mayI() *review {
 	}
 }
 
-// isOwnReview tells the requests by which a client asks about itself: whoever is known may.
-func isOwnReview(a authorizer.Attributes) bool {
-	return a.IsResourceRequest() && a.GetVerb() == "create" && slices.Contains([]string{"selfsubjectreviews", "selfsubjectaccessreviews"}, a.GetResource())
+// ownReviews are the resources by which a client asks about itself: whoever is known may, and nothing is written.
+var ownReviews = []schema.GroupResource{
+	authenticationv1.Resource("selfsubjectreviews"),
+	authorizationv1.Resource("selfsubjectaccessreviews"),
+	authorizationv1.Resource("selfsubjectrulesreviews"),
+}
+
+func isOwnReview(verb, group, resource string) bool {
+	return verb == "create" && slices.Contains(ownReviews, schema.GroupResource{Group: group, Resource: resource})
 }

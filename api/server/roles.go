@@ -20,6 +20,9 @@ import (
 // groupPrefix begins the groups that say a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
 const groupPrefix = "jobd:role:"
 
+// anything stands for all verbs, groups, resources or paths, in rules and in questions.
+const anything = "*"
+
 // role is what somebody may do, everywhere or in one namespace.
 type role struct{ name, namespace string }
 
@@ -65,18 +68,18 @@ func (r role) allows(a authorizer.Attributes) bool {
 	read := slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) && !slices.Contains(reaching, a.GetSubresource())
 	switch {
 	case r.name == core.RoleAdmin:
-		// The namespace itself belongs to who may make namespaces.
-		return r.namespace == "" || read || a.GetResource() != "namespaces"
+		// The namespace itself belongs to who may make namespaces. Who asks for all resources asks for that too.
+		return r.namespace == "" || read || a.GetResource() != "namespaces" && a.GetResource() != anything
 	case r.name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
 		return a.GetSubresource() != "status" || read
 	}
-	return read && a.GetResource() != "secrets"
+	return read && a.GetResource() != "secrets" && a.GetResource() != anything
 }
 
 // allowsBeside is what a role in one namespace may see of what is in none.
 func (r role) allowsBeside(a authorizer.Attributes) bool {
 	return a.GetNamespace() == "" && slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) &&
-		slices.Contains([]string{"nodes", "priorityclasses"}, a.GetResource())
+		slices.Contains([]string{"nodes", "priorityclasses", "customresourcedefinitions"}, a.GetResource())
 }
 
 // rolesOf gives the roles of a client: those of its groups and, of a ServiceAccount, that of its annotation.

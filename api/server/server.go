@@ -12,9 +12,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -110,6 +113,8 @@ type Images interface {
 type Server struct {
 	config  Config
 	generic *genericserver.GenericAPIServer
+	// endpoints are all that is served, in order.
+	endpoints []endpoint
 
 	// The same API behind chains of filters: for the socket, for the network, which trusts nobody, and for pods, of which only
 	// ServiceAccounts are known.
@@ -177,6 +182,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	s.serveOpenAPI(g.OpenAPIConfig, g.OpenAPIV3Config)
+	s.serveCustomResources()
 	prepared := generic.PrepareRun()
 	prepared.RunPostStartHooks(s.stopping)
 
@@ -203,8 +209,10 @@ func (s *Server) install(kinds []*kind.Kind) error {
 		if info.VersionedResourcesStorageMap[gv.Version] == nil {
 			info.VersionedResourcesStorageMap[gv.Version] = map[string]rest.Storage{}
 		}
-		for name, r := range served {
-			info.VersionedResourcesStorageMap[gv.Version][name] = r
+		for _, name := range slices.Sorted(maps.Keys(served)) {
+			info.VersionedResourcesStorageMap[gv.Version][name] = served[name]
+			whole, _, _ := strings.Cut(name, "/")
+			s.endpoints = append(s.endpoints, newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
 		}
 	}
 	for _, k := range kinds {
@@ -218,7 +226,7 @@ func (s *Server) install(kinds []*kind.Kind) error {
 		}
 	}
 	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
-	add(authorizationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI()})
+	add(authorizationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI()})
 	var named []*genericserver.APIGroupInfo
 	for _, group := range order {
 		if group == "" {

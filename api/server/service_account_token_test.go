@@ -125,7 +125,7 @@ func TestWhoAToken(t *testing.T) {
 	}
 	who := me.Status.UserInfo
 	extra := func(key string) string { return strings.Join(who.Extra["authentication.kubernetes.io/"+key], " ") }
-	if who.Username != "system:serviceaccount:default:robot" || strings.Join(who.Groups, " ") != "system:authenticated system:serviceaccounts system:serviceaccounts:default" ||
+	if who.Username != "system:serviceaccount:default:robot" || strings.Join(who.Groups, " ") != "system:serviceaccounts system:serviceaccounts:default system:authenticated" ||
 		extra("pod-name") != "bound" || extra("pod-uid") != string(pod.UID) || extra("node-name") != "node" || !strings.HasPrefix(extra("credential-id"), "JTI=") {
 		t.Errorf("got %+v", who)
 	}

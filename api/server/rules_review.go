@@ -1,0 +1,162 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// endpoint is something served that a client may or may not do something with: a resource, or a part of one.
+type endpoint struct {
+	schema.GroupResource // "pods/exec" for a part
+	namespaced           bool
+	verbs                []string // that it answers to
+}
+
+func newEndpoint(resource schema.GroupResource, whole, served rest.Storage) endpoint {
+	scoper, ok := whole.(rest.Scoper)
+	e := endpoint{GroupResource: resource, namespaced: ok && scoper.NamespaceScoped()}
+	add := func(is bool, verb string) {
+		if is {
+			e.verbs = append(e.verbs, verb)
+		}
+	}
+	connecter, connects := served.(rest.Connecter)
+	connect := func(method string) bool { return connects && slices.Contains(connecter.ConnectMethods(), method) }
+	_, is := served.(rest.Getter)
+	_, optional := served.(rest.GetterWithOptions)
+	add(is || optional || connect(http.MethodGet), "get")
+	_, is = served.(rest.Lister)
+	add(is, "list")
+	_, is = served.(rest.Watcher)
+	add(is, "watch")
+	_, is = served.(rest.Creater)
+	_, named := served.(rest.NamedCreater)
+	add(is || named || connect(http.MethodPost), "create")
+	_, is = served.(rest.Updater)
+	add(is, "update")
+	_, is = served.(rest.Patcher)
+	add(is, "patch")
+	_, is = served.(rest.GracefulDeleter)
+	add(is, "delete")
+	_, is = served.(rest.CollectionDeleter)
+	add(is, "deletecollection")
+	return e
+}
+
+// ruledPaths are those that the rules of a client are told for. Nobody may ask for others but who may do everything.
+var ruledPaths = []string{"/livez", "/readyz", "/version", "/metrics", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}
+
+// whatMayI answers what a client may do in a namespace (kubectl auth can-i --list). It asks for each endpoint what a request
+// would be asked, so that the answer is complete and no second set of rules has to agree with the first.
+func (s *Server) whatMayI() *review {
+	return &review{
+		singular: "selfsubjectrulesreview",
+		empty:    func() runtime.Object { return &authorizationv1.SelfSubjectRulesReview{} },
+		answer: func(ctx context.Context, who user.Info, question runtime.Object) error {
+			r := question.(*authorizationv1.SelfSubjectRulesReview)
+			if r.Spec.Namespace == "" {
+				return apierrors.NewBadRequest("no namespace on request")
+			}
+			asks := asking{ctx: ctx, server: s, who: who, namespace: r.Spec.Namespace}
+			r.Status.ResourceRules, r.Status.NonResourceRules = asks.resources(), asks.paths()
+			if asks.err != nil {
+				r.Status.Incomplete, r.Status.EvaluationError = true, asks.err.Error()
+			}
+			return nil
+		},
+	}
+}
+
+// asking finds out what a client may do in a namespace, and keeps the first error.
+type asking struct {
+	ctx       context.Context
+	server    *Server
+	who       user.Info
+	namespace string
+	err       error
+}
+
+func (q *asking) may(a authorizer.AttributesRecord) bool {
+	a.User = q.who
+	decision, _, err := q.server.authorize(q.ctx, a)
+	if q.err == nil {
+		q.err = err
+	}
+	return decision == authorizer.DecisionAllow
+}
+
+func (q *asking) resources() []authorizationv1.ResourceRule {
+	all := []string{anything}
+	if q.may(authorizer.AttributesRecord{ResourceRequest: true, Verb: anything, APIGroup: anything, Resource: anything, Namespace: q.namespace}) {
+		return []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}}
+	}
+	rules := []authorizationv1.ResourceRule{}
+	for _, e := range q.server.endpoints {
+		resource, subresource, _ := strings.Cut(e.Resource, "/")
+		a := authorizer.AttributesRecord{ResourceRequest: true, APIGroup: e.Group, Resource: resource, Subresource: subresource}
+		if e.namespaced {
+			a.Namespace = q.namespace
+		}
+		verbs := q.verbs(e, a)
+		rules = addRule(rules, e.GroupResource, verbs)
+		if resource == "namespaces" {
+			// A request for a namespace is one in it.
+			a.Namespace, a.Name = q.namespace, q.namespace
+			mine := slices.DeleteFunc(q.verbs(e, a), func(verb string) bool { return slices.Contains(verbs, verb) })
+			rules = addRule(rules, e.GroupResource, mine, q.namespace)
+		}
+	}
+	return rules
+}
+
+func (q *asking) verbs(of endpoint, a authorizer.AttributesRecord) (verbs []string) {
+	for _, a.Verb = range of.verbs {
+		if q.may(a) {
+			verbs = append(verbs, a.Verb)
+		}
+	}
+	return verbs
+}
+
+// addRule puts a resource into the rule of its group that has the same verbs and names, or a new one.
+func addRule(rules []authorizationv1.ResourceRule, resource schema.GroupResource, verbs []string, names ...string) []authorizationv1.ResourceRule {
+	if len(verbs) == 0 {
+		return rules
+	}
+	for i, r := range rules {
+		if r.APIGroups[0] == resource.Group && slices.Equal(r.Verbs, verbs) && slices.Equal(r.ResourceNames, names) {
+			rules[i].Resources = append(r.Resources, resource.Resource)
+			return rules
+		}
+	}
+	return append(rules, authorizationv1.ResourceRule{
+		Verbs: verbs, APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, ResourceNames: names,
+	})
+}
+
+func (q *asking) paths() []authorizationv1.NonResourceRule {
+	if q.may(authorizer.AttributesRecord{Verb: anything, Path: anything}) {
+		return []authorizationv1.NonResourceRule{{Verbs: []string{anything}, NonResourceURLs: []string{anything}}}
+	}
+	rules := []authorizationv1.NonResourceRule{}
+	var readable []string
+	for _, path := range ruledPaths {
+		if q.may(authorizer.AttributesRecord{Verb: "get", Path: path}) {
+			readable = append(readable, path)
+		}
+	}
+	if len(readable) > 0 {
+		rules = append(rules, authorizationv1.NonResourceRule{Verbs: []string{"get"}, NonResourceURLs: readable})
+	}
+	return rules
+}
