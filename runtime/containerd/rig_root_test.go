@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -239,7 +240,7 @@ func (r *rig) start(t testing.TB, c runtime.Container) runtime.Status {
 // wait waits until the end of a container is reported.
 func (r *rig) wait(t testing.TB, id string) runtime.Status {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		r.mu.Lock()
 		status, ok := r.exits[id]
@@ -252,6 +253,26 @@ func (r *rig) wait(t testing.TB, id string) runtime.Status {
 		case <-wake:
 		case <-deadline:
 			t.Fatalf("container %s does not end", id)
+		}
+	}
+}
+
+// untilEnded waits until a container is known to have ended.
+func (r *rig) untilEnded(t testing.TB, id string) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); r.state(t, id).State == runtime.Running; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("container %s does not end", id)
+		}
+	}
+}
+
+// untilGone waits until there is no such process.
+func untilGone(t testing.TB, pid int) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("process %d does not end", pid)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func (b *syncBuffer) String() string {
 
 func (b *syncBuffer) waitFor(t *testing.T, want string) {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for b.String() != want {
 		select {
 		case <-b.changed:
