@@ -318,13 +318,14 @@ func (f *folder) derive() {
 		}
 	case stopping:
 		f.killing()
-		// The phase tells the end only when nothing runs any more.
 		if next == corev1.PodSucceeded || next == corev1.PodFailed {
-			next = pod.Status.Phase
+			next = lingering(pod)
 		}
 	default:
 		if f.restartAll() {
-			next = pod.Status.Phase
+			if next != corev1.PodRunning {
+				next = pod.Status.Phase
+			}
 			break
 		}
 		if next == corev1.PodPending && startsAnew(pod) {
@@ -340,7 +341,7 @@ func (f *folder) derive() {
 			break
 		}
 		f.killing()
-		next = pod.Status.Phase
+		next = lingering(pod)
 	}
 	if next == "" {
 		next = corev1.PodPending

@@ -61,6 +61,17 @@ func phase(pod *corev1.Pod, stopping bool) corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
+// lingering is the phase of a pod that has come to its end while something of it runs still: the phase tells the end only
+// after that. That the pod has run may be seen together with its end.
+func lingering(pod *corev1.Pod) corev1.PodPhase {
+	for i := range pod.Spec.Containers {
+		if mainContainer(pod, i).begun() {
+			return corev1.PodRunning
+		}
+	}
+	return pod.Status.Phase
+}
+
 // initialized tells whether all init containers are done, and all sidecars have begun.
 func initialized(pod *corev1.Pod) bool {
 	for i := range pod.Spec.InitContainers {

@@ -42,6 +42,13 @@ func TestSidecars(t *testing.T) {
 			{[]Observation{seen(Exited, "u", 1, 0)}, []string{"terminated s/1"}, corev1.PodRunning},
 			{[]Observation{seen(Exited, "s", 1, 0)}, []string{"TearDown"}, corev1.PodFailed},
 		},
+		"are waited for by a pod that runs, also when its start is seen with its end": {
+			{nil, []string{"Launch s/0"}, corev1.PodPending},
+			{[]Observation{seen(Started, "s", 0, 0), seen(Exited, "i", 0, 0), seen(Started, "u", 0, 0), seen(Started, "a", 0, 0), seen(Exited, "a", 0, 0)},
+				[]string{"terminated u/0"}, corev1.PodRunning},
+			{[]Observation{seen(Exited, "u", 0, 143)}, []string{"terminated s/0"}, corev1.PodRunning},
+			{[]Observation{seen(Exited, "s", 0, 143)}, []string{"TearDown"}, corev1.PodSucceeded},
+		},
 		"end with an init container that fails": {
 			{nil, []string{"Launch s/0"}, corev1.PodPending},
 			{[]Observation{seen(Started, "s", 0, 0)}, []string{"Launch i/0"}, corev1.PodPending},
