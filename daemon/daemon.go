@@ -216,7 +216,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logs := newKeptLogs(podLogs{dir: c.logDir(), store: s}, c.KeptLogsAge.Duration, keptLogsSize, c.Logger)
+	logs := newKeptLogs(newPodLogs(c, s), c.KeptLogsAge.Duration, keptLogsSize, c.Logger)
 	d.loop = &loop{
 		store: s,
 		settings: job.Settings{

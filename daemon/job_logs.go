@@ -138,7 +138,7 @@ func (l *jobLogs) readAll(ctx context.Context, all []recorded) error {
 // read brings one log to the reader. A log that has gone meanwhile has nothing to say.
 func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-chan struct{}) error {
 	o := readOptions(l.opts.Pod())
-	o.Follow, o.LimitBytes = ended != nil, nil
+	o.Follow, o.LimitBytes, o.Watcher = ended != nil, nil, l.watcher
 	if whole {
 		o.TailLines = nil
 	}

@@ -21,6 +21,13 @@ import (
 type podLogs struct {
 	dir   string
 	store *store.Store
+	// watcher is shared by all who follow. Nil: each has one.
+	watcher *logs.Watcher
+}
+
+// newPodLogs finds them below the daemon's root.
+func newPodLogs(c *Config, s *store.Store) podLogs {
+	return podLogs{dir: c.logDir(), store: s, watcher: &logs.Watcher{}}
 }
 
 func (c *Config) logDir() string { return filepath.Join(c.Root, "logs") }
@@ -59,6 +66,7 @@ func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOption
 		return nil, apierrors.NewNotFound(corev1.Resource("pods/log"), p.Name)
 	}
 	options := readOptions(o)
+	options.Watcher = l.watcher
 	reading, stop := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	ended := make(chan struct{})

@@ -32,6 +32,8 @@ type Options struct {
 	Stream Stream
 	// Prefix gives what is put before each line, by the stream that it was written to; nil is nothing.
 	Prefix func(Stream) string
+	// Watcher is what Follow waits with: one for many readers. Nil: one of its own.
+	Watcher *Watcher
 }
 
 // Read writes the wanted part of a container's log to w. With Follow it waits for more until ended is closed, and then
@@ -66,13 +68,17 @@ func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan
 	if !o.Follow {
 		return finish(out, nil)
 	}
-	newest, err = follow(ctx, path, newest, max(0, start-end), out, ended)
+	watcher := o.Watcher
+	if watcher == nil {
+		watcher = &Watcher{}
+	}
+	newest, err = follow(ctx, watcher, path, newest, max(0, start-end), out, ended)
 	return err
 }
 
 // follow reads on whenever a log has grown, and gives back the file that it has read last.
-func follow(ctx context.Context, path string, f *os.File, position int64, out *printer, ended <-chan struct{}) (*os.File, error) {
-	watch, err := newWatch(filepath.Dir(path))
+func follow(ctx context.Context, watcher *Watcher, path string, f *os.File, position int64, out *printer, ended <-chan struct{}) (*os.File, error) {
+	watch, err := watcher.watch(filepath.Dir(path))
 	if err != nil {
 		return f, fmt.Errorf("follow log: %w", err)
 	}
