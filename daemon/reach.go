@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/containerd/errdefs"
@@ -48,21 +49,16 @@ func (x podReach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	pid := 0
-	for _, s := range held {
-		if s.PodUID == string(p.UID) && s.State == runtime.Running {
-			pid = s.PID
-			break
-		}
-	}
-	if pid == 0 {
+	i := slices.IndexFunc(held, func(s runtime.Status) bool { return s.PodUID == string(p.UID) && s.State == runtime.Running })
+	if i < 0 {
 		return nil, fmt.Errorf("no process of pod %s/%s runs: %w", p.Namespace, p.Name, errdefs.ErrNotFound)
 	}
-	conn, err4 := pod.DialInside(ctx, pid, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	at := held[i]
+	conn, err4 := pod.DialInside(ctx, at.ID, at.PID, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err4 == nil {
 		return conn, nil
 	}
-	conn, err6 := pod.DialInside(ctx, pid, "tcp6", net.JoinHostPort("::1", strconv.Itoa(int(port))))
+	conn, err6 := pod.DialInside(ctx, at.ID, at.PID, "tcp6", net.JoinHostPort("::1", strconv.Itoa(int(port))))
 	if err6 == nil {
 		return conn, nil
 	}

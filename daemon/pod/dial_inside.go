@@ -1,18 +1,20 @@
 package pod
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"runtime"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 )
 
-// DialInside dials from the network namespace of a process, to an address that is no name: a socket belongs to the one that
-// its thread was in.
-func DialInside(ctx context.Context, pid int, network, address string) (net.Conn, error) {
+// DialInside dials from the network namespace of a container's process, to an address that is no name: a socket belongs to
+// the one that its thread was in. Another process that has got the same number meanwhile is not taken for it.
+func DialInside(ctx context.Context, container string, pid int, network, address string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
@@ -22,12 +24,12 @@ func DialInside(ctx context.Context, pid int, network, address string) (net.Conn
 		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == unix.Getpid() {
 			// The first thread stands for the process and never ends. While it is held here, another one is found.
-			conn, err := DialInside(ctx, pid, network, address)
+			conn, err := DialInside(ctx, container, pid, network, address)
 			done <- result{conn, err}
 			runtime.UnlockOSThread()
 			return
 		}
-		if err := enterNetwork(pid); err != nil {
+		if err := enterNetwork(container, pid); err != nil {
 			done <- result{nil, fmt.Errorf("network of process %d: %w", pid, err)}
 			return
 		}
@@ -39,11 +41,20 @@ func DialInside(ctx context.Context, pid int, network, address string) (net.Conn
 	return r.conn, r.err
 }
 
-func enterNetwork(pid int) error {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+func enterNetwork(container string, pid int) error {
+	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return unix.Setns(int(f.Fd()), unix.CLONE_NEWNET)
+	defer unix.Close(process)
+	// Its cgroup has the container's name.
+	cgroups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(cgroups, []byte(container)) {
+		return fmt.Errorf("it is not of container %s: %w", container, errdefs.ErrNotFound)
+	}
+	// This fails if the process has ended, and so what was read was of it.
+	return unix.Setns(process, unix.CLONE_NEWNET)
 }

@@ -122,7 +122,7 @@ type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialInside dials from the network namespace of the container.
 func (t target) dialInside(ctx context.Context, network, address string) (net.Conn, error) {
-	return DialInside(ctx, t.pid, network, address)
+	return DialInside(ctx, t.id, t.pid, network, address)
 }
 
 func (t target) tcp(ctx context.Context, a *corev1.TCPSocketAction) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -34,7 +35,7 @@ func TestTargetInItsOwnNetwork(t *testing.T) {
 	}()
 	to := target{pid: cmd.Process.Pid, container: &corev1.Container{}}
 	open := &corev1.TCPSocketAction{Port: intstr.FromInt32(8099)}
-	for late := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if err = to.tcp(t.Context(), open); err == nil {
 			break
 		}
@@ -50,5 +51,8 @@ func TestTargetInItsOwnNetwork(t *testing.T) {
 	}
 	if err := (target{pid: 1 << 30, container: to.container}).tcp(t.Context(), open); err == nil {
 		t.Error("a process that is gone has no network")
+	}
+	if err := (target{id: "another-container", pid: to.pid, container: to.container}).tcp(t.Context(), open); !errdefs.IsNotFound(err) {
+		t.Errorf("a process that has the number of another one that is gone: %v", err)
 	}
 }
