@@ -119,7 +119,7 @@ func (s *slots) open() error {
 }
 
 // take gives a container a slot over the layers of an image, for what it mounts.
-func (s *slots) take(ctx context.Context, container, parent string, mounts []specs.Mount) ([]mount.Mount, error) {
+func (s *slots) take(ctx context.Context, container, parent string, mounts []specs.Mount) (_ []mount.Mount, err error) {
 	b, err := s.base(ctx, parent)
 	if err != nil {
 		return nil, err
@@ -133,18 +133,15 @@ func (s *slots) take(ctx context.Context, container, parent string, mounts []spe
 	if s.held[container] != nil {
 		return nil, fmt.Errorf("layer of container %s: %w", container, errdefs.ErrAlreadyExists)
 	}
-	var name string
-	if len(s.free) > 0 {
-		name, s.free = s.free[0], s.free[1:]
-	} else {
-		name = strconv.Itoa(s.next)
-		s.next++
-		for _, dir := range []string{name, filepath.Join(name, upperDir), filepath.Join(name, workDir)} {
-			if err := os.Mkdir(filepath.Join(s.dir, dir), slotMode); err != nil {
-				return nil, err
-			}
-		}
+	name, err := s.clean()
+	if err != nil {
+		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.giveBack(name))
+		}
+	}()
 	if b.uid != 0 || b.gid != 0 {
 		if err := os.Lchown(filepath.Join(s.dir, name, upperDir), int(b.uid), int(b.gid)); err != nil {
 			return nil, err
@@ -158,6 +155,33 @@ func (s *slots) take(ctx context.Context, container, parent string, mounts []spe
 	crash.At("slot.taken")
 	s.held[container] = &slot{name, lowest, parent, time.Now()}
 	return s.mounts(*s.held[container], b), nil
+}
+
+// clean gives a slot that is as new, and nobody's. The mutex is held.
+func (s *slots) clean() (name string, err error) {
+	if len(s.free) > 0 {
+		name, s.free = s.free[0], s.free[1:]
+		return name, nil
+	}
+	name = strconv.Itoa(s.next)
+	s.next++
+	for _, dir := range []string{name, filepath.Join(name, upperDir), filepath.Join(name, workDir)} {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), slotMode); err != nil {
+			return "", errors.Join(err, os.RemoveAll(filepath.Join(s.dir, name)))
+		}
+	}
+	return name, nil
+}
+
+// giveBack makes a slot that was taken for nothing one for another container, or removes it where that cannot be done.
+// The mutex is held.
+func (s *slots) giveBack(name string) error {
+	dir := filepath.Join(s.dir, name)
+	if !renew(filepath.Join(dir, upperDir)) {
+		return os.RemoveAll(dir)
+	}
+	s.free = append(s.free, name)
+	return nil
 }
 
 func (s *slots) mounts(one slot, b base) []mount.Mount {
@@ -214,7 +238,7 @@ func (s *slots) base(ctx context.Context, parent string) (b base, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.bases) >= maxPasswdImages {
+	if len(s.bases) >= maxKnownImages {
 		clear(s.bases)
 	}
 	s.bases[parent] = b

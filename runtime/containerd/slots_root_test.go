@@ -62,3 +62,34 @@ func TestAContainerThatWritesNothingLeavesItsLayerEmpty(t *testing.T) {
 		t.Errorf("left in the layer: %v, %v", entries, err)
 	}
 }
+
+// A slot is not lost when it cannot be noted whose it is.
+func TestASlotThatCannotBeTakenIsTakenLater(t *testing.T) {
+	r := newRig(t, "")
+	if r.server.layers.slots == nil {
+		t.Skip("needs overlayfs")
+	}
+	r.run(t, pod("u0", "true"))
+	r.cleanup.Wait()
+	s := r.server.layers.slots
+	c := r.container(t, pod("u1", "true"), "main")
+	inTheWay := filepath.Join(s.links, c.ID)
+	if err := os.Mkdir(inTheWay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(inTheWay, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := len(s.free)
+	if _, err := r.Start(context.Background(), c); err == nil {
+		t.Fatal("started without a note of its slot")
+	}
+	if len(s.free) != max(before, 1) {
+		t.Errorf("%d free slots, before %d", len(s.free), before)
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	r.start(t, c)
+	r.wait(t, c.ID)
+}

@@ -27,8 +27,9 @@ type passwdCache struct {
 type userFiles struct{ passwd, group []byte } // nil: there is none
 
 const (
-	maxPasswdImages = 256     // then all are forgotten
-	maxPasswdSize   = 1 << 20 // bytes
+	// maxKnownImages is of how many images something is remembered; then all of that is forgotten.
+	maxKnownImages = 256
+	maxPasswdSize  = 1 << 20 // bytes
 )
 
 // resolveUser puts numbers in the place of the user's name, by the files of the image below a new snapshot.
@@ -60,7 +61,7 @@ func (c *passwdCache) get(chainID string, read func() (userFiles, error)) (userF
 	if err != nil {
 		return files, err
 	}
-	if c.images == nil || len(c.images) >= maxPasswdImages {
+	if c.images == nil || len(c.images) >= maxKnownImages {
 		c.images = map[string]userFiles{}
 	}
 	c.images[chainID] = files
