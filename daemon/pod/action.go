@@ -80,7 +80,7 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 // Retry lets launches that have failed be asked for at once: what they failed for may be there now.
 func (i *Issued) Retry() {
 	for n := range i.containers {
-		i.containers[n].failed = 0
+		i.containers[n].failed, i.containers[n].failedAt = 0, time.Time{}
 	}
 }
 

@@ -291,11 +291,12 @@ func (f *folder) startFailed(c container, o Observation) {
 // fail notes that a launch has come to nothing.
 func (i *Issued) fail(c container, o Observation) {
 	e := i.of(c.spec.Name)
-	e.launched = 0
-	if o.At.After(e.failedAt) {
-		e.failed++
-		e.failedAt = o.At
+	if !o.At.After(e.failedAt) {
+		return // it was folded in before, and the next launch may be under way
 	}
+	e.launched = 0
+	e.failed++
+	e.failedAt = o.At
 }
 
 // derive brings everything up to date that follows from the containers' states and the time.

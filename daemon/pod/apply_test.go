@@ -278,6 +278,18 @@ func TestPodLife(t *testing.T) {
 			l.wait(10 * time.Second)
 			l.want(l.turn(), "Launch c/0")
 		},
+		"a failure that is told of again is not that of the launch that came after it": func(t *testing.T) {
+			l := newLife(t, newPod(never, "c"))
+			l.turn()
+			failure := l.failed("c", 0, CreateContainer, "no")
+			failure.At = l.now
+			l.turn(failure)
+			l.wait(10 * time.Second)
+			l.want(l.turn(), "Launch c/0")
+			l.delete(0)
+			l.want(l.turn(failure), "killed c/0")
+			l.phase(corev1.PodPending)
+		},
 		"a set-up that fails is tried again for all that waited for it": func(t *testing.T) {
 			l := newLife(t, newPod(never, "a", "b"))
 			l.turn()
