@@ -45,6 +45,21 @@ func mounts(in Input) []specs.Mount {
 	return out
 }
 
+// rootPropagation is how mounts of the host's tree get into the container's, where a volume asks for that: the runtime
+// would cut it off otherwise.
+func rootPropagation(mounts []specs.Mount) string {
+	out := ""
+	for _, m := range mounts {
+		switch {
+		case slices.Contains(m.Options, "rshared"):
+			return "rshared"
+		case slices.Contains(m.Options, "rslave"):
+			out = "rslave"
+		}
+	}
+	return out
+}
+
 func depth(p string) int {
 	if p = path.Clean(p); p == "/" {
 		return 0

@@ -105,13 +105,14 @@ func Spec(in Input) (*specs.Spec, error) {
 		Mounts:      mounts(in),
 		Annotations: annotations(in),
 		Linux: &specs.Linux{
-			CgroupsPath:   in.CgroupPath,
-			Namespaces:    namespaces,
-			Sysctl:        sysctls,
-			Devices:       devices(in),
-			Resources:     resources(in),
-			MaskedPaths:   maskedPaths(in.Container),
-			ReadonlyPaths: readonlyPaths(in.Container),
+			CgroupsPath:       in.CgroupPath,
+			RootfsPropagation: rootPropagation(in.Mounts),
+			Namespaces:        namespaces,
+			Sysctl:            sysctls,
+			Devices:           devices(in),
+			Resources:         resources(in),
+			MaskedPaths:       maskedPaths(in.Container),
+			ReadonlyPaths:     readonlyPaths(in.Container),
 		},
 	}
 	// Last: the default profile depends on the capabilities.

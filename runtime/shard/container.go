@@ -200,7 +200,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	}
 	var unrecorded error
 	runtime, err := c.host.launcher.launch(launch{
-		rootfs: filepath.Join(c.dir, rootfsDir), mounts: c.record.Rootfs, argv: c.record.commandLine(c.dir, c.host.state, socket), files: files,
+		shared: c.record.Shared, rootfs: filepath.Join(c.dir, rootfsDir), mounts: c.record.Rootfs, argv: c.record.commandLine(c.dir, c.host.state, socket), files: files,
 		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be taken again.
 		before: func() error {
 			crash.At("shard.start.before")

@@ -17,6 +17,8 @@ type launcher struct {
 	hide string // what the OCI runtime must not see
 	work chan func()
 	away bool // the thread could not get back from the last container's namespace
+
+	programs programs
 }
 
 // newLauncher starts the thread that launches. There is one, as the runtimes ask the kernel to be killed when the thread
@@ -26,7 +28,7 @@ func newLauncher(hide string) (*launcher, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("open mount namespace", err)
 	}
-	l := &launcher{host: host, hide: hide, work: make(chan func())}
+	l := &launcher{host: host, hide: hide, work: make(chan func()), programs: programs{}}
 	go func() {
 		runtime.LockOSThread()
 		for task := range l.work {
@@ -38,7 +40,8 @@ func newLauncher(hide string) (*launcher, error) {
 
 // launch is a process to be started.
 type launch struct {
-	rootfs string // where mounts go
+	shared []string // paths on the host that mounts spread from and to
+	rootfs string   // where mounts go
 	mounts []Mount
 	argv   []string
 	files  [3]*os.File
@@ -58,7 +61,7 @@ func (l *launcher) launch(p launch) (pid int, err error) {
 }
 
 func (l *launcher) inside(p launch) (int, error) {
-	if err := l.enter(); err != nil {
+	if err := l.enter(p.shared); err != nil {
 		return 0, err
 	}
 	if err := mountAll(p.mounts, p.rootfs); err != nil {
@@ -69,10 +72,10 @@ func (l *launcher) inside(p launch) (int, error) {
 			return 0, err
 		}
 	}
-	return fork(p.argv, p.files)
+	return fork(l.programs.path(p.argv[0]), p.argv, p.files)
 }
 
-func (l *launcher) enter() error {
+func (l *launcher) enter(shared []string) error {
 	if l.away {
 		if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("leave mount namespace: %w", err)
@@ -81,8 +84,27 @@ func (l *launcher) enter() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
+	// What is shared with the host is taken hold of before and put back after.
+	trees := make([]int, 0, len(shared))
+	defer func() {
+		for _, tree := range trees {
+			unix.Close(tree)
+		}
+	}()
+	for _, path := range shared {
+		tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return fmt.Errorf("share mounts of %s: %w", path, err)
+		}
+		trees = append(trees, tree)
+	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("detach mount namespace: %w", err)
+	}
+	for i, tree := range trees {
+		if err := unix.MoveMount(tree, "", unix.AT_FDCWD, shared[i], unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("share mounts of %s: %w", shared[i], err)
+		}
 	}
 	if l.hide != "" {
 		if err := unix.Unmount(l.hide, unix.MNT_DETACH); err != nil {

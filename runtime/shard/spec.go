@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/containerd/errdefs"
 )
@@ -13,6 +14,8 @@ type specFacts struct {
 	Cgroup string
 	// PostStop: it has hooks that only the OCI runtime's own delete runs.
 	PostStop bool
+	// Shared are the paths on the host from which and to which mounts spread.
+	Shared []string
 	// Terminal: the container gets one in the place of three streams.
 	Terminal bool
 }
@@ -26,7 +29,11 @@ func prepareSpec(spec []byte) ([]byte, specFacts, error) {
 			OOMScoreAdj *int
 			Terminal    bool
 		}
-		Linux *struct{ CgroupsPath string }
+		Linux  *struct{ CgroupsPath string }
+		Mounts []struct {
+			Source  string
+			Options []string
+		}
 		Hooks *struct{ Poststop []json.RawMessage }
 	}
 	if err := json.Unmarshal(spec, &known); err != nil {
@@ -36,6 +43,11 @@ func prepareSpec(spec []byte) ([]byte, specFacts, error) {
 		return nil, specFacts{}, fmt.Errorf("spec has no absolute cgroups path: %w", errdefs.ErrInvalidArgument)
 	}
 	facts := specFacts{Cgroup: path.Clean(known.Linux.CgroupsPath), PostStop: known.Hooks != nil && len(known.Hooks.Poststop) > 0}
+	for _, m := range known.Mounts {
+		if slices.Contains(m.Options, "rshared") {
+			facts.Shared = append(facts.Shared, m.Source)
+		}
+	}
 	facts.Terminal = known.Process != nil && known.Process.Terminal
 	if known.Root == nil || known.Root.Path != rootfsDir {
 		changed, err := setField(spec, "root", "path", rootfsDir)

@@ -26,6 +26,11 @@ func TestPrepareSpec(t *testing.T) {
 			`{"process":{},"root":null,"linux":{"cgroupsPath":"/a/../jobd/c"}}`,
 			`{"process":{"oomScoreAdj":0},"root":{"path":"rootfs"},"linux":{"cgroupsPath":"/a/../jobd/c"}}`, specFacts{Cgroup: "/jobd/c"},
 		},
+		"what is shared with the host is seen": {
+			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","options":["rbind","rshared"]},{"source":"/b","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
+			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","options":["rbind","rshared"]},{"source":"/b","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
+			specFacts{Cgroup: "/c", Shared: []string{"/a"}},
+		},
 		"hooks after the stop are seen": {
 			`{"root":{"path":"rootfs"},"hooks":{"poststop":[{"path":"/x"}]},"linux":{"cgroupsPath":"/c"}}`,
 			`{"root":{"path":"rootfs"},"hooks":{"poststop":[{"path":"/x"}]},"linux":{"cgroupsPath":"/c"}}`, specFacts{Cgroup: "/c", PostStop: true},
@@ -35,7 +40,7 @@ func TestPrepareSpec(t *testing.T) {
 			got, facts, err := prepareSpec([]byte(c.spec))
 			var a, b any
 			must(t, errors.Join(err, json.Unmarshal(got, &a), json.Unmarshal([]byte(c.want), &b)))
-			if !reflect.DeepEqual(a, b) || facts != c.facts {
+			if !reflect.DeepEqual(a, b) || !reflect.DeepEqual(facts, c.facts) {
 				t.Errorf("got %s, %+v", got, facts)
 			}
 		})

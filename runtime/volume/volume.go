@@ -114,7 +114,7 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 		if !ok {
 			return nil, fmt.Errorf("container %q: volume mount %q has no volume: %w", c.Name, m.Name, errdefs.ErrInvalidArgument)
 		}
-		propagation, err := propagation(m)
+		propagation, err := propagation(m, source.path)
 		if err != nil {
 			return nil, fmt.Errorf("container %q: volume mount %q: %w", c.Name, m.Name, err)
 		}
@@ -159,20 +159,6 @@ func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mo
 	return out, nil
 }
 
-func propagation(m *corev1.VolumeMount) (string, error) {
-	mode := corev1.MountPropagationNone
-	if m.MountPropagation != nil {
-		mode = *m.MountPropagation
-	}
-	switch mode {
-	case corev1.MountPropagationNone:
-		return "rprivate", nil
-	case corev1.MountPropagationHostToContainer:
-		return "rslave", nil
-	}
-	// A shard's mounts do not come back to the host.
-	return "", fmt.Errorf("mountPropagation %s is not served: %w", mode, errdefs.ErrNotImplemented)
-}
 
 // TearDown removes all that a pod has on the host but its logs. A pod that has nothing is no error. Nothing outside of
 // the pod's own directories is touched, whatever is mounted there.

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -289,6 +290,11 @@ func TestTearDownRefusesWhatIsNoUID(t *testing.T) {
 func TestWhatIsNotServedIsRefused(t *testing.T) {
 	v := newVolumes(t)
 	yes, both := true, corev1.MountPropagationBidirectional
+	private := t.TempDir()
+	if err := errors.Join(unix.Mount(private, private, "", unix.MS_BIND, ""), unix.Mount("", private, "", unix.MS_PRIVATE, "")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(private, unix.MNT_DETACH) })
 	for _, c := range []struct {
 		name   string
 		source corev1.VolumeSource
@@ -300,7 +306,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		{"a secret that is not there", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, corev1.VolumeMount{}, `secret "s" not found`},
 		{"another type", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, corev1.VolumeMount{}, "not served"},
 		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages}}, corev1.VolumeMount{}, "not served"},
-		{"mounts that come back to the host", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPropagation: &both}, "not served"},
+		{"mounts that spread from where the host has none to spread", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: private}}, corev1.VolumeMount{MountPropagation: &both}, "it is not a shared mount"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.mount.MountPath = "/m"

@@ -1,0 +1,51 @@
+package volume
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// propagation is how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option of a
+// mount. What is asked for has to be possible: that depends on the mount of the host that the path is on.
+func propagation(m *corev1.VolumeMount, path string) (string, error) {
+	mode := corev1.MountPropagationNone
+	if m.MountPropagation != nil {
+		mode = *m.MountPropagation
+	}
+	switch mode {
+	case corev1.MountPropagationNone:
+		return "rprivate", nil
+	case corev1.MountPropagationHostToContainer:
+		return "rslave", peers(path, "shared or slave", "shared:", "master:")
+	case corev1.MountPropagationBidirectional:
+		return "rshared", peers(path, "shared", "shared:")
+	}
+	return "", fmt.Errorf("mountPropagation %s is not known: %w", mode, errdefs.ErrInvalidArgument)
+}
+
+// peers looks whether the mount that a path is on has one of the properties.
+func peers(path, what string, properties ...string) error {
+	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(path))
+	if err != nil {
+		return fmt.Errorf("find the mount of %s: %w", path, err)
+	}
+	var on *mountinfo.Info
+	for _, m := range mounts { // the last one of the longest paths covers the others
+		if on == nil || len(m.Mountpoint) >= len(on.Mountpoint) {
+			on = m
+		}
+	}
+	if on == nil {
+		return fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
+	}
+	for _, property := range properties {
+		if strings.Contains(on.Optional, property) {
+			return nil
+		}
+	}
+	return fmt.Errorf("path %q is mounted on %q but it is not a %s mount: %w", path, on.Mountpoint, what, errdefs.ErrFailedPrecondition)
+}
