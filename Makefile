@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) \
 export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0
 
-.PHONY: build demo test test-deps unit e2e hammer fuzz bench lint generate install clean
+.PHONY: build demo test test-deps unit e2e hammer fuzz bench lint generate install clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -30,6 +30,19 @@ unit: ## all packages, under the race detector (vetted by lint)
 e2e: build ## real containers, a real kubectl, kill -9
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -timeout 20m ./daemon/e2e
 
+VM := .vm
+e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboots, power cuts
+	@testdata/vm/deps.sh
+	@mkdir -p $(VM)/bin
+	@go build -ldflags '$(LDFLAGS)' -o $(VM)/bin/ ./cmd/... ./testdata/kubectl
+	@go test -c -ldflags '-s -w' -o $(VM)/bin/ ./daemon/e2e
+	@go run ./testdata/images/cmd/mkimage busybox docker.io/library/busybox:1.36 >$(VM)/bin/busybox.tar
+	@testdata/vm/image.sh $(VM) $(CURDIR)/$(VM)/bin
+	JOBD_VM=$(CURDIR)/$(VM) go test -count=1 -v -timeout 6h $(VMFLAGS) ./testdata/vm
+
+e2e-vm-short: VMFLAGS += -short
+e2e-vm-short: e2e-vm ## two tests, one reboot, one power cut
+
 HAMMER ?= 10m
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients
@@ -46,7 +59,7 @@ bench: build ## figures beside the raw limits of the same run, as in BENCHMARKS.
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet ./... ./testdata/images ./testdata/images/cmd/mkimage ./testdata/oracle ./testdata/registry ./testdata/bench
+	go vet ./... ./testdata/images ./testdata/images/cmd/mkimage ./testdata/oracle ./testdata/registry ./testdata/bench ./testdata/vm
 
 generate: ## the OpenAPI models of the served types
 	go generate ./api/openapi
@@ -60,4 +73,4 @@ install: build ## binaries, systemd unit, shell completion
 	bin/jobctl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobctl
 
 clean:
-	rm -rf bin .demo
+	rm -rf bin .demo .vm

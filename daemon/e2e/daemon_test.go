@@ -25,7 +25,13 @@ import (
 )
 
 // patience is how long a test waits for what must happen. It is no measure of speed: the machine may be busy.
-const patience = 2 * time.Minute
+// An emulated one takes JOBD_E2E_PATIENCE.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("JOBD_E2E_PATIENCE")); err == nil {
+		return d
+	}
+	return 2 * time.Minute
+}()
 
 // bin is the directory of the programs under test: what `make build` has made.
 var bin = os.Getenv("JOBD_E2E")
@@ -182,8 +188,8 @@ func (d *daemon) clean() {
 func leftOnHost(root, state string) map[string]string {
 	left := map[string]string{}
 	for _, dir := range []string{root, state} {
-		if _, err := os.Stat(dir); err == nil {
-			left["directory"] = dir
+		if entries, err := os.ReadDir(dir); err == nil {
+			left["directory"] = fmt.Sprint(dir, " with ", entries)
 		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# image.sh DIR BIN makes in DIR what an emulated machine boots from:
+#   vmlinuz, initrd  Debian's cloud kernel, unpacked and not installed, and what finds the disks
+#   base.ext4        programs of this machine: the packages below with all that they depend on, and the kernel's modules
+#   jobd.ext4        the programs of BIN, the end-to-end tests and what they read
+# The first three are made once for each kernel and set of packages.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1" && cd "$1"
+bin=$2
+
+programs="dash bash coreutils util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
+  perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static"
+
+kernel() { # unpacks the kernel that Debian has now, and gives its version
+  local package
+  package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1)
+  if [ ! -d "kernel/$package" ]; then
+    rm -rf kernel && mkdir -p kernel/download
+    (cd kernel/download && apt-get download -q "$package" >/dev/null 2>&1)
+    dpkg -x kernel/download/*.deb kernel/unpacked
+    mv kernel/unpacked "kernel/$package" && rm -rf kernel/download
+  fi
+  depmod -b "kernel/$package" "${package#linux-image-}" 2>/dev/null
+  cp -u "kernel/$package/boot/vmlinuz-${package#linux-image-}" vmlinuz
+  echo "${package#linux-image-}"
+}
+
+installed() { # the packages and what they depend on, as far as this machine has them
+  apt-cache depends --recurse --installed --no-{recommends,suggests,conflicts,breaks,replaces,enhances} $programs |
+    sed -n '/^[a-z]/p' | sort -u | { xargs dpkg-query -W -f '${db:Status-Abbrev}${Package} ${Version}\n' 2>/dev/null || true; } | sed -n 's/^ii //p'
+}
+
+initrd() { # $1: version of the kernel
+  rm -rf initrd.d && mkdir -p initrd.d/{bin,dev,proc,root}
+  cp /bin/busybox initrd.d/bin/
+  ln -s busybox initrd.d/bin/sh
+  cp "$here/guest/initrd" initrd.d/init
+  # In the order in which they need one another.
+  local module
+  for module in virtio_blk virtio_pci virtio_net; do
+    modprobe -d "$PWD/kernel/linux-image-$1" -S "$1" --show-depends "$module" | sed -n 's/^insmod //p'
+  done | awk '!seen[$1]++ { print $1 }' | while read -r file; do
+    cp "$file" initrd.d/
+    echo "${file##*/}" >>initrd.d/modules
+  done
+  (cd initrd.d && find . | cpio -o -H newc 2>/dev/null) >initrd~ && mv initrd~ initrd
+  rm -rf initrd.d
+}
+
+disk() { # $1: directory, $2: image
+  rm -f "$2~"
+  local size=$(($(du -sm "$1" | cut -f1) * 12 / 10 + 32))
+  >"$2~" && mke2fs -q -F -t ext4 -O ^has_journal -m 0 -d "$1" "$2~" "${size}M"
+  mv "$2~" "$2"
+}
+
+base() { # $1: version of the kernel; the packages are in the file packages~
+  rm -rf base.d && mkdir -p base.d/{dev,proc,sys,run,tmp,data,opt,mnt,root,home,srv,etc,var/{lib,log,tmp,cache},usr/{bin,sbin,lib,lib64,share}}
+  for dir in bin sbin lib lib64; do ln -s "usr/$dir" "base.d/$dir"; done
+  cut -d' ' -f1 packages~ | xargs dpkg -L | sort -u | grep -Ev '^/usr/share/(doc|man|locale|info|lintian)/|^/(boot|etc/(init|cron|rc))' |
+    while read -r file; do if [ -L "$file" ] || [ -f "$file" ]; then echo "$file"; fi; done |
+    tar -C / -c --no-recursion --ignore-failed-read -f - -T - 2>/dev/null | tar -C base.d -x --keep-directory-symlink -f -
+  cp -r "kernel/linux-image-$1/lib/modules" base.d/usr/lib/
+  ldconfig -r base.d
+  for file in passwd group nsswitch.conf services protocols; do cp "/etc/$file" base.d/etc/; done
+  echo vm >base.d/etc/hostname
+  echo '127.0.0.1 localhost vm' >base.d/etc/hosts
+  echo 'nameserver 10.0.2.3' >base.d/etc/resolv.conf
+  echo 5d1c2b6a0f3e4d7c8b9a0f1e2d3c4b5a >base.d/etc/machine-id
+  disk base.d base.ext4
+  rm -rf base.d
+}
+
+jobd() {
+  rm -rf jobd.d && mkdir -p jobd.d/{bin,src/daemon/e2e,src/testdata}
+  cp "$bin"/{jobd,jobd-shim,jobctl,kubectl,e2e.test,busybox.tar} jobd.d/bin/
+  cp -r "$here/guest" jobd.d/
+  cp -r "$here/../"{examples,oracle} jobd.d/src/testdata/
+  disk jobd.d jobd.ext4
+  rm -rf jobd.d
+}
+
+version=$(kernel)
+installed >packages~
+{ echo "$version"; cat packages~ "$here/image.sh" "$here/guest/initrd"; } | sha256sum >sum~
+if ! cmp -s sum~ sum || [ ! -e base.ext4 ]; then
+  echo "vm: kernel $version with $(wc -l <packages~) packages of this machine"
+  initrd "$version"
+  base "$version"
+  mv sum~ sum
+fi
+rm -f packages~ sum~
+jobd
