@@ -46,6 +46,7 @@ type service struct {
 	selector labels.Selector // nil: it selects nothing
 	unready  bool            // publishNotReadyAddresses
 	external string          // of type ExternalName
+	ports    []corev1.ServicePort
 }
 
 // pod is what names need of a pod that has an address.
@@ -65,6 +66,7 @@ type pod struct {
 type slice struct {
 	service   string
 	endpoints []discoveryv1.Endpoint
+	ports     []discoveryv1.EndpointPort
 }
 
 // host is the key of a pod in hosts, empty if it has none.
@@ -87,7 +89,7 @@ func (x *Index) SetService(s *corev1.Service) {
 }
 
 func newService(s *corev1.Service) service {
-	out := service{uid: s.UID, unready: s.Spec.PublishNotReadyAddresses}
+	out := service{uid: s.UID, unready: s.Spec.PublishNotReadyAddresses, ports: s.Spec.Ports}
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		out.external = s.Spec.ExternalName
 	} else if len(s.Spec.Selector) > 0 {
@@ -257,7 +259,7 @@ func (x *Index) SetSlice(s *discoveryv1.EndpointSlice) {
 	case isOurs(s):
 		x.noteOwner(s) // if it is not as it should be, it will be
 	case of != "" && s.AddressType == discoveryv1.AddressTypeIPv4:
-		put(&x.slices, s.Namespace, s.Name, slice{of, s.Endpoints})
+		put(&x.slices, s.Namespace, s.Name, slice{of, s.Endpoints, s.Ports})
 	}
 }
 
@@ -286,7 +288,8 @@ func (x *Index) dropSlices() {
 
 // Lookup gives the addresses of a name in the cluster's domain, written in small letters and without the domain:
 // SERVICE.NAMESPACE.svc for the pods that a Service selects, or for what its EndpointSlices name if it selects none, and
-// HOSTNAME.SUBDOMAIN.NAMESPACE.svc for one of them of that hostname. They count when they are ready, or with
+// HOSTNAME.SERVICE.NAMESPACE.svc for one of them, whose hostname it is if the Service is its subdomain, or else its address
+// with dashes. They count when they are ready, or with
 // publishNotReadyAddresses always. For an ExternalName Service it gives the name that it stands for instead.
 func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
 	name, ok := strings.CutSuffix(name, ".svc")
@@ -301,30 +304,31 @@ func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		if !ok || s.external != "" {
 			return nil, s.external, ok
 		}
-		for _, p := range x.pods[parts[1]] {
-			if s.leadsTo(p) {
-				addrs = append(addrs, p.addr)
-			}
+		for _, e := range x.leads(parts[1], parts[0]) {
+			addrs = append(addrs, e.addr)
 		}
-		return append(addrs, x.endpoints(s, parts[1], parts[0], "")...), "", true
+		return addrs, "", true
 	case 3:
-		s, ok := x.services[parts[2]][parts[1]]
-		if !ok {
-			return nil, "", false
-		}
 		for podName, addr := range x.hosts[name] {
-			if s.leadsTo(x.pods[parts[2]][podName]) {
+			if x.services[parts[2]][parts[1]].leadsTo(x.pods[parts[2]][podName]) {
 				addrs = append(addrs, addr)
 			}
 		}
-		addrs = append(addrs, x.endpoints(s, parts[2], parts[1], parts[0])...)
+		if len(addrs) > 0 {
+			return addrs, "", true // most are asked for by hostname, in Jobs of many pods
+		}
+		for _, e := range x.leads(parts[2], parts[1]) {
+			if e.hostname == parts[0] {
+				addrs = append(addrs, e.addr)
+			}
+		}
 		return addrs, "", len(addrs) > 0
 	}
 	return nil, "", false
 }
 
-// endpoints are the addresses that others say of a Service which selects no pods: all, or those of a hostname.
-func (x *Index) endpoints(s service, namespace, name, hostname string) (addrs []netip.Addr) {
+// told are the endpoints that others say of a Service which selects no pods.
+func (x *Index) told(s service, namespace, name string) (all []endpoint) {
 	if s.selector != nil {
 		return nil
 	}
@@ -333,17 +337,17 @@ func (x *Index) endpoints(s service, namespace, name, hostname string) (addrs []
 			continue
 		}
 		for _, e := range slice.endpoints {
-			if !ptr.Deref(e.Conditions.Ready, true) && !s.unready || hostname != "" && ptr.Deref(e.Hostname, "") != hostname {
+			if !ptr.Deref(e.Conditions.Ready, true) && !s.unready {
 				continue
 			}
 			for _, a := range e.Addresses {
 				if addr, err := netip.ParseAddr(a); err == nil && addr.Is4() {
-					addrs = append(addrs, addr)
+					all = append(all, newEndpoint(ptr.Deref(e.Hostname, ""), addr, slice.ports))
 				}
 			}
 		}
 	}
-	return addrs
+	return all
 }
 
 func (s service) leadsTo(p pod) bool {

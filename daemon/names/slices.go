@@ -38,7 +38,7 @@ func (x *Index) endpointsOf(s *corev1.Service) []group {
 		if !known.selector.Matches(p.labels) {
 			continue
 		}
-		ports := p.portsOf(s)
+		ports := p.portsOf(s.Spec.Ports)
 		i := slices.IndexFunc(groups, func(g group) bool { return equality.Semantic.DeepEqual(g.ports, ports) })
 		if i < 0 {
 			i = len(groups)
@@ -59,9 +59,9 @@ type group struct {
 }
 
 // portsOf are the ports of a pod that a Service leads to (ServicePort.TargetPort).
-func (p pod) portsOf(s *corev1.Service) (ports []discoveryv1.EndpointPort) {
-	for i := range s.Spec.Ports {
-		port := &s.Spec.Ports[i]
+func (p pod) portsOf(of []corev1.ServicePort) (ports []discoveryv1.EndpointPort) {
+	for i := range of {
+		port := &of[i]
 		number := port.TargetPort.IntVal
 		if port.TargetPort.Type == intstr.String {
 			at := slices.IndexFunc(p.ports, func(c corev1.ContainerPort) bool {

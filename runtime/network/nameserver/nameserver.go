@@ -33,6 +33,18 @@ const (
 type Names interface {
 	// Lookup gives the addresses of a name without the domain, in small letters, or the name that it is an alias of.
 	Lookup(name string) (addrs []netip.Addr, alias string, found bool)
+	// Ports gives where a port of a Service leads, by the port's name and protocol and the Service's name without the
+	// domain, all in small letters.
+	Ports(port, protocol, service string) (all []Port, found bool)
+	// Reverse gives the names of an address, without the domain.
+	Reverse(addr netip.Addr) []string
+}
+
+// Port is one of a pod's.
+type Port struct {
+	Target string // the pod's name, without the domain
+	Addr   netip.Addr
+	Number uint16
 }
 
 // Config is what a Server needs.
@@ -142,10 +154,13 @@ func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 	switch {
 	case dns.IsSubDomain(s.zone, name):
 		reply = s.own(query, name, overUDP)
-	case s.isOwnReverse(name):
-		reply = s.negative(query, dns.RcodeNameError)
 	default:
-		return s.forward(query, overUDP)
+		addr, own := s.ownReverse(name)
+		if !own {
+			reply = s.forward(query, overUDP)
+			break
+		}
+		reply = s.reverse(query, addr)
 	}
 	if overUDP {
 		size := dns.MinMsgSize
@@ -159,7 +174,11 @@ func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 
 // own answers for a name of the cluster's domain.
 func (s *Server) own(query *dns.Msg, name string, overUDP bool) *dns.Msg {
-	addrs, alias, found := s.config.Names.Lookup(strings.TrimSuffix(strings.TrimSuffix(name, s.zone), "."))
+	inside := strings.TrimSuffix(strings.TrimSuffix(name, s.zone), ".")
+	if port, service, ok := portName(inside); ok {
+		return s.ports(query, port, service)
+	}
+	addrs, alias, found := s.config.Names.Lookup(inside)
 	if !found {
 		return s.negative(query, dns.RcodeNameError)
 	}
@@ -212,15 +231,64 @@ func (s *Server) negative(query *dns.Msg, code int) *dns.Msg {
 	return reply
 }
 
-// isOwnReverse tells of the reverse name of a pod: nobody else knows it, so nobody else is asked.
-func (s *Server) isOwnReverse(name string) bool {
+// portName takes apart _PORT._PROTOCOL.SERVICE.
+func portName(name string) (port [2]string, service string, ok bool) {
+	parts := strings.SplitN(name, ".", 3)
+	if len(parts) != 3 || !strings.HasPrefix(parts[0], "_") || !strings.HasPrefix(parts[1], "_") {
+		return port, "", false
+	}
+	return [2]string{parts[0][1:], parts[1][1:]}, parts[2], true
+}
+
+// ports answers for a port of a Service (RFC 2782): who has it, all alike, and at which addresses.
+func (s *Server) ports(query *dns.Msg, port [2]string, service string) *dns.Msg {
+	all, found := s.config.Names.Ports(port[0], port[1], service)
+	switch {
+	case !found:
+		return s.negative(query, dns.RcodeNameError)
+	case len(all) == 0 || query.Question[0].Qtype != dns.TypeSRV && query.Question[0].Qtype != dns.TypeANY:
+		return s.negative(query, dns.RcodeSuccess)
+	}
+	reply := s.authoritative(query)
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, p := range all {
+		target := p.Target + "." + s.zone
+		reply.Answer = append(reply.Answer, &dns.SRV{
+			Hdr:    dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeSRV, Class: dns.ClassINET, Ttl: ttl},
+			Weight: uint16(max(1, 100/len(all))), Port: p.Number, Target: target,
+		})
+		reply.Extra = append(reply.Extra, &dns.A{Hdr: dns.RR_Header{Name: target, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: p.Addr.AsSlice()})
+	}
+	return reply
+}
+
+// ownReverse tells of the reverse name of a pod: nobody else knows it, so nobody else is asked.
+func (s *Server) ownReverse(name string) (addr netip.Addr, own bool) {
 	parts := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa."), ".")
 	if len(parts) != 4 {
-		return false
+		return addr, false
 	}
 	slices.Reverse(parts)
 	addr, err := netip.ParseAddr(strings.Join(parts, "."))
-	return err == nil && s.config.Clients.Contains(addr)
+	return addr, err == nil && s.config.Clients.Contains(addr)
+}
+
+// reverse answers with the names of a pod.
+func (s *Server) reverse(query *dns.Msg, addr netip.Addr) *dns.Msg {
+	names := s.config.Names.Reverse(addr)
+	switch {
+	case len(names) == 0:
+		return s.negative(query, dns.RcodeNameError)
+	case query.Question[0].Qtype != dns.TypePTR && query.Question[0].Qtype != dns.TypeANY:
+		return s.negative(query, dns.RcodeSuccess)
+	}
+	reply := s.authoritative(query)
+	for _, name := range names {
+		reply.Answer = append(reply.Answer, &dns.PTR{
+			Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypePTR, Class: dns.ClassINET, Ttl: ttl}, Ptr: name + "." + s.zone,
+		})
+	}
+	return reply
 }
 
 // forward asks the resolvers of the host, one after the other.
@@ -239,6 +307,7 @@ func (s *Server) forward(query *dns.Msg, overUDP bool) *dns.Msg {
 	}
 	asked := query.Copy()
 	asked.Id = dns.Id()
+	var refused *dns.Msg
 	for _, server := range s.resolvers() {
 		reply, _, err := client.Exchange(asked, server)
 		if err != nil {
@@ -246,7 +315,16 @@ func (s *Server) forward(query *dns.Msg, overUDP bool) *dns.Msg {
 			continue
 		}
 		reply.Id = query.Id
-		return reply
+		switch reply.Rcode {
+		case dns.RcodeServerFailure, dns.RcodeRefused, dns.RcodeNotImplemented:
+			// Another one may know: so the resolver of the host does it too.
+			refused = reply
+		default:
+			return reply
+		}
+	}
+	if refused != nil {
+		return refused
 	}
 	return failed
 }

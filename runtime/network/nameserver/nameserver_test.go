@@ -27,6 +27,26 @@ func (n table) Lookup(name string) (addrs []netip.Addr, alias string, found bool
 	return addrs, alias, ok
 }
 
+func (n table) Ports(port, protocol, service string) (all []Port, found bool) {
+	addrs, _, found := n.Lookup(service)
+	if port != "http" || protocol != "tcp" {
+		return nil, false
+	}
+	for i, a := range addrs {
+		all = append(all, Port{Target: fmt.Sprintf("pod-%d.%s", i, service), Addr: a, Number: 8080})
+	}
+	return all, found
+}
+
+func (n table) Reverse(addr netip.Addr) (all []string) {
+	for name, values := range n {
+		if slices.Contains(values, addr.String()) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 func serve(t *testing.T, c Config) string {
 	t.Helper()
 	c.Address, c.Domain, c.Logger = netip.MustParseAddrPort("127.0.0.1:0"), "cluster.local", slog.New(slog.DiscardHandler)
@@ -62,6 +82,10 @@ func answers(m *dns.Msg) (out []string) {
 			out = append(out, rr.A.String())
 		case *dns.CNAME:
 			out = append(out, rr.Target)
+		case *dns.SRV:
+			out = append(out, fmt.Sprintf("%s:%d weight %d", rr.Target, rr.Port, rr.Weight))
+		case *dns.PTR:
+			out = append(out, rr.Ptr)
 		}
 	}
 	slices.Sort(out)
@@ -77,7 +101,7 @@ func TestAnswers(t *testing.T) {
 	}
 	server := serve(t, Config{Upstream: []string{host}, Names: table{
 		"db.default.svc": {"10.64.0.2", "10.64.0.3"}, "empty.default.svc": nil, "many.default.svc": many,
-		"alias.default.svc": {"example.org"},
+		"alias.default.svc": {"example.org"}, "home.default.svc": {"127.0.0.9"},
 	}})
 	for _, c := range []struct {
 		name, ask string
@@ -91,6 +115,15 @@ func TestAnswers(t *testing.T) {
 		{"a Service without pods exists", "empty.default.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, nil},
 		{"a name that is not there is not asked elsewhere", "nobody.default.svc.cluster.local.", dns.TypeA, dns.RcodeNameError, nil},
 		{"nor is the reverse name of a pod", "5.0.0.127.in-addr.arpa.", dns.TypePTR, dns.RcodeNameError, nil},
+		{"a pod's reverse name", "9.0.0.127.in-addr.arpa.", dns.TypePTR, dns.RcodeSuccess, []string{"home.default.svc.cluster.local."}},
+		{"which has no address", "9.0.0.127.in-addr.arpa.", dns.TypeA, dns.RcodeSuccess, nil},
+		{"a port of a Service", "_http._tcp.db.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess,
+			[]string{"pod-0.db.default.svc.cluster.local.:8080 weight 50", "pod-1.db.default.svc.cluster.local.:8080 weight 50"}},
+		{"case does not matter there either", "_HTTP._TCP.db.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess,
+			[]string{"pod-0.db.default.svc.cluster.local.:8080 weight 50", "pod-1.db.default.svc.cluster.local.:8080 weight 50"}},
+		{"nobody has it yet", "_http._tcp.empty.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess, nil},
+		{"a port is no address", "_http._tcp.db.default.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, nil},
+		{"another protocol", "_http._udp.db.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeNameError, nil},
 		{"an alias leads on", "alias.default.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, []string{"example.org."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -111,6 +144,19 @@ func TestAnswers(t *testing.T) {
 		}
 		if reply := query(t, "tcp", server, "many.default.svc.cluster.local.", dns.TypeA); len(reply.Answer) != 200 {
 			t.Errorf("over TCP: %d answers", len(reply.Answer))
+		}
+		for size, want := range map[uint16]bool{1232: true, 65535: false} {
+			m := &dns.Msg{}
+			m.SetQuestion("many.default.svc.cluster.local.", dns.TypeA)
+			m.SetEdns0(size, false)
+			reply, _, err := (&dns.Client{}).Exchange(m, server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply.Compress = true // as it came
+			if reply.Truncated != want || reply.Len() > int(size) || reply.IsEdns0() == nil {
+				t.Errorf("with room for %d: truncated %t, %d bytes", size, reply.Truncated, reply.Len())
+			}
 		}
 	})
 }
@@ -134,6 +180,14 @@ func TestOtherNamesGoToTheHostsResolvers(t *testing.T) {
 	server := serve(t, Config{Upstream: []string{"127.0.0.1:1", upstream.PacketConn.LocalAddr().String()}, Names: table{}})
 	if reply := query(t, "udp", server, "example.org.", dns.TypeA); !slices.Equal(answers(reply), []string{"192.0.2.80"}) {
 		t.Errorf("got %v", reply)
+	}
+	// Neither is it the end when one of them does not want to answer.
+	refuses := serve(t, Config{Clients: netip.MustParsePrefix("10.64.0.0/20"), Names: table{}})
+	if reply := query(t, "udp", serve(t, Config{Upstream: []string{refuses, upstream.PacketConn.LocalAddr().String()}, Names: table{}}), "example.org.", dns.TypeA); len(answers(reply)) != 1 {
+		t.Errorf("after a refusal: %v", reply)
+	}
+	if reply := query(t, "udp", serve(t, Config{Upstream: []string{refuses}, Names: table{}}), "example.org.", dns.TypeA); reply.Rcode != dns.RcodeRefused {
+		t.Errorf("with a refusal only: %v", reply)
 	}
 	none := serve(t, Config{Upstream: []string{}, Names: table{}})
 	if reply := query(t, "udp", none, "example.org.", dns.TypeA); reply.Rcode != dns.RcodeServerFailure {

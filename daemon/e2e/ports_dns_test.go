@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// A Service's named ports (SRV) and a pod's own name (PTR) are found as in a cluster; a name without IPv6 is no error.
+func TestNamesOfPorts(t *testing.T) {
+	d := start(t)
+	d.needBridge()
+	d.needServices()
+	d.apply(`
+apiVersion: v1
+kind: Service
+metadata: {name: svc}
+spec: {clusterIP: None, selector: {app: a}, publishNotReadyAddresses: true, ports: [{name: http, port: 8080}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, labels: {app: a}}
+spec:
+  hostname: me
+  subdomain: svc
+  restartPolicy: Never
+  containers:
+  - name: c
+    image: busybox:1.36
+    env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+    command:
+    - sh
+    - -c
+    - |
+      until nslookup -type=srv _http._tcp.svc.default.svc.cluster.local. > /tmp/srv 2>&1 && grep -q 8080 /tmp/srv; do sleep 0.1; done
+      grep -o 'service = .*' /tmp/srv
+      nslookup $IP | grep -o 'name = .*'
+      nslookup -type=aaaa me.svc.default.svc.cluster.local. | grep -c -i -E 'NXDOMAIN|SERVFAIL'
+`)
+	d.podUntil("a", "has succeeded", ended)
+	const want = "service = 0 100 8080 me.svc.default.svc.cluster.local\nname = me.svc.default.svc.cluster.local\n0\n"
+	if got := d.jobctl("logs", "a"); strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
