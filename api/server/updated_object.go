@@ -35,15 +35,20 @@ func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) 
 	return nil, apierrors.NewBadRequest(err.Error())
 }
 
-// inPatchLibrary tells whether what panics is the library that applies JSON patches. It trusts that an operation on the
-// whole document has a value.
+// patchLibraries apply patches, and trust what is in them: one that an operation on the whole document has a value, the other
+// that what tells the items of a list apart can be compared.
+var patchLibraries = []string{"gopkg.in/evanphx/json-patch", "k8s.io/apimachinery/pkg/util/strategicpatch."}
+
+// inPatchLibrary tells whether what panics is one of them.
 func inPatchLibrary() bool {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	for {
 		frame, more := frames.Next()
-		if strings.HasPrefix(frame.Function, "gopkg.in/evanphx/json-patch") {
-			return true
+		for _, library := range patchLibraries {
+			if strings.HasPrefix(frame.Function, library) {
+				return true
+			}
 		}
 		if !more {
 			return false
