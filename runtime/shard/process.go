@@ -10,8 +10,8 @@ import (
 )
 
 // fork starts a process in the calling thread's namespaces. It is killed when that thread ends.
-func fork(argv []string, files [3]*os.File) (int, error) {
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
+func fork(program string, argv []string, files [3]*os.File) (int, error) {
+	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
 		Dir: "/",
 		// Nothing of the daemon's environment gets near a container: NOTIFY_SOCKET would be passed on, for example.
 		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},

@@ -1,0 +1,53 @@
+package shard
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestProgramIsExecutedFromACopyThatNobodyCanWriteTo(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "program")
+	read := func(path string) string {
+		t.Helper()
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	install := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(name+".new", []byte(content), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := programs{}
+	if got := p.path(name); got != name {
+		t.Errorf("one that is not there is executed as %s", got)
+	}
+	install("one")
+	first := p.path(name)
+	if first == name {
+		t.Skip("no copies in memory here")
+	}
+	if got := read(first); got != "one" {
+		t.Errorf("the copy is %q", got)
+	}
+	if f, err := os.OpenFile(first, os.O_RDWR, 0); err == nil {
+		if _, err := f.Write([]byte("two")); err == nil {
+			t.Error("the copy was overwritten")
+		}
+		f.Close()
+	}
+	if again := p.path(name); again != first {
+		t.Errorf("it is copied again, from %s to %s", first, again)
+	}
+	install("another version")
+	if got := read(p.path(name)); got != "another version" {
+		t.Errorf("after another one was installed the copy is %q", got)
+	}
+}
