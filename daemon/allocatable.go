@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	goruntime "runtime"
@@ -16,15 +17,16 @@ import (
 // hugePages is where the kernel tells of them, one directory a size.
 const hugePages = "/sys/kernel/mm/hugepages"
 
-// allocatable is what pods may ask for together: what the machine has, and over it what the settings name. Nil is
-// anything, for pods that are only simulated.
-func (c *Config) allocatable() (corev1.ResourceList, error) {
+// allocatable is what pods may ask for together: what the machine has, devices too, and over it what the settings name.
+// Nil is anything, for pods that are only simulated.
+func (c *Config) allocatable(devices corev1.ResourceList) (corev1.ResourceList, error) {
 	var list corev1.ResourceList
 	if c.Runtime != "simulated" {
 		var err error
 		if list, err = c.machine(); err != nil {
 			return nil, err
 		}
+		maps.Copy(list, devices)
 	}
 	for part := range strings.SplitSeq(c.Allocatable, ",") {
 		if part == "" {

@@ -50,10 +50,14 @@ type Config struct {
 	// Allocatable is what pods may ask for together, by resource: "cpu=4,memory=8Gi,example.com/license=2". It
 	// comes before what the machine has. Simulated pods may ask for anything unless this is set.
 	Allocatable string `json:"allocatable,omitempty"`
+	// CDISpecDirs are the directories of the files that describe devices, separated by commas.
+	CDISpecDirs string `json:"cdi-spec-dirs,omitempty"`
 	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time: their pods start together.
 	WorkloadWithJob bool `json:"workload-with-job,omitempty"`
 	// PidsLimit is how many processes and threads a container may have; 0 is no limit.
 	PidsLimit int64 `json:"pids-limit,omitempty"`
+	// PodMaxPids is how many processes and threads the containers of a pod may have together; 0 is no limit.
+	PodMaxPids int64 `json:"pod-max-pids,omitempty"`
 	// SeccompDefault gives the profile RuntimeDefault to containers that ask for none, as the kubelet's setting of that name.
 	SeccompDefault bool `json:"seccomp-default,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
@@ -100,6 +104,7 @@ func DefaultConfig() Config {
 		PodBackoffCap:       metav1.Duration{Duration: 6 * time.Minute},
 		MaxPods:             1000,
 		SeccompDefault:      true,
+		CDISpecDirs:         "/etc/cdi,/var/run/cdi",
 		EventTTL:            metav1.Duration{Duration: time.Hour},
 		ContainerLogMaxSize: "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
@@ -155,10 +160,10 @@ func (c *Config) Complete() error {
 	if c.MaxPods < 1 {
 		return errors.New("max-pods must be at least 1")
 	}
-	if c.PidsLimit < 0 {
-		return errors.New("pids-limit must not be below 0")
+	if c.PidsLimit < 0 || c.PodMaxPids < 0 {
+		return errors.New("pids-limit and pod-max-pids must not be below 0")
 	}
-	if _, err := c.allocatable(); err != nil {
+	if _, err := c.allocatable(nil); err != nil {
 		return err
 	}
 	if c.EventTTL.Duration <= 0 {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/runtime/devices"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/runtime/oci"
@@ -37,7 +40,7 @@ type containers struct {
 	epoch     string // while it is the same, containers are found again
 }
 
-func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, objects fileObjects, api *podAPI) (*containers, error) {
+func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI) (*containers, error) {
 	if c.Runtime == "simulated" {
 		r := simulated.New()
 		return &containers{runtime: r, names: openNames(nil, c.Logger), epoch: h.Boot, workers: pod.Config{Runtime: r, Images: r, Spec: simulatedSpecs{}}}, nil
@@ -70,6 +73,10 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		return nil, errors.Join(err, r.Close())
 	}
 	collector := &imageGC{policy: policy, root: c.Root, eventTTL: c.EventTTL.Duration, logger: c.Logger, hurry: make(chan struct{}, 1)}
+	cgroups, err := containerd.NewPodCgroups(containerd.CgroupParent(c.Root))
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
 		DockerConfigPath: filepath.Join(c.Root, "docker", "config.json"),
@@ -98,11 +105,49 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
-			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
-			Steps:       []pod.Step{networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
+			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Steps:       []pod.Step{devicesStep(given), cgroupStep(cgroups, c.PodMaxPids), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
 	}, nil
+}
+
+// openDevices finds the devices of this machine that pods may have.
+func (c *Config) openDevices() (*devices.Devices, error) {
+	if c.Runtime == "simulated" {
+		return &devices.Devices{}, nil
+	}
+	return devices.Open(filepath.Join(c.State, "devices"), strings.Split(c.CDISpecDirs, ","), func(err error) { c.Logger.Warn("not offered to pods", "error", err) })
+}
+
+// devicesStep gives a pod the devices that it asks for.
+func devicesStep(d *devices.Devices) pod.Step {
+	return pod.Step{
+		Name:   "devices",
+		Reason: "FailedCreatePodSandBox",
+		SetUp: func(ctx context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+			sandbox.Devices, err = d.SetUp(ctx, p)
+			return err
+		},
+		TearDown: func(_ context.Context, uid types.UID) error { return d.TearDown(string(uid)) },
+		Held:     held(d.Held),
+	}
+}
+
+// cgroupStep makes the cgroup of a pod that has limits of its own beside those of its containers.
+func cgroupStep(cgroups *containerd.PodCgroups, pids int64) pod.Step {
+	return pod.Step{
+		Name:   "cgroup",
+		Reason: "FailedCreatePodContainer",
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+			if limits := oci.PodResources(p, pids); limits != nil {
+				sandbox.Cgroup, err = cgroups.SetUp(string(p.UID), limits)
+			}
+			return err
+		},
+		TearDown: func(_ context.Context, uid types.UID) error { return cgroups.TearDown(string(uid)) },
+		Held:     held(cgroups.Held),
+	}
 }
 
 // networkStep makes the network of a pod and what else its containers share beside volumes.
@@ -174,6 +219,7 @@ type specBuilder struct {
 	seccomp string // directory of profiles
 	// seccompDefault: what asks for no profile gets RuntimeDefault.
 	seccompDefault bool
+	devices        *devices.Devices
 	pids           int64 // limit of each container, 0 for none
 	// nameServer is that of the cluster's domain; empty without.
 	nameServer string
@@ -196,11 +242,11 @@ func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, err
 		return nil, err
 	}
 	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
-	return oci.Spec(oci.Input{
+	spec, err := oci.Spec(oci.Input{
 		Pod:         in.Pod,
 		Container:   in.Container,
 		Image:       in.Image.Config,
-		CgroupPath:  b.cgroups + "/" + id,
+		CgroupPath:  cmp.Or(in.Sandbox.Cgroup, b.cgroups) + "/" + id,
 		Mounts:      mounts,
 		Files:       files,
 		Namespaces:  in.Sandbox.Namespaces,
@@ -218,6 +264,10 @@ func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, err
 		Objects: b.node.Objects,
 		Host:    b.limits,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return spec, b.devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])
 }
 
 type simulatedSpecs struct{}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -208,7 +209,11 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	allocatable, err := c.allocatable()
+	devices, err := c.openDevices()
+	if err != nil {
+		return err
+	}
+	allocatable, err := c.allocatable(devices.Capacity())
 	if err != nil {
 		return err
 	}
@@ -243,7 +248,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	containers, err := openContainers(ctx, c, host, allocatable, fileObjects{s}, api)
+	containers, err := openContainers(ctx, c, host, allocatable, devices, fileObjects{s}, api)
 	if err != nil {
 		return err
 	}
@@ -270,6 +275,7 @@ func (d *daemon) open(ctx context.Context) error {
 	d.onStop(d.loop.workers.Close)
 	d.loop.epoch = containers.epoch
 	d.loop.self = describeNode(host, c, d.serving.Runtime, allocatable)
+	maps.Copy(d.loop.self.Status.Capacity, devices.Capacity())
 	if err := d.loop.recover(ctx); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/distribution/reference"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 )
 
@@ -23,8 +24,36 @@ func SetPodDefaults(pod *corev1.Pod) {
 		}
 	})
 	if spec.Resources != nil {
-		defaultRequests(spec.Resources)
+		defaultPodResources(pod)
 	}
+}
+
+// defaultPodResources has a Pod ask for what its containers do, and for its limits where they ask for nothing. Huge pages,
+// of which nobody gets more than the limit, it limits to what its containers do.
+func defaultPodResources(pod *corev1.Pod) {
+	r, options := pod.Spec.Resources, resourcehelper.PodResourcesOptions{}
+	for name, limit := range resourcehelper.AggregateContainerLimits(pod, options) {
+		if isHugePages(name) {
+			setAmount(&r.Limits, name, limit)
+		}
+	}
+	for name, request := range resourcehelper.AggregateContainerRequests(pod, options) {
+		if resourcehelper.IsSupportedPodLevelResource(name) && !isHugePages(name) {
+			setAmount(&r.Requests, name, request)
+		}
+	}
+	defaultRequests(r)
+}
+
+// setAmount sets what is not set yet.
+func setAmount(list *corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) {
+	if _, ok := (*list)[name]; ok {
+		return
+	}
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = amount.DeepCopy()
 }
 
 // SetPodTemplateDefaults fills in what a template left out: less than for a Pod, which gets the rest when it is made.
@@ -172,13 +201,7 @@ func defaultDownwardItems(items []corev1.DownwardAPIVolumeFile) {
 // defaultRequests asks for as much as is allowed where nothing is asked for.
 func defaultRequests(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
-		if _, ok := r.Requests[name]; ok {
-			continue
-		}
-		if r.Requests == nil {
-			r.Requests = corev1.ResourceList{}
-		}
-		r.Requests[name] = limit.DeepCopy()
+		setAmount(&r.Requests, name, limit)
 	}
 }
 

@@ -131,6 +131,25 @@ func TestLimitsAreRequestsToo(t *testing.T) {
 	}
 }
 
+func TestAWholePodAsksForWhatItsContainersDo(t *testing.T) {
+	for _, tc := range []struct{ name, spec, requests, limits string }{
+		{"for its limits where they ask for nothing", `{resources: {limits: {cpu: 1, memory: 1Gi}}, containers: [{}]}`, `{cpu: 1, memory: 1Gi}`, `{cpu: 1, memory: 1Gi}`},
+		{"for what they ask for together", `{resources: {limits: {cpu: 4, memory: 1Gi}}, containers: [{resources: {requests: {cpu: 1}}}, {resources: {limits: {cpu: 2}}}]}`,
+			`{cpu: 3, memory: 1Gi}`, `{cpu: 4, memory: 1Gi}`},
+		{"for what it says", `{resources: {requests: {cpu: 4}}, containers: [{resources: {requests: {cpu: 1, memory: 1Mi}}}]}`, `{cpu: 4, memory: 1Mi}`, ``},
+		{"huge pages are limited", `{resources: {requests: {cpu: 1}}, containers: [{resources: {limits: {hugepages-2Mi: 2Mi}}}, {resources: {limits: {hugepages-2Mi: 2Mi}}}]}`,
+			`{cpu: 1, hugepages-2Mi: 4Mi}`, `{hugepages-2Mi: 4Mi}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod, want := podOf(t, "spec: "+tc.spec), podOf(t, "spec: {resources: {requests: "+tc.requests+", limits: "+tc.limits+"}}")
+			SetPodDefaults(pod)
+			if diff := cmp.Diff(want.Spec.Resources, pod.Spec.Resources); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestQualityOfService(t *testing.T) {
 	for _, tc := range []struct {
 		name, containers string

@@ -14,10 +14,12 @@ import (
 // support says what jobd does with one field of a Pod. A field that it does not honour is never dropped in silence.
 type support struct {
 	effect effect
-	reason string
+	reason string // or a note on what works
 	// fine names values that need no word in spite of the effect. It gets the value, the struct it stands in, and
 	// the Pod's spec.
 	fine func(value, parent any, pod *corev1.PodSpec) bool
+	// except are those values, where they are a few; for people.
+	except []any
 }
 
 type effect int
@@ -29,6 +31,7 @@ const (
 )
 
 func works() support                { return support{effect: honours} }
+func as(note string) support        { return support{effect: honours, reason: note} }
 func warn(reason string) support    { return support{effect: warns, reason: reason} }
 func refused(reason string) support { return support{effect: refuses, reason: reason} }
 
@@ -40,13 +43,14 @@ func (s support) unless(fine func(value, parent any, pod *corev1.PodSpec) bool) 
 
 // but excepts some values of a field.
 func (s support) but(values ...any) support {
+	s.except = values
 	return s.unless(func(value, _ any, _ *corev1.PodSpec) bool { return slices.Contains(values, value) })
 }
 
 // Why things are refused.
 const (
-	noDevices   = "devices are not built yet"
-	noResources = "resources of whole pods are not built yet"
+	noClaims    = "claims of devices are not built yet: ask for a resource that a CDI file offers"
+	noBlock     = "block devices as volumes are not built yet"
 	noUserNS    = "user namespaces are not built yet"
 	noForeign   = "only volumes that lie on this machine exist here"
 	noSELinux   = "SELinux is not built yet"
@@ -56,8 +60,8 @@ const (
 	noFileOwner = "owners of single files are not built yet"
 )
 
-// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest. Moving a line to
-// works() makes its field part of what jobd does. A test holds it against the API's types, so that a field
+// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest; PODFIELDS.md is made
+// of it, for people. Moving a line to works() makes its field part of what jobd does. A test holds it against the API's types, so that a field
 // which a new version brings has to be classified first.
 var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.PodSpec](): {
@@ -99,8 +103,8 @@ var podSupport = map[reflect.Type]map[string]support{
 		"os":                            works(),
 		"hostUsers":                     refused(noUserNS).but(true),
 		"schedulingGates":               works(),
-		"resourceClaims":                refused(noDevices),
-		"resources":                     refused(noResources),
+		"resourceClaims":                refused(noClaims),
+		"resources":                     works(),
 		"hostnameOverride":              refused("overriding the host name is not built yet"),
 		"schedulingGroup":               works(),
 		"evictionResponders":            refused("eviction responders are not built yet"),
@@ -127,7 +131,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"restartPolicy":            works(),
 		"restartPolicyRules":       works(),
 		"volumeMounts":             works(),
-		"volumeDevices":            refused(noDevices),
+		"volumeDevices":            refused(noBlock),
 		"livenessProbe":            works(),
 		"readinessProbe":           works(),
 		"startupProbe":             works(),
@@ -208,7 +212,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"recursiveReadOnly": works(),
 		"mountPath":         works(),
 		"subPath":           works(),
-		"mountPropagation":  refused("mounts that spread to the host are not built yet").but(corev1.MountPropagationNone, corev1.MountPropagationHostToContainer),
+		"mountPropagation":  works(),
 		"subPathExpr":       works(),
 		"bindMountOptions":  refused("mount options are not built yet"),
 	},
@@ -238,14 +242,14 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.ResourceRequirements](): {
 		"limits":   works(),
 		"requests": works(),
-		"claims":   refused(noDevices),
+		"claims":   refused(noClaims),
 	},
 	reflect.TypeFor[corev1.ResourceList](): {
 		string(corev1.ResourceCPU):              works(),
 		string(corev1.ResourceMemory):           works(),
 		string(corev1.ResourceEphemeralStorage): works(),
 		corev1.ResourceHugePagesPrefix:          works(),
-		anyOther:                                works(), // counted, if the node has any
+		anyOther:                                as("devices that a CDI file offers, and what --allocatable names, which is only counted"),
 	},
 	reflect.TypeFor[corev1.ContainerRestartRule]():            {"action": works(), "exitCodes": works()},
 	reflect.TypeFor[corev1.ContainerRestartRuleOnExitCodes](): {"operator": works(), "values": works()},

@@ -30,6 +30,7 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	// Init containers are checked last of the two, so that of a name used twice it is theirs which is refused.
 	errs = append(errs, pod.containers(path.Child("containers"))...)
 	errs = append(errs, pod.initContainers(path.Child("initContainers"))...)
+	errs = append(errs, validatePodResources(spec, path.Child("resources"))...)
 	errs = append(errs, requiredOneOf(path.Child("restartPolicy"), spec.RestartPolicy,
 		[]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever})...)
 	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)

@@ -85,6 +85,18 @@ spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be grea
 spec.containers[0].resources.limits[gpu]: Invalid value: "gpu": must be a standard resource for containers
 spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified
 spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers`},
+		{"a whole pod has what its containers ask for", `{resources: {limits: {memory: 1Gi, hugepages-2Mi: 2Mi}, requests: {cpu: 1}}, containers: [{name: a, image: i, resources: {limits: {memory: 2Gi, hugepages-2Mi: 4Mi}}}, {name: b, image: i, resources: {requests: {cpu: 1500m}}}]}`,
+			`spec.resources.requests: Invalid value: "2Gi": must be less than or equal to memory limit of 1Gi
+spec.resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container requests of 1500m
+spec.resources.requests[hugepages-2Mi]: Invalid value: "2Mi": must be greater than or equal to aggregate container requests of 4Mi
+spec.resources.limits[hugepages-2Mi]: Invalid value: "2Mi": must be greater than or equal to aggregate container limits of 4Mi
+spec.resources.containers[0][hugepages-2Mi].limits: Invalid value: "4Mi": must be less than or equal to pod limits of 2Mi
+spec.resources.containers[0][memory].limits: Invalid value: "2Gi": must be less than or equal to pod limits of 1Gi`},
+		{"it is not limited in disk or devices", `{resources: {limits: {ephemeral-storage: 1Gi, a.b/gpu: 1}}, containers: [{name: a, image: i}]}`,
+			`spec.resources.limits[a.b/gpu]: Unsupported value: "a.b/gpu": supported values: "cpu", "hugepages-", "memory"
+spec.resources.limits[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", "hugepages-", "memory"
+spec.resources.requests[a.b/gpu]: Unsupported value: "a.b/gpu": supported values: "cpu", "hugepages-", "memory"
+spec.resources.requests[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", "hugepages-", "memory"`},
 		{"devices are counted whole and not shared out", `containers: [{name: a, image: i, resources: {limits: {a.b/gpu: 1500m}, requests: {a.b/gpu: 1, a.b/tpu: 1}}}]`,
 			`spec.containers[0].resources.limits[a.b/gpu]: Invalid value: "1500m": must be an integer
 spec.containers[0].resources.requests: Invalid value: "1": must be equal to a.b/gpu limit of 1500m

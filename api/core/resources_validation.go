@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.ErrorList {
@@ -36,6 +37,63 @@ func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.E
 	}
 	return errs
 }
+
+// validatePodResources checks what the containers of a Pod may take together (KEP-2837): it covers what each of them asks
+// for.
+func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	r := spec.Resources
+	if r == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	limits, requests := path.Child("limits"), path.Child("requests")
+	for _, list := range []struct {
+		amounts corev1.ResourceList
+		path    *field.Path
+	}{{r.Limits, limits}, {r.Requests, requests}} {
+		for _, name := range sortedKeys(list.amounts) {
+			if !resourcehelper.IsSupportedPodLevelResource(name) {
+				errs = append(errs, field.NotSupported(list.path.Key(string(name)), name, podResources))
+			}
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	errs = validateResources(r, path)
+	pod, options := &corev1.Pod{Spec: *spec}, resourcehelper.PodResourcesOptions{}
+	asked := resourcehelper.AggregateContainerRequests(pod, options)
+	for _, name := range sortedKeys(asked) {
+		if whole, ok := r.Requests[name]; ok && whole.Cmp(asked[name]) < 0 {
+			sum := asked[name]
+			errs = append(errs, field.Invalid(requests.Key(string(name)), whole.String(),
+				fmt.Sprintf("must be greater than or equal to aggregate container requests of %s", sum.String())))
+		}
+	}
+	limited := resourcehelper.AggregateContainerLimits(pod, options)
+	for _, name := range sortedKeys(limited) {
+		if whole, ok := r.Limits[name]; ok && isHugePages(name) && whole.Cmp(limited[name]) < 0 {
+			sum := limited[name]
+			errs = append(errs, field.Invalid(limits.Key(string(name)), whole.String(),
+				fmt.Sprintf("must be greater than or equal to aggregate container limits of %s", sum.String())))
+		}
+	}
+	for i := range spec.Containers {
+		own := spec.Containers[i].Resources.Limits
+		for _, name := range sortedKeys(own) {
+			if whole, ok := r.Limits[name]; ok && whole.Cmp(own[name]) < 0 {
+				limit := own[name]
+				// Clusters name the path in this odd way.
+				errs = append(errs, field.Invalid(path.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(),
+					fmt.Sprintf("must be less than or equal to pod limits of %s", whole.String())))
+			}
+		}
+	}
+	return errs
+}
+
+// podResources are those that a whole Pod may ask for.
+var podResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory}
 
 func anyName(r *corev1.ResourceRequirements, is func(corev1.ResourceName) bool) bool {
 	return slices.ContainsFunc(sortedKeys(r.Limits), is) || slices.ContainsFunc(sortedKeys(r.Requests), is)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/devices"
 )
 
 // Images makes images be here.
@@ -46,6 +47,10 @@ type Sandbox struct {
 	Namespaces map[specs.LinuxNamespaceType]string
 	// Mounts are those of the pod's volumes, whole, by the container's name.
 	Mounts map[string][]specs.Mount
+	// Cgroup is the one that those of the containers are in. Empty: they are beside those of all pods.
+	Cgroup string
+	// Devices are those that the containers have got.
+	Devices devices.Assigned
 }
 
 // Step is one thing that is set up for a pod before its first container is started, and undone after the last one.

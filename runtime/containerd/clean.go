@@ -42,7 +42,7 @@ func Clean(ctx context.Context, root, state string) error {
 		}
 	}
 	for _, pattern := range []string{
-		"containerd", "containerd.sock", "epoch", "epoch~new", "jobd.sock", "ns", "pod-api", "pods", "processes", "seccomp", "shards", trialPrefix + "*", StateLock, StateRoot,
+		"containerd", "containerd.sock", "devices", "epoch", "epoch~new", "jobd.sock", "ns", "pod-api", "pods", "processes", "seccomp", "shards", trialPrefix + "*", StateLock, StateRoot,
 	} {
 		paths, err := filepath.Glob(filepath.Join(state, pattern))
 		if err != nil {

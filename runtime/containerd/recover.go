@@ -124,7 +124,7 @@ func (r *Runtime) sweepCgroups() error {
 		r.mu.Lock()
 		_, known := r.containers[name]
 		r.mu.Unlock()
-		if !known && !strings.HasPrefix(name, "shard-") {
+		if !known && !strings.HasPrefix(name, "shard-") && !strings.HasPrefix(name, trialPrefix) && !strings.HasPrefix(name, podPrefix) {
 			errs = append(errs, removeCgroup(r.config.CgroupParent+"/"+name))
 		}
 	}

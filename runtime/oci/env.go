@@ -224,11 +224,11 @@ func resourceValue(in Input, ref *corev1.ResourceFieldSelector) (string, error) 
 	var quantity resource.Quantity
 	switch kind {
 	case "limits":
-		limit, ok := c.Resources.Limits[corev1.ResourceName(name)]
-		if !ok {
-			limit = in.Allocatable[corev1.ResourceName(name)]
+		of, ok := in, false
+		of.Container = c
+		if quantity, ok = limit(of, corev1.ResourceName(name)); !ok {
+			quantity = in.Allocatable[corev1.ResourceName(name)]
 		}
-		quantity = limit
 	case "requests":
 		quantity = request(c, corev1.ResourceName(name))
 	default:

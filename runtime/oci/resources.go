@@ -15,21 +15,15 @@ const (
 )
 
 func resources(in Input) *specs.LinuxResources {
-	c := in.Container
+	cpuLimit, _ := limit(in, corev1.ResourceCPU)
 	out := &specs.LinuxResources{
-		Devices: deviceRules(in),
-		CPU:     cpu(c),
-		Memory:  memory(in),
+		Devices:        deviceRules(in),
+		CPU:            cpu(request(in.Container, corev1.ResourceCPU), cpuLimit),
+		Memory:         memory(in),
+		HugepageLimits: hugepages(in.Container.Resources.Limits),
 	}
 	if in.PidsLimit > 0 {
 		out.Pids = &specs.LinuxPids{Limit: &in.PidsLimit}
-	}
-	for name, limit := range c.Resources.Limits {
-		if size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix); ok {
-			if page, err := resource.ParseQuantity(size); err == nil {
-				out.HugepageLimits = append(out.HugepageLimits, specs.LinuxHugepageLimit{Pagesize: hugepageSize(page.Value()), Limit: uint64(limit.Value())})
-			}
-		}
 	}
 	if in.Host.CgroupV2 {
 		// A container is one workload: where the kernel runs out of its memory, all of it goes, as with a kubelet.
@@ -38,9 +32,8 @@ func resources(in Input) *specs.LinuxResources {
 	return out
 }
 
-// cpu turns a request into shares and a limit into a quota. A limit without a request stands for both.
-func cpu(c *corev1.Container) *specs.LinuxCPU {
-	ask, limit := request(c, corev1.ResourceCPU), c.Resources.Limits[corev1.ResourceCPU]
+// cpu turns a request into shares and a limit into a quota.
+func cpu(ask, limit resource.Quantity) *specs.LinuxCPU {
 	shares := uint64(min(max(ask.MilliValue()*1024/1000, minShares), maxShares))
 	out := &specs.LinuxCPU{Shares: &shares}
 	if milli := limit.MilliValue(); milli > 0 {
@@ -52,7 +45,7 @@ func cpu(c *corev1.Container) *specs.LinuxCPU {
 
 // memory limits memory and swap together, so that a container at its limit does not go on in swap.
 func memory(in Input) *specs.LinuxMemory {
-	limit, ok := in.Container.Resources.Limits[corev1.ResourceMemory]
+	limit, ok := limit(in, corev1.ResourceMemory)
 	if !ok || limit.Value() <= 0 {
 		return nil
 	}
@@ -72,6 +65,17 @@ func request(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
 	return c.Resources.Limits[name]
 }
 
+func hugepages(limits corev1.ResourceList) (out []specs.LinuxHugepageLimit) {
+	for name, limit := range limits {
+		if size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix); ok {
+			if page, err := resource.ParseQuantity(size); err == nil {
+				out = append(out, specs.LinuxHugepageLimit{Pagesize: hugepageSize(page.Value()), Limit: uint64(limit.Value())})
+			}
+		}
+	}
+	return out
+}
+
 func hugepageSize(bytes int64) string {
 	for _, unit := range []struct {
 		name string
@@ -87,7 +91,6 @@ func hugepageSize(bytes int64) string {
 // oomScoreAdj tells the kernel whom to end first when the host runs out of memory: BestEffort pods first, Guaranteed ones
 // last, and between them who asked for less. It is never below what jobd itself has unless it may be.
 func oomScoreAdj(in Input) *int {
-	ask := request(in.Container, corev1.ResourceMemory)
 	total := in.Host.Memory
 	var score int
 	switch {
@@ -96,7 +99,7 @@ func oomScoreAdj(in Input) *int {
 	case in.Pod.Status.QOSClass == corev1.PodQOSBestEffort || total == 0:
 		score = 1000
 	default:
-		score = min(max(1000-int(1000*float64(ask.Value())/float64(total)), 3), 999)
+		score = min(max(1000-int(1000*float64(memoryShare(in))/float64(total)), 3), 999)
 	}
 	if !in.Host.MayLowerOOMScore {
 		score = max(score, in.Host.OOMScoreAdj)

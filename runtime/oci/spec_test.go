@@ -155,6 +155,43 @@ func TestResources(t *testing.T) {
 	})
 }
 
+func TestResourcesOfAPod(t *testing.T) {
+	quantities := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	whole := func(in *Input) {
+		in.Pod.Spec.Resources = &corev1.ResourceRequirements{Requests: quantities("500m", "600Mi"), Limits: quantities("2", "1Gi")}
+	}
+	in := input(whole)
+	if r := PodResources(in.Pod, 7); *r.CPU.Shares != 512 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 || *r.Pids.Limit != 7 {
+		t.Errorf("the pod: %+v", r)
+	}
+	if r := PodResources(input(nil).Pod, 0); r != nil {
+		t.Errorf("one that says nothing: %+v", r)
+	}
+	if r := specOf(t, whole).Linux.Resources; *r.CPU.Shares != 2 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 {
+		t.Errorf("a container of it that says nothing: %+v", r)
+	}
+	own := specOf(t, func(in *Input) {
+		whole(in)
+		in.Container.Resources = corev1.ResourceRequirements{Requests: quantities("100m", "1Mi"), Limits: quantities("1", "2Mi")}
+	}).Linux.Resources
+	if *own.CPU.Shares != 102 || *own.CPU.Quota != 100000 || *own.Memory.Limit != 2<<20 {
+		t.Errorf("a container of it with limits of its own: %+v", own)
+	}
+	if got := *specOf(t, func(in *Input) {
+		whole(in)
+		in.Host.Memory, in.Host.MayLowerOOMScore = 1200<<20, true
+		in.Pod.Status.QOSClass = corev1.PodQOSBurstable
+	}).Process.OOMScoreAdj; got != 500 {
+		t.Errorf("OOM score %d: what the pod asks for counts for its container", got)
+	}
+	value, err := resourceValue(in, &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1Mi")})
+	if value != "1024" || err != nil {
+		t.Errorf("the container is told of a limit of %s, %v", value, err)
+	}
+}
+
 func TestOOMScore(t *testing.T) {
 	burstable := func(memory string) func(*Input) {
 		return func(in *Input) {

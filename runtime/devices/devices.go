@@ -1,0 +1,249 @@
+// Package devices gives pods the devices of this machine that the Container Device Interface describes: a file of it names
+// devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that containers ask
+// for, and a device is given to one pod at a time.
+//
+// What a pod was given is written down before it is used, one file a pod, and goes when the pod has been torn down: so it
+// is known again after the daemon has died.
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+)
+
+// patience bounds how long a pod waits for another one to let go of its devices: that one has ended, or there would have
+// been no room for this one.
+const patience = time.Minute
+
+// Assigned are the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0.
+type Assigned map[string]map[corev1.ResourceName][]string
+
+// Devices are those of this machine. Its methods may be called from any goroutine.
+type Devices struct {
+	dir   string
+	cache *cdi.Cache
+	kinds map[corev1.ResourceName][]string
+
+	mu    sync.Mutex
+	pods  map[string]Assigned // by UID
+	freed chan struct{}       // closed when a pod has let go of its devices
+}
+
+// Open reads which devices there are, from the files in specDirs, and which of them pods have, from those in dir. A file
+// that cannot be used is told to warn and costs only the devices that are in it.
+func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(specDirs...), cdi.WithAutoRefresh(false))
+	if err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	for path, errs := range cache.GetErrors() {
+		warn(fmt.Errorf("devices of %s: %w", path, errors.Join(errs...)))
+	}
+	d := &Devices{dir: dir, cache: cache, kinds: map[corev1.ResourceName][]string{}, pods: map[string]Assigned{}, freed: make(chan struct{})}
+	named := map[corev1.ResourceName][]*cdi.Device{}
+	for _, name := range cache.ListDevices() {
+		vendor, class, _ := parser.ParseDevice(name)
+		kind := corev1.ResourceName(vendor + "/" + class)
+		named[kind] = append(named[kind], cache.GetDevice(name))
+	}
+	for kind, all := range named {
+		d.kinds[kind] = distinct(all)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		var given Assigned
+		if err == nil && !strings.HasSuffix(e.Name(), "~new") {
+			err = json.Unmarshal(content, &given)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("devices of pod %s: %w", e.Name(), err)
+		}
+		if given != nil {
+			d.pods[e.Name()] = given
+		}
+	}
+	return d, nil
+}
+
+// Capacity is how many devices of each kind there are.
+func (d *Devices) Capacity() corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for kind, all := range d.kinds {
+		out[kind] = *resource.NewQuantity(int64(len(all)), resource.DecimalSI)
+	}
+	return out
+}
+
+// SetUp gives a pod the devices that it asks for, or finds those that it has, and waits for them where need be.
+func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod) (Assigned, error) {
+	asks := d.asks(pod)
+	if len(asks) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		given, freed, err := d.give(pod, asks)
+		if err == nil || !errdefs.IsUnavailable(err) {
+			return given, err
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// give gives a pod what is free, or an errdefs.ErrUnavailable and what tells that more may be.
+func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assigned, <-chan struct{}, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	uid := string(pod.UID)
+	if given, ok := d.pods[uid]; ok {
+		return given, nil, nil
+	}
+	given := Assigned{}
+	for kind, n := range asks {
+		free := slices.DeleteFunc(slices.Clone(d.kinds[kind]), d.taken)
+		if len(free) < n {
+			return nil, d.freed, fmt.Errorf("%d devices of kind %s are free, and it asks for %d: %w", len(free), kind, n, errdefs.ErrUnavailable)
+		}
+		given.share(pod, kind, free[:n])
+	}
+	content, err := json.Marshal(given)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(d.dir, uid)
+	if err := errors.Join(os.MkdirAll(d.dir, 0o700), os.WriteFile(path+"~new", content, 0o600), os.Rename(path+"~new", path)); err != nil {
+		return nil, nil, fmt.Errorf("write down the devices of pod %s: %w", uid, err)
+	}
+	d.pods[uid] = given
+	return given, nil, nil
+}
+
+// TearDown takes a pod's devices back, if it has any.
+func (d *Devices) TearDown(uid string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.pods[uid]; !ok {
+		return nil
+	}
+	if err := os.Remove(filepath.Join(d.dir, uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("devices: %w", err)
+	}
+	delete(d.pods, uid)
+	close(d.freed)
+	d.freed = make(chan struct{})
+	return nil
+}
+
+// Held lists the pods that have devices.
+func (d *Devices) Held() (uids []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for uid := range d.pods {
+		uids = append(uids, uid)
+	}
+	return uids, nil
+}
+
+// Inject puts what a container needs for its devices into its spec: device nodes, mounts, variables, hooks.
+func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]string) error {
+	var names []string
+	for _, devices := range kinds {
+		names = append(names, devices...)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	if missing, err := d.cache.InjectDevices(spec, names...); err != nil {
+		return fmt.Errorf("devices %s: %w", strings.Join(append(missing, names...), ", "), err)
+	}
+	for i := range spec.Mounts {
+		// The files need not say so, but crun 1.8 takes it for a directory then.
+		if m := &spec.Mounts[i]; m.Type == "" && (slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")) {
+			m.Type = "bind"
+		}
+	}
+	return nil
+}
+
+// taken tells whether a pod has a device. The lock is held.
+func (d *Devices) taken(name string) bool {
+	for _, given := range d.pods {
+		for _, kinds := range given {
+			for _, devices := range kinds {
+				if slices.Contains(devices, name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// distinct names each device once. Files may give one several names, by number and by UUID, and name bundles of several,
+// such as "all".
+func distinct(all []*cdi.Device) (names []string) {
+	type nodes map[string]bool
+	of := make([]nodes, len(all))
+	edits := make([]string, len(all))
+	for i, device := range all {
+		of[i] = nodes{}
+		for _, n := range device.ContainerEdits.DeviceNodes {
+			of[i][n.HostPath+":"+n.Path] = true
+		}
+		content, _ := json.Marshal(device.ContainerEdits) // of a type that was decoded from JSON
+		edits[i] = string(content)
+	}
+	contains := func(a, b nodes) bool {
+		for n := range b {
+			if !a[n] {
+				return false
+			}
+		}
+		return len(b) > 0 && len(a) > len(b)
+	}
+	for i, device := range all {
+		another := slices.Index(edits, edits[i]) != i
+		for j := range all {
+			another = another || contains(of[i], of[j])
+		}
+		if !another && (device.Name != "all" || len(all) == 1) {
+			names = append(names, device.GetQualifiedName())
+		}
+	}
+	slices.SortFunc(names, byNumber)
+	return names
+}
+
+// byNumber puts gpu=2 before gpu=10.
+func byNumber(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}

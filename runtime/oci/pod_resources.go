@@ -1,0 +1,62 @@
+package oci
+
+import (
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837), and how many processes
+// and threads they may have; 0 is no limit. Nil: nothing of that is limited.
+func PodResources(pod *corev1.Pod, pids int64) *specs.LinuxResources {
+	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 {
+		return nil
+	}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	limits := corev1.ResourceList{}
+	if pod.Spec.Resources != nil {
+		limits = pod.Spec.Resources.Limits
+	}
+	out := &specs.LinuxResources{CPU: cpu(requests[corev1.ResourceCPU], limits[corev1.ResourceCPU]), HugepageLimits: hugepages(limits)}
+	if limit := limits[corev1.ResourceMemory]; limit.Value() > 0 {
+		bytes := limit.Value()
+		out.Memory = &specs.LinuxMemory{Limit: &bytes}
+	}
+	if pids > 0 {
+		out.Pids = &specs.LinuxPids{Limit: &pids}
+	}
+	return out
+}
+
+// limit is a container's own, or else the whole pod's: what looks for a limit in its cgroup finds that one.
+func limit(in Input, name corev1.ResourceName) (resource.Quantity, bool) {
+	if quantity, ok := in.Container.Resources.Limits[name]; ok {
+		return quantity, true
+	}
+	if in.Pod.Spec.Resources == nil {
+		return resource.Quantity{}, false
+	}
+	quantity, ok := in.Pod.Spec.Resources.Limits[name]
+	return quantity, ok
+}
+
+// memoryShare is what a container has asked for, and its part of what the pod has asked for beyond its containers.
+func memoryShare(in Input) int64 {
+	own := request(in.Container, corev1.ResourceMemory)
+	if in.Pod.Spec.Resources == nil {
+		return own.Value()
+	}
+	whole, ok := in.Pod.Spec.Resources.Requests[corev1.ResourceMemory]
+	if !ok {
+		return own.Value()
+	}
+	sum := resourcehelper.AggregateContainerRequests(in.Pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceMemory]
+	containers := int64(len(in.Pod.Spec.Containers))
+	for i := range in.Pod.Spec.InitContainers {
+		if policy := in.Pod.Spec.InitContainers[i].RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
+			containers++
+		}
+	}
+	return own.Value() + max(whole.Value()-sum.Value(), 0)/containers
+}
