@@ -61,8 +61,8 @@ const (
 )
 
 // podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest; PODFIELDS.md is made
-// of it, for people. Moving a line to works() makes its field part of what jobd does. A test holds it against the API's types, so that a field
-// which a new version brings has to be classified first.
+// of it, for people. Moving a line to works() makes its field part of what jobd does. A test holds it against the API's
+// types, so that a field which a new version brings has to be classified first.
 var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.PodSpec](): {
 		"volumes":                       works(),

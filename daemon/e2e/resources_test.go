@@ -30,7 +30,20 @@ spec:
       if [ -e /sys/fs/cgroup/cpu.max ]; then cat /sys/fs/cgroup/cpu.max; else echo $(cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us); fi
       cg pids.max pids pids.max
       [ -e /sys/fs/cgroup/cpu.weight ] || cat /sys/fs/cgroup/cpu/cpu.shares
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: nothing-asked}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: c, image: "busybox:1.36", command: [sh, -c, "` + cgroup + ` cat /proc/self/oom_score_adj; cg cpu.weight cpu cpu.shares"]}
 `)
+	// The least of a busy processor, and the first to go when memory runs out.
+	d.podUntil("nothing-asked", "has ended", ended)
+	if got := d.jobctl("logs", "nothing-asked"); got != "1000\n1\n" && got != "1000\n2\n" { // of version 2 and 1
+		t.Errorf("a pod that asks for nothing: %q", got)
+	}
 	p := d.podUntil("limits", "has ended", ended)
 	want := "67108864\n50000 100000\n50\n"
 	if got := d.jobctl("logs", "limits"); got != want && got != want+"256\n" { // shares are of version 1

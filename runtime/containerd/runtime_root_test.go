@@ -516,6 +516,10 @@ func TestSecurityOfAContainer(t *testing.T) {
 			if _, log := r.run(t, p); log != "Seccomp:\t2\nrefused" {
 				t.Errorf("log %q", log)
 			}
+			filters, _ := os.ReadDir(filepath.Join(r.config.State, "seccomp"))
+			if crun := r.filters != nil; crun != (len(filters) == 1) {
+				t.Errorf("%d filters were compiled and kept", len(filters))
+			}
 		})
 		t.Run("a seccomp profile that even its program cannot run under", func(t *testing.T) {
 			c := r.container(t, pod("u7", "true"), "main")

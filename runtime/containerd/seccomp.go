@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ type filters struct {
 	// compile has the OCI runtime make a filter of a profile.
 	compile func(ctx context.Context, profile *specs.LinuxSeccomp) ([]byte, error)
 	version string // of all that a filter depends on beside its profile
+	logger  *slog.Logger
 
 	mu   sync.Mutex
 	have map[string]string // by the hash of a profile: the annotation, "" where there is none to be had
@@ -46,6 +48,7 @@ func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
 	return &filters{
 		dir:     filepath.Join(c.State, "seccomp"),
 		version: version,
+		logger:  c.Logger,
 		compile: func(ctx context.Context, profile *specs.LinuxSeccomp) ([]byte, error) {
 			return compileFilter(ctx, c, s.at(0), runtime.Path, profile)
 		},
@@ -93,7 +96,9 @@ func (f *filters) of(ctx context.Context, profile *specs.LinuxSeccomp) (string, 
 		if content, err = f.compile(ctx, profile); ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		if err == nil && len(content) > 0 {
+		if err != nil {
+			f.logger.Warn("a seccomp profile is compiled anew for each container", "error", err)
+		} else if len(content) > 0 {
 			if err := errors.Join(os.MkdirAll(f.dir, 0o700), os.WriteFile(path+"~new", content, 0o600), os.Rename(path+"~new", path)); err != nil {
 				return "", fmt.Errorf("keep seccomp filter: %w", err)
 			}

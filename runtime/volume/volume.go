@@ -159,7 +159,6 @@ func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mo
 	return out, nil
 }
 
-
 // TearDown removes all that a pod has on the host but its logs. A pod that has nothing is no error. Nothing outside of
 // the pod's own directories is touched, whatever is mounted there.
 func (v *Volumes) TearDown(podUID string) error {
