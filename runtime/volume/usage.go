@@ -39,9 +39,17 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 	return ""
 }
 
-// Usage is what the emptyDirs of a pod take of the disk.
+// Usage is what the volumes of a pod take of the disk: its emptyDirs and the files of its ConfigMaps. Those of Secrets,
+// of the downward API and projected ones are in memory.
 func (v *Volumes) Usage(pod *corev1.Pod) int64 {
-	return DiskUsage(filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"))
+	used := DiskUsage(filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"))
+	for i := range pod.Spec.Volumes {
+		if volume := &pod.Spec.Volumes[i]; volume.ConfigMap != nil {
+			dir, _ := v.filesDir(pod, volume)
+			used += DiskUsage(dir)
+		}
+	}
+	return used
 }
 
 // DiskUsage is what a directory takes of its disk. A file with several names counts once. What goes meanwhile is left out.
