@@ -17,7 +17,7 @@ import (
 // recover finds every container again: the objects say which there are, the shards how they are.
 func (r *Runtime) recover(ctx context.Context) error {
 	ctx = inNamespace(ctx)
-	if err := errors.Join(r.forget(ctx), unmountUserFiles(r.config.State)); err != nil {
+	if err := errors.Join(r.forget(ctx), r.endLeases(ctx), unmountUserFiles(r.config.State)); err != nil {
 		return err
 	}
 	crash.At("recover.database")
@@ -96,6 +96,21 @@ func (r *Runtime) recover(ctx context.Context) error {
 		}
 		crash.At("recover.sweep.after")
 	})
+	return nil
+}
+
+// endLeases lets the collector have what pulls of an earlier process had begun to bring: nobody goes on with them.
+func (r *Runtime) endLeases(ctx context.Context) error {
+	leases := r.server.client.LeasesService()
+	held, err := leases.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list leases: %w", err)
+	}
+	for _, l := range held {
+		if err := leases.Delete(ctx, l); err != nil && !errors.Is(err, errdefs.ErrNotFound) {
+			return fmt.Errorf("end lease %s: %w", l.ID, err)
+		}
+	}
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -359,6 +360,9 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := r.Client().LeasesService().Create(ctx, leases.WithID("of a pull")); err != nil {
+		t.Fatal(err)
+	}
 	r.Close()
 	stray := "/sys/fs/cgroup/memory" + r.config.CgroupParent + "/stray"
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
@@ -373,6 +377,9 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	}
 	r.open(t)
 	r.cleanup.Wait()
+	if held, err := r.Client().LeasesService().List(ctx); err != nil || len(held) > 0 {
+		t.Errorf("leases are left: %v, %v", held, err)
+	}
 	if left := r.held(c.ID); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
