@@ -19,6 +19,7 @@ import (
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // Pull asks the registry what a name stands for now and brings what is missing of it. Progress is as with Ensure.
@@ -84,6 +85,7 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 		return runtime.Image{}, err
 	}
 	defer release(context.WithoutCancel(ctx))
+	crash.At("pull.leased")
 	resolver := i.resolver(ctx, try, t)
 	_, target, err := resolver.Resolve(ctx, name)
 	if err != nil {
@@ -92,6 +94,7 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 	if img, err := i.find(ctx, name); err == nil && img.Digest == target.Digest.String() {
 		return img, nil
 	}
+	crash.At("pull.resolved")
 	pulled, err := i.client.Pull(ctx, name,
 		client.WithResolver(resolved{resolver, name, target}),
 		client.WithPullUnpack,
@@ -102,6 +105,7 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 	if err != nil {
 		return runtime.Image{}, i.platformError(ctx, target, err)
 	}
+	crash.At("pull.stored")
 	i.forget()
 	generation := i.now()
 	img, err := i.unpacked(ctx, pulled)
@@ -147,7 +151,9 @@ func (t *transfer) count(next images.Handler) images.Handler {
 		t.mu.Lock()
 		t.refs = append(t.refs, remotes.MakeRefKey(ctx, d))
 		t.mu.Unlock()
+		crash.At("pull.fetch.before")
 		children, err := next.Handle(ctx, d)
+		crash.At("pull.fetch.after")
 		if images.IsManifestType(d.MediaType) {
 			for _, c := range children {
 				t.total.Add(c.Size)
