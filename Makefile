@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) \
 export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0
 
-.PHONY: build demo test test-deps unit e2e hammer fuzz bench lint generate install clean e2e-vm e2e-vm-short
+.PHONY: build demo test test-deps unit e2e crash crash-hammer hammer fuzz bench lint generate install clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -43,7 +43,14 @@ e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboot
 e2e-vm-short: VMFLAGS += -short
 e2e-vm-short: e2e-vm ## two tests, one reboot, one power cut
 
+RUNTIME ?= crun
+crash: build ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc
+	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all JOBD_CRASH_RUNTIME=$(RUNTIME) go test -count=1 -timeout 0 -v -run '^TestCrashMatrix$$' ./daemon/e2e
+
 HAMMER ?= 10m
+crash-hammer: build ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have
+	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_HAMMER=$(HAMMER) JOBD_CRASH_RUNTIME=$(RUNTIME) go test -count=1 -timeout 0 -v -run '^TestCrashHammer$$' ./daemon/e2e
+
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients
 

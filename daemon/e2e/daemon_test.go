@@ -72,6 +72,8 @@ type daemon struct {
 	t           *testing.T
 	root, state string
 	flags       []string
+	build       string   // the directory that jobd is taken from
+	env         []string // of jobd, beside the test's own
 	process     *exec.Cmd
 	ended       chan struct{} // closed when the process has
 	output      *bytes.Buffer
@@ -88,7 +90,16 @@ func start(t *testing.T, flags ...string) *daemon {
 func startIn(t *testing.T, dir string, flags ...string) *daemon {
 	t.Helper()
 	needContainers(t)
-	d := &daemon{t: t, flags: flags, output: &bytes.Buffer{}}
+	d := &daemon{t: t, flags: flags, build: bin}
+	d.begin(dir)
+	return d
+}
+
+// begin makes the directories of a daemon, its root below dir, and starts it.
+func (d *daemon) begin(dir string) {
+	t := d.t
+	t.Helper()
+	d.output = &bytes.Buffer{}
 	var err error
 	if d.root, err = os.MkdirTemp(dir, "jobd-e2e."); err != nil {
 		t.Fatal(err)
@@ -99,7 +110,6 @@ func startIn(t *testing.T, dir string, flags ...string) *daemon {
 	t.Cleanup(d.clean)
 	d.serve()
 	d.importImage(images.Busybox("docker.io/library/busybox:1.36"))
-	return d
 }
 
 // importImage gives the daemon an image through `jobctl image import -`.
@@ -122,7 +132,22 @@ func (d *daemon) socket() string { return filepath.Join(d.state, "jobd.sock") }
 // serve starts the process and waits until it answers.
 func (d *daemon) serve() {
 	d.t.Helper()
-	d.process = exec.Command(filepath.Join(bin, "jobd"), append([]string{"serve", "--root", d.root, "--state", d.state}, d.flags...)...)
+	d.launch()
+	d.eventually("the daemon answers", func() error {
+		select {
+		case <-d.ended:
+			d.t.Fatalf("jobd has ended:\n%s", d.output)
+		default:
+		}
+		return d.ready()
+	})
+}
+
+// launch starts the process.
+func (d *daemon) launch() {
+	d.t.Helper()
+	d.process = exec.Command(filepath.Join(d.build, "jobd"), append([]string{"serve", "--root", d.root, "--state", d.state}, d.flags...)...)
+	d.process.Env = append(os.Environ(), d.env...)
 	d.process.Stdout, d.process.Stderr = d.output, d.output
 	d.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := d.process.Start(); err != nil {
@@ -144,14 +169,11 @@ func (d *daemon) serve() {
 		d.t.Fatal(err)
 	}
 	d.Clientset = client
-	d.eventually("the daemon answers", func() error {
-		select {
-		case <-d.ended:
-			d.t.Fatalf("jobd has ended:\n%s", d.output)
-		default:
-		}
-		return client.RESTClient().Get().AbsPath("/readyz").Do(d.t.Context()).Error()
-	})
+}
+
+// ready tells whether it answers.
+func (d *daemon) ready() error {
+	return d.RESTClient().Get().AbsPath("/readyz").Do(d.t.Context()).Error()
 }
 
 // kill ends the daemon as a crash would.

@@ -3,9 +3,12 @@ package e2e
 import (
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -52,4 +55,84 @@ func TestHostileOutput(t *testing.T) {
 			})
 		})
 	})
+}
+
+// TestHostilePods runs pods that take what they can get.
+func TestHostilePods(t *testing.T) {
+	d := start(t, "--pids-limit", "64", "--container-log-max-size", "1Mi", "--container-log-max-files", "2")
+	pod := func(name, command, mounts, volumes, more string) string {
+		return fmt.Sprintf(`
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "busybox:1.36", command: [sh, -c, %q], volumeMounts: [%s]}]
+  volumes: [%s]%s
+`, name, command, mounts, volumes, more)
+	}
+	over := []string{"/proc", "/proc/sys", "/sys", "/dev"}
+	manifest := pod("forks", `b() { b & b; }; b`, "", "", "") +
+		pod("loud", `yes 0123456789012345678901234567890123456789 | head -c 33554432; echo; echo last`, "", "", "") +
+		pod("link", "cat /out/shadow", "{name: v, mountPath: /out, subPath: out/etc}", "{name: v, emptyDir: {}}", `
+  initContainers: [{name: i, image: "busybox:1.36", command: [ln, -s, /, /v/out], volumeMounts: [{name: v, mountPath: /v}]}]`) +
+		pod("socket", "true", "{name: v, mountPath: /jobd.sock}", "{name: v, hostPath: {path: "+d.socket()+", type: Socket}}", "") +
+		pod("below", "true", "{name: v, mountPath: /v}", "{name: v, hostPath: {path: "+d.root+"/new/dir, type: DirectoryOrCreate}}", "")
+	for i, path := range over {
+		manifest += pod(fmt.Sprintf("over-%d", i), "exec 2>&1; echo mine >"+path+"/file && cat "+path+"/file", "{name: v, mountPath: "+path+"}", "{name: v, emptyDir: {}}", "")
+	}
+	d.apply(manifest)
+
+	t.Run("forks until pids run out", func(t *testing.T) {
+		if p := d.podUntil("forks", "has ended", ended); p.Status.Phase != corev1.PodFailed {
+			t.Errorf("%+v", p.Status)
+		}
+	})
+	t.Run("far more output than its log may hold", func(t *testing.T) {
+		p := d.podUntil("loud", "has ended", ended)
+		if got := d.jobctl("logs", "--tail=1", "loud"); got != "last\n" {
+			t.Errorf("the last line is %q", got)
+		}
+		size := int64(0)
+		err := filepath.WalkDir(filepath.Join(d.root, "logs"), func(path string, e fs.DirEntry, err error) error {
+			if info, infoErr := e.Info(); strings.Contains(path, string(p.UID)) && !e.IsDir() && infoErr == nil {
+				size += info.Size()
+			}
+			return err
+		})
+		if err != nil || size == 0 || size > 3<<20 {
+			t.Errorf("its log takes %d bytes: %v", size, err)
+		}
+	})
+	t.Run("a symlink in a subPath leads nowhere", func(t *testing.T) {
+		p := d.podUntil("link", "is refused", func(p *corev1.Pod) bool {
+			s := p.Status.ContainerStatuses
+			return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CreateContainerConfigError"
+		})
+		if got := p.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(got, "not within volume path") {
+			t.Errorf("said %q", got)
+		}
+	})
+	for _, name := range []string{"socket", "below"} {
+		t.Run("hostPath of what is jobd's: "+name, func(t *testing.T) {
+			d.eventually("it is refused", func() error {
+				if events := d.jobctl("events", "--for", "pod/"+name); !strings.Contains(events, "FailedMount") || !strings.Contains(events, "belongs to jobd itself") {
+					return fmt.Errorf("events:\n%s", events)
+				}
+				return nil
+			})
+		})
+	}
+	for i, path := range over {
+		t.Run("a volume over "+path, func(t *testing.T) {
+			p := d.podUntil(fmt.Sprintf("over-%d", i), "has ended", ended)
+			// OCI runtimes differ in what they let be hidden. Whatever they do, the pod is told.
+			said := d.jobctl("logs", p.Name) + p.Status.ContainerStatuses[0].State.Terminated.Message
+			if p.Status.Phase == corev1.PodSucceeded && said != "mine\n" || said == "" {
+				t.Errorf("it is %s: %s", p.Status.Phase, said)
+			}
+		})
+	}
 }

@@ -1,0 +1,351 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/testdata/registry"
+)
+
+// crashJobs are what runs while something crashes. Each container notes on the host that it was run, in a file for the
+// pod's name and its own. `never` and `onfailure` fail in their first run.
+const crashJobs = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words}
+data: {word: hello}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: plain}
+spec:
+  IGNORE
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: c, image: "PULLED", ENV, command: [sh, -c, "NOTE c; echo begin; sleep 0.1; echo end"], ports: [{containerPort: 80, hostPort: PORT}], volumeMounts: [OUT]}
+      volumes: [NOTES]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: never}
+spec:
+  IGNORE
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo end; [ $(cat /out/never-* | wc -l) -gt 1 ]"], volumeMounts: [OUT]}
+      volumes: [NOTES]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: onfailure}
+spec:
+  template:
+    spec:
+      restartPolicy: OnFailure
+      containers:
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo end; [ $(cat /out/onfailure-* | wc -l) -gt 1 ]"], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [OUT]}
+      volumes: [NOTES]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: whole}
+spec:
+  IGNORE
+  template:
+    spec:
+      restartPolicy: Never
+      shareProcessNamespace: true
+      initContainers:
+      - {name: first, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE first; echo begin; cat /words/word > /disk/word; echo end"], volumeMounts: [OUT, {name: disk, mountPath: /disk}, {name: words, mountPath: /words}]}
+      - {name: side, image: "busybox:1.36", restartPolicy: Always, ENV, command: [sh, -c, "trap 'echo end; exit 0' TERM; NOTE side; echo begin; touch /memory/up; sleep 1000 & wait"], volumeMounts: [OUT, {name: memory, mountPath: /memory}]}
+      containers:
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; until [ -f /memory/up ]; do sleep 0.02; done; echo end; [ $(cat /sub/word) = hello ]"], volumeMounts: [OUT, {name: memory, mountPath: /memory}, {name: disk, mountPath: /sub/word, subPath: word}]}
+      volumes: [NOTES, {name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: words, configMap: {name: words}}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: indexed}
+spec:
+  completions: 3
+  parallelism: 3
+  completionMode: Indexed
+  IGNORE
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; sleep 0.$JOB_COMPLETION_INDEX; echo end"], volumeMounts: [OUT]}
+      volumes: [NOTES]
+`
+
+// matrix is a daemon that ends itself where it is told to, as its shards do.
+type matrix struct {
+	*crashing
+	control string // the directory where it is told
+	port    string // one of the host that is free
+	pulled  string // an image that is there only while it is used
+}
+
+// crashBuild makes programs that can be told where to end.
+func crashBuild(t *testing.T) string {
+	t.Helper()
+	needContainers(t)
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs go, to build what crashes")
+	}
+	dir := filepath.Join(bin, "crash")
+	build := exec.Command("go", "build", "-tags", "crash", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/jobd", "./cmd/jobd-shim")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build with the tag crash: %v\n%s", err, out)
+	}
+	return dir
+}
+
+func startMatrix(t *testing.T, build, image string) *matrix {
+	t.Helper()
+	control := t.TempDir()
+	c := startCrashing(t, &daemon{t: t, build: build, env: []string{"JOBD_CRASH=" + control}})
+	return &matrix{crashing: c, control: control, port: strconv.Itoa(20000 + rand.IntN(10000)), pulled: image}
+}
+
+// arm tells at which time a point is passed something dies; the shards' points are theirs.
+func (c *matrix) arm(point string, times int) {
+	c.t.Helper()
+	fresh := filepath.Join(c.control, "new")
+	if err := os.WriteFile(fresh, fmt.Appendf(nil, "%s %d", point, times), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.Rename(fresh, filepath.Join(c.control, "armed")); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// disarm tells whether it came to that.
+func (c *matrix) disarm() bool {
+	_ = os.Remove(filepath.Join(c.control, "armed"))
+	return os.Remove(filepath.Join(c.control, "fired")) == nil
+}
+
+// passed says how often each point was passed.
+func (c *matrix) passed() map[string]int {
+	c.t.Helper()
+	f, err := os.Open(filepath.Join(c.control, "passed"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer f.Close()
+	points := map[string]int{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		points[lines.Text()]++
+	}
+	return points
+}
+
+// round runs the Jobs, with something done once they are under way, and checks all that is to be seen of them, and that
+// nothing is left on the host. Lossy says that a shard was killed, with which a container may be lost before it was run;
+// never is one run that was not counted.
+func (c *matrix) round(underWay func(), lossy bool) {
+	c.t.Helper()
+	out := c.t.TempDir()
+	manifest := strings.NewReplacer(
+		"IGNORE", `podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`,
+		"ENV", `env: [{name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]`,
+		"NOTE ", `echo run >> /out/$POD.`,
+		"OUT", `{name: out, mountPath: /out}`,
+		"NOTES", `{name: out, hostPath: {path: `+out+`}}`,
+		"PORT", c.port, "PULLED", c.pulled,
+	).Replace(crashJobs)
+	c.until("the manifests are taken", func() error {
+		said, err := c.try("jobctl", []byte(manifest), "apply", "-f", "-")
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, said)
+		}
+		return nil
+	})
+	if underWay != nil {
+		c.until("pods run", func() error {
+			if runs, _ := os.ReadDir(out); len(runs) < 2 {
+				return fmt.Errorf("%d containers were run", len(runs))
+			}
+			return nil
+		})
+		underWay()
+	}
+	jobs := map[string]batchv1.Job{}
+	c.until("the Jobs are complete", func() error {
+		list, err := c.BatchV1().Jobs("default").List(c.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, j := range list.Items {
+			if failed := condition(&j, batchv1.JobFailed); failed != nil {
+				c.t.Fatalf("job %s has failed: %s: %s\njobd said:\n%s", j.Name, failed.Reason, failed.Message, c.output)
+			}
+			if condition(&j, batchv1.JobComplete) == nil {
+				return fmt.Errorf("%s: %+v", j.Name, j.Status)
+			}
+			jobs[j.Name] = j
+		}
+		return nil
+	})
+	for name, want := range map[string][2]int32{"plain": {1, 0}, "never": {1, 1}, "onfailure": {1, 0}, "whole": {1, 0}, "indexed": {3, 0}} {
+		// A failure that is lost with its shard is none that counts.
+		if got := jobs[name].Status; got.Succeeded != want[0] || got.Failed != want[1] && !(lossy && got.Failed < want[1]) {
+			c.t.Errorf("%s: %d succeeded, %d failed; want %v", name, got.Succeeded, got.Failed, want)
+		}
+	}
+	if got := jobs["indexed"].Status.CompletedIndexes; got != "0-2" {
+		c.t.Errorf("completed indexes: %q", got)
+	}
+	c.checkRuns(out, lossy)
+	c.remove()
+	c.until("the image is gone", func() error {
+		said, err := c.try("jobctl", nil, "image", "remove", c.pulled)
+		if err != nil && !strings.Contains(said, "not found") {
+			return fmt.Errorf("%w: %s", err, said)
+		}
+		return nil
+	})
+}
+
+// checkRuns compares what containers have noted and said with what is shown of them.
+func (c *matrix) checkRuns(out string, lossy bool) {
+	c.t.Helper()
+	var pods *corev1.PodList
+	c.until("the pods are listed", func() (err error) {
+		pods, err = c.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
+		return err
+	})
+	if len(pods.Items) != 8 && !lossy {
+		c.t.Errorf("%d pods, want 8", len(pods.Items))
+	}
+	unseen := map[string]bool{}
+	files, _ := os.ReadDir(out)
+	for _, f := range files {
+		unseen[f.Name()] = true
+	}
+	for _, p := range pods.Items {
+		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			name := p.Name + "." + s.Name
+			delete(unseen, name)
+			noted, _ := os.ReadFile(filepath.Join(out, name))
+			runs, counted := strings.Count(string(noted), "run"), int(s.RestartCount)+1
+			if runs > counted || runs < counted && !lossy {
+				c.t.Errorf("%s was run %d times and counted %d times: %+v", name, runs, counted, s)
+			}
+			if lossy {
+				continue
+			}
+			if s.State.Terminated == nil {
+				c.t.Errorf("%s has not ended: %+v", name, s.State)
+			}
+			for attempt := range min(counted, 2) {
+				var said []byte
+				c.until("the log of "+name, func() (err error) {
+					said, err = c.CoreV1().Pods("default").GetLogs(p.Name, &corev1.PodLogOptions{Container: s.Name, Previous: attempt == 1}).DoRaw(c.t.Context())
+					return err
+				})
+				if string(said) != "begin\nend\n" {
+					c.t.Errorf("%s, %d attempts before the last, said %q", name, attempt, said)
+				}
+			}
+		}
+	}
+	if len(unseen) > 0 {
+		c.t.Errorf("containers were run that no pod shows: %v", slices.Collect(maps.Keys(unseen)))
+	}
+}
+
+// moment is how a crash is arranged: which point is passed how often.
+type moment struct {
+	point string
+	times int
+}
+
+// TestCrashMatrix kills the daemon, or a shard, at each point of the life of pods, and at several of the times that it is
+// passed. Without JOBD_CRASH_MATRIX it takes a few points, others in each run.
+func TestCrashMatrix(t *testing.T) {
+	build := crashBuild(t)
+	image, _ := registry.Start(t, registry.Options{}).Push(t, busyboxWith(t, "pulled"), "pulled:1")
+	c := startMatrix(t, build, image)
+	c.round(nil, false)
+	passed := c.passed()
+	c.round(func() { c.killShards(); c.kill(); c.serve() }, true)
+	for point := range c.passed() {
+		if _, ok := passed[point]; !ok {
+			passed[point] = 1 // of what follows a crash
+		}
+	}
+	var moments []moment
+	for _, point := range slices.Sorted(maps.Keys(passed)) {
+		n, most := passed[point], 2
+		switch {
+		case strings.HasPrefix(point, "pass."):
+			n, most = n*3/4, 10 // each pass is something else, and there are not always as many
+		case strings.HasPrefix(point, "shard."):
+			n = (n + 1) / 2 // for one of two shards
+		}
+		for i := range min(n, most) {
+			moments = append(moments, moment{point, 1 + i*n/most})
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("%d points, %d moments, seed %d", len(passed), len(moments), seed)
+	if only := os.Getenv("JOBD_CRASH_MATRIX"); only == "" {
+		random := rand.New(rand.NewPCG(seed, 0))
+		random.Shuffle(len(moments), func(i, j int) { moments[i], moments[j] = moments[j], moments[i] })
+		moments = moments[:3]
+	} else if only != "all" {
+		moments = slices.DeleteFunc(moments, func(m moment) bool { return !strings.HasPrefix(m.point, only) })
+	}
+	table := ""
+	for _, m := range moments {
+		began, reached := time.Now(), false
+		ok := t.Run(fmt.Sprintf("%s/%d", m.point, m.times), func(t *testing.T) {
+			if c == nil {
+				c = startMatrix(t, build, image)
+			}
+			c.t = t
+			var underWay func()
+			switch {
+			case strings.HasPrefix(m.point, "recover."):
+				underWay = func() { c.kill(); c.arm(m.point, m.times); c.launch() }
+			case strings.HasPrefix(m.point, "shard.recover."), strings.HasPrefix(m.point, "spawn."):
+				underWay = func() { c.arm(m.point, m.times); c.killShards() }
+			default:
+				c.arm(m.point, m.times)
+			}
+			c.round(underWay, strings.HasPrefix(m.point, "shard.") || strings.HasPrefix(m.point, "spawn."))
+			reached = c.disarm()
+		})
+		c.t = t
+		result := "ok"
+		switch {
+		case !ok:
+			result, c = "FAILED", nil
+		case !reached:
+			result = "not reached"
+		}
+		table += fmt.Sprintf("%-32s %4d of %4d  %-11s %.1fs\n", m.point, m.times, passed[m.point], result, time.Since(began).Seconds())
+	}
+	t.Logf("results:\n%s", table)
+}

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// crashing is a daemon that is killed, over and over, and started again.
+type crashing struct {
+	*daemon
+	before []string // what was on the host when nothing ran
+}
+
+// startCrashing starts a daemon as it is configured so far.
+func startCrashing(t *testing.T, d *daemon) *crashing {
+	t.Helper()
+	d.flags = append(d.flags, "--pod-backoff-base", "10ms", "--oci-runtime", cmp.Or(os.Getenv("JOBD_CRASH_RUNTIME"), "crun"))
+	d.begin("/var/tmp")
+	return &crashing{d, d.onHost()}
+}
+
+// until waits until something is so, and starts the daemon again whenever it was killed.
+func (c *crashing) until(what string, is func() error) {
+	c.t.Helper()
+	c.eventually(what, func() error {
+		select {
+		case <-c.ended:
+			if status, ok := c.process.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+				c.t.Fatalf("jobd has ended by itself: %v\n%s", c.process.ProcessState, c.output)
+			}
+			c.launch()
+		default:
+		}
+		return is()
+	})
+}
+
+// killShards kills all shards of the daemon, which it starts again.
+func (d *daemon) killShards() {
+	for _, pid := range d.shards() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// shards are the processes that hold the containers.
+func (d *daemon) shards() (pids []int) {
+	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range cmdlines {
+		cmdline, _ := os.ReadFile(path)
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && bytes.Contains(cmdline, []byte("\x00--dir\x00"+d.state+"/shards/")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// remove deletes the Jobs and waits until the host is as it was before.
+func (c *crashing) remove() {
+	c.t.Helper()
+	c.until("the Jobs are gone", func() error {
+		background := metav1.DeletePropagationBackground
+		if err := c.BatchV1().Jobs("default").DeleteCollection(c.t.Context(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{}); err != nil {
+			return err
+		}
+		pods, err := c.CoreV1().Pods("default").List(c.t.Context(), metav1.ListOptions{})
+		if err == nil && len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are left", len(pods.Items))
+		}
+		jobs, err2 := c.BatchV1().Jobs("default").List(c.t.Context(), metav1.ListOptions{})
+		if err2 == nil && len(jobs.Items) > 0 {
+			return fmt.Errorf("%d Jobs are left", len(jobs.Items))
+		}
+		return errors.Join(err, err2)
+	})
+	c.until("the host is as it was", func() error {
+		if err := c.ready(); err != nil {
+			return err
+		}
+		var changes []string
+		now := c.onHost()
+		for _, what := range now {
+			if !slices.Contains(c.before, what) {
+				changes = append(changes, "left: "+what)
+			}
+		}
+		for _, what := range c.before {
+			if !slices.Contains(now, what) {
+				changes = append(changes, "gone: "+what)
+			}
+		}
+		if len(changes) > 0 {
+			return errors.New(strings.Join(changes, "\n"))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+)
+
+// name is what the daemon's cgroups, bridge and nft table are called.
+func (d *daemon) name() string {
+	sum := sha256.Sum256([]byte(d.root))
+	return "jobd-" + hex.EncodeToString(sum[:4])
+}
+
+// onHost lists all that a daemon has on the host: mounts, cgroups and what runs in them, interfaces, nft rules, files.
+// Left out is what may change while nothing runs: directories that are kept for containers to come, and databases.
+func (d *daemon) onHost() []string {
+	d.t.Helper()
+	var found []string
+	see := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[4], d.root) || strings.HasPrefix(fields[4], d.state) {
+			see("mount %s", fields[4])
+		}
+	}
+
+	name := d.name()
+	cgroups := map[string]int{}
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
+		_, below, ok := strings.Cut(path, "/"+name)
+		if err != nil || !ok || !e.IsDir() {
+			return nil
+		}
+		processes, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		cgroups[below] = max(cgroups[below], strings.Count(string(processes), "\n"))
+		return nil
+	})
+	for below, processes := range cgroups {
+		see("cgroup %s with %d processes", name+below, processes)
+	}
+
+	links, _ := filepath.Glob("/sys/class/net/*")
+	for _, l := range links {
+		master, _ := os.Readlink(filepath.Join(l, "master"))
+		if filepath.Base(l) == name || filepath.Base(master) == name {
+			see("interface %s", filepath.Base(l))
+		}
+	}
+	if conn, err := nftables.New(); err == nil {
+		chains, _ := conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+		for _, chain := range chains {
+			if chain.Table.Name == name {
+				rules, _ := conn.GetRules(chain.Table, chain)
+				see("nft chain %s with %d rules", chain.Name, len(rules))
+			}
+		}
+	}
+
+	for _, dir := range []string{d.root, d.state} {
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return nil
+			}
+			for _, kept := range []string{"/containerd/", "/seccomp/", "/jobd.db"} {
+				if strings.Contains(path, kept) {
+					return nil
+				}
+			}
+			if filepath.Dir(path) != dir && e.Name() != "runtime" { // these stay once they are made
+				see("file %s", path)
+			}
+			return nil
+		})
+	}
+	slices.Sort(found)
+	return found
+}
