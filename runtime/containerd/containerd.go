@@ -98,6 +98,9 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 			return nil, fmt.Errorf("containers: %w", err)
 		}
 	}
+	if err := removeTrials(c.State); err != nil {
+		return nil, fmt.Errorf("containers: %w", err)
+	}
 	r := &Runtime{config: c, logger: c.Logger, containers: map[string]*container{}, discards: make(chan struct{}, 16)}
 	defer func() {
 		if err != nil {

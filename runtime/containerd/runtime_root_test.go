@@ -371,6 +371,10 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if err := os.MkdirAll(stray, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	trial := filepath.Join(r.config.State, trialPrefix+"1", "lib")
+	if err := os.MkdirAll(trial, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	users := filepath.Join(r.config.State, "containerd", userFilesDir+"1")
 	if err := errors.Join(os.Mkdir(users, 0o700), syscall.Mount("tmpfs", users, "tmpfs", 0, "")); err != nil {
 		t.Fatal(err)
@@ -383,7 +387,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if left := r.held(c.ID); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	for what, path := range map[string]string{"the cgroup of nobody": stray, "the mount of an image's users": users} {
+	for what, path := range map[string]string{"the cgroup of nobody": stray, "the mount of an image's users": users, "a trial": trial} {
 		if _, err := os.Stat(path); err == nil {
 			t.Error(what, "is left")
 		}

@@ -52,6 +52,16 @@ func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag strin
 	return started(id, log)
 }
 
+// removeTrials removes the directories of trials that an earlier process was killed in. Their containers go with all others
+// that no pod has.
+func removeTrials(state string) error {
+	left, err := filepath.Glob(filepath.Join(state, trialPrefix+"*"))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
 func trialSpec(c Config, id, flag string, profile *specs.LinuxSeccomp) ([]byte, error) {
 	host, err := oci.ReadHost()
 	if err != nil {
