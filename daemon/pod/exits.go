@@ -41,6 +41,9 @@ func (w *Workers) onExit(s runtime.Status) {
 
 // exited reports an exit, with the launch of the container when that is not reported yet.
 func (w *Workers) exited(s runtime.Status) {
+	if diskFull(s) {
+		return // its launch sees to it
+	}
 	o := Observation{What: Exited, Container: s.Name, Attempt: s.Attempt, Status: s}
 	if s.State == runtime.Lost {
 		o.What = Lost

@@ -267,6 +267,12 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 			w.signal(pod, c.Name, l.attempt, signal)
 		}
 	case runtime.Exited:
+		if diskFull(status) {
+			if err := w.config.Runtime.Remove(w.ctx, request.ID); err != nil {
+				return fail(CreateContainer, fmt.Errorf("remove what the disk had no room for: %w", err))
+			}
+			return fail(CreateContainer, errors.New(status.StartError))
+		}
 		about.What = Exited
 		about.Status.Message = w.terminationMessage(status)
 	case runtime.Lost:
@@ -275,6 +281,12 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 		return fail(CreateContainer, fmt.Errorf("container %s is %s after its start", request.ID, status.State))
 	}
 	return append(seen, about)
+}
+
+// diskFull tells that a container could not be started for want of room. That is no fault of its own: it is started again,
+// as one for which the room was found wanting before. There are only the words of the OCI runtime to go by.
+func diskFull(s runtime.Status) bool {
+	return strings.Contains(strings.ToLower(s.StartError), syscall.ENOSPC.Error())
 }
 
 // imageFailure is the waiting reason and message for an image that could not be had.

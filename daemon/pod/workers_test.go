@@ -33,6 +33,7 @@ type host struct {
 	batches [][]Observation          // what they reported
 	pull    map[string]time.Duration // how long an image takes; none: it is here
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
+	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
 	started int                      // containers made
 	busy    int                      // pods worked on now
 	most    int
@@ -100,6 +101,12 @@ func (h *host) Spec(_ context.Context, in SpecInput) (*specs.Spec, error) {
 func (h *host) Start(ctx context.Context, c runtime.Container) (runtime.Status, error) {
 	if err := h.note("Start %s/%d", c.Name, c.Attempt); err != nil {
 		return runtime.Status{}, err
+	}
+	h.mu.Lock()
+	words := h.refuse[c.Name]
+	h.mu.Unlock()
+	if words != "" {
+		return runtime.Status{ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt, State: runtime.Exited, ExitCode: 128, StartError: words}, nil
 	}
 	return h.Runtime.Start(ctx, c)
 }
@@ -322,6 +329,12 @@ func TestWorkers(t *testing.T) {
 				h.wantFailure(t, reason, "no")
 				h.close()
 			}
+			full := newHost(t)
+			defer full.close()
+			const words = "crun: mkdir `/work`: No space left on device"
+			full.refuse = map[string]string{"c": words}
+			full.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []Action{launchOf("c", 0)})
+			full.wantFailure(t, CreateContainer, words)
 			h := newHost(t)
 			defer h.close()
 			h.broken["image busybox"] = fmt.Errorf("it is not here: %w", errdefs.ErrNotFound)
