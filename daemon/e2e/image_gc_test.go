@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,6 +68,7 @@ func TestImagesGoByAge(t *testing.T) {
 		}
 		return nil
 	})
+	d.podUntil("used", "runs", runs)
 	if out := d.jobctl("exec", "used", "--", "cat", "/content"); out != "used" {
 		t.Errorf("the running pod reads %q", out)
 	}
@@ -100,8 +100,13 @@ func fill(t *testing.T, dir string, leave int) {
 		t.Fatal(err)
 	}
 	size := int64(disk.Bavail)*disk.Bsize - int64(leave)<<20
-	if out, err := exec.Command("fallocate", "-l", strconv.FormatInt(size, 10), filepath.Join(dir, "full")).CombinedOutput(); err != nil {
-		t.Fatalf("fallocate: %v: %s", err, out)
+	f, err := os.Create(filepath.Join(dir, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); err != nil {
+		t.Fatal(err)
 	}
 }
 
