@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/shard"
 )
 
 // maxFreeSlots is how many are kept for containers to come.
@@ -177,7 +178,7 @@ func (s *slots) clean() (name string, err error) {
 // The mutex is held.
 func (s *slots) giveBack(name string) error {
 	dir := filepath.Join(s.dir, name)
-	if !renew(filepath.Join(dir, upperDir)) {
+	if !renewSlot(dir) {
 		return os.RemoveAll(dir)
 	}
 	s.free = append(s.free, name)
@@ -189,6 +190,9 @@ func (s *slots) mounts(one slot, b base) []mount.Mount {
 		"workdir=" + filepath.Join(s.dir, one.name, workDir),
 		"upperdir=" + filepath.Join(s.dir, one.name, upperDir),
 		"lowerdir=" + b.layers + filepath.Join(s.lowest.dir, one.lowest),
+		// Else the end of each container waits until all is written that is on its way to the disk, also of others. What is
+		// in a layer does not outlast the host's life anyway.
+		"volatile",
 	}, b.options...)
 	return []mount.Mount{{Type: "overlay", Source: "overlay", Options: options}}
 }
@@ -262,7 +266,7 @@ func (s *slots) release(container string) error {
 	}
 	crash.At("slot.let-go")
 	dir := filepath.Join(s.dir, one.name)
-	if full || !renew(filepath.Join(dir, upperDir)) {
+	if full || !renewSlot(dir) {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}
@@ -272,6 +276,12 @@ func (s *slots) release(container string) error {
 	defer s.mu.Unlock()
 	s.free = append(s.free, one.name)
 	return nil
+}
+
+// renewSlot makes a slot as it was when it was made, and tells whether that worked.
+func renewSlot(dir string) bool {
+	// A volatile mount leaves this, so that nobody takes what it has written for whole.
+	return os.RemoveAll(filepath.Join(dir, workDir, shard.VolatileNote)) == nil && renew(filepath.Join(dir, upperDir))
 }
 
 // renew makes a directory as it was when it was made, and tells whether that worked.

@@ -1,9 +1,11 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -79,7 +81,11 @@ func mountOne(m Mount, target string) error {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	if err := unix.Mount(m.Source, target, m.Type, flags, text); err != nil {
+	err := unix.Mount(m.Source, target, m.Type, flags, text)
+	if errors.Is(err, unix.EINVAL) && slices.Contains(data, volatile) {
+		err = mountVolatileAgain(m, target, flags, text)
+	}
+	if err != nil {
 		return err
 	}
 	if flags&unix.MS_BIND != 0 && flags&^(unix.MS_BIND|unix.MS_REC) != 0 {
@@ -87,6 +93,30 @@ func mountOne(m Mount, target string) error {
 		return unix.Mount("", target, "", flags&^unix.MS_REC|unix.MS_REMOUNT, "")
 	}
 	return nil
+}
+
+const volatile = "volatile"
+
+// VolatileNote is what a volatile overlay leaves below its work directory, so that what it has not written to the disk is
+// not taken for whole. It cannot be mounted there again before that is removed.
+const VolatileNote = "work/incompat"
+
+// mountVolatileAgain mounts an overlay where a shard has died that had mounted it for nothing yet, and for a kernel before
+// 5.10, which does not know of volatile ones.
+func mountVolatileAgain(m Mount, target string, flags uintptr, text string) error {
+	for _, option := range m.Options {
+		if work, ok := strings.CutPrefix(option, "workdir="); ok {
+			if err := os.RemoveAll(filepath.Join(work, VolatileNote)); err != nil {
+				return err
+			}
+		}
+	}
+	err := unix.Mount(m.Source, target, m.Type, flags, text)
+	if errors.Is(err, unix.EINVAL) {
+		options := slices.DeleteFunc(strings.Split(text, ","), func(option string) bool { return option == volatile })
+		err = unix.Mount(m.Source, target, m.Type, flags, strings.Join(options, ","))
+	}
+	return err
 }
 
 // shortenLayers makes an overlay's options relative to the directory that all its layers are in.

@@ -561,3 +561,19 @@ func TestReadOnlyBindAsRoot(t *testing.T) {
 		t.Error("the root file system could be written to")
 	}
 }
+
+func TestVolatileLayerIsMountedAgainAfterAShardHasDied(t *testing.T) {
+	b := newBed(t, "crun")
+	first := b.request("c1", b.spec("c1", "echo", "hello"))
+	first.Rootfs[0].Options = append(first.Rootfs[0].Options, volatile)
+	second := b.request("c2", b.spec("c2", "echo", "again"))
+	second.Rootfs = first.Rootfs // nobody has removed what the first mount leaves
+	for _, request := range []Start{first, second} {
+		_, err := b.Start(b.context(), request)
+		must(t, err)
+		b.exit(request.ID)
+	}
+	if got := b.log("c2"); !reflect.DeepEqual(got, []string{"stdout F again"}) {
+		t.Errorf("log is %q", got)
+	}
+}
