@@ -40,9 +40,9 @@ spec:
       echo $LIMIT
       for i in $(seq 50); do sleep 1000 >/dev/null 2>&1 & done 2>&1 | grep -c fork
       sleep 1000
-  - name: greedy
+  - name: greedy # its buffer makes it the one that the kernel chooses
     image: busybox:1.36
-    command: [dd, if=/dev/zero, of=/memory/greedy, bs=1M, count=40]
+    command: [dd, if=/dev/zero, of=/memory/greedy, bs=8M, count=5]
     volumeMounts: [{name: memory, mountPath: /memory}]
 `)
 	p := d.podUntil("shared", "has a container that was killed", func(p *corev1.Pod) bool {
