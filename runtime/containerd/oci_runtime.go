@@ -31,7 +31,8 @@ func (o ociRuntime) String() string {
 	return fmt.Sprintf("%s (%s; %s)", o.Version, o.Path, o.Why)
 }
 
-// verdict is the outcome of a self-test, which holds for as long as nothing that it depends on has changed.
+// verdict is the outcome of a self-test. One that it works is kept for as long as nothing that it depends on has changed; a
+// failure is not, as it may be the host's of that moment: one that is busy, or full, or lacks a mount.
 type verdict struct {
 	Fingerprint string `json:"fingerprint"`
 	Version     string `json:"version"`
@@ -62,11 +63,13 @@ func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, err
 			return ociRuntime{}, err
 		}
 		v := verdicts[path]
-		if v.Fingerprint != print {
-			v = selfTest(ctx, c, s.at(0), path)
-			if v.Fingerprint = print; ctx.Err() != nil {
+		if v.Fingerprint != print || v.Failure != "" {
+			if v = selfTest(ctx, c, s.at(0), path); ctx.Err() != nil {
 				return ociRuntime{}, ctx.Err()
 			}
+			v.Fingerprint = print
+		}
+		if v.Failure == "" && verdicts[path] != v {
 			verdicts[path] = v
 			if err := writeVerdicts(cache, verdicts); err != nil {
 				return ociRuntime{}, err

@@ -18,11 +18,14 @@ import (
 // trialPrefix begins the ids of trials, which are containers that no pod has.
 const trialPrefix = "trial-"
 
+// trialTime is for an OCI runtime that hangs. A host that has just been started is busy, and a trial is no race.
+const trialTime = time.Minute
+
 // runTrial starts a container of no pod, as a pod's is started: by a shard, with the limits, the devices and a seccomp
 // profile, nil for the default one. Its program is the shards' own, with one flag. It is taken away when started returns,
 // which gets its id and the path of its log.
 func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag string, profile *specs.LinuxSeccomp, started func(id, log string) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
 	rootfs, err := os.MkdirTemp(c.State, trialPrefix)
 	if err != nil {

@@ -22,7 +22,7 @@ type program struct {
 // sealedMemory is how runc and crun tell a copy that they can trust.
 const sealedMemory = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
-// path is where a process executes a program: its copy, or the program itself where that cannot be made.
+// path is where a process executes a program: its copy, or the program itself where that cannot be made or is a script.
 func (p programs) path(name string) string {
 	var now unix.Stat_t
 	if err := unix.Stat(name, &now); err != nil {
@@ -56,6 +56,11 @@ func seal(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer from.Close()
+	// A script's interpreter opens it by its name, and the copy is closed by then.
+	magic := make([]byte, 2)
+	if _, err := from.ReadAt(magic, 0); err != nil || string(magic) == "#!" {
+		return nil, errors.Join(fmt.Errorf("%s is a script", name), err)
+	}
 	// A kernel before 6.3 does not know of the flag for what is to be executed, and needs none.
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) {
