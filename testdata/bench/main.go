@@ -68,6 +68,7 @@ func run(ctx context.Context, b *bench) error {
 		{"logs", b.logs},
 		{"startup", b.startup},
 		{"controller", b.controller},
+		{"footprint", b.footprint},
 		{"api", b.api},
 		{"sizes", b.sizes},
 	} {
