@@ -55,6 +55,11 @@ func TestHammer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("repeat with %s=%d", hammerSeedEnv, seed)
+		}
+	})
 	d := start(t)
 	var made atomic.Int64
 	end := time.Now().Add(lasts)
@@ -104,9 +109,6 @@ func TestHammer(t *testing.T) {
 		if strings.Contains(line, "panic") || strings.Contains(line, "level=ERROR") && !strings.Contains(line, "component=kubernetes") {
 			t.Errorf("the daemon says: %s", line)
 		}
-	}
-	if t.Failed() {
-		t.Fatalf("repeat with %s=%d", hammerSeedEnv, seed)
 	}
 	decodeEverything(t, d.database())
 	d.serveAgain()
