@@ -162,8 +162,8 @@ spec:
 	said := func(want string) {
 		t.Helper()
 		d.eventually("the pod sees "+want, func() error {
-			if logs := d.jobctl("logs", "watcher"); !strings.HasSuffix(logs, want+"\n") {
-				return fmt.Errorf("it has said:\n%s", logs)
+			if logs, err := d.try("jobctl", nil, "logs", "watcher"); err != nil || !strings.HasSuffix(logs, want+"\n") {
+				return fmt.Errorf("it has said:\n%s %w", logs, err)
 			}
 			return nil
 		})

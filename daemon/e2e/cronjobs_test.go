@@ -24,7 +24,7 @@ spec:
             image: busybox:1.36
             command: ["echo", "hello from the schedule"]
 `)
-	if _, err := d.try("jobctl", nil, "wait", "--for=jsonpath={.status.lastSuccessfulTime}", "cronjob/hello", "--timeout=20s"); err != nil {
+	if _, err := d.try("jobctl", nil, "wait", "--for=jsonpath={.status.lastSuccessfulTime}", "cronjob/hello", "--timeout=100s"); err != nil {
 		t.Fatalf("%v\n%s", err, d.jobctl("get", "cronjobs,jobs,pods,events"))
 	}
 	name := strings.Fields(d.jobctl("get", "jobs", "-o", "name"))[0]
@@ -52,8 +52,8 @@ spec:
 	}
 
 	d.jobctl("delete", "cronjob", "hello")
-	d.jobctl("wait", "--for=delete", "job", "--all", "--timeout=30s")
-	d.jobctl("wait", "--for=delete", "pod", "--all", "--timeout=30s")
+	d.jobctl("wait", "--for=delete", "job", "--all", "--timeout=100s")
+	d.jobctl("wait", "--for=delete", "pod", "--all", "--timeout=100s")
 	if got := d.jobctl("get", "jobs,pods", "-o", "name"); got != "" {
 		t.Errorf("left are %s", got)
 	}

@@ -198,7 +198,7 @@ func (d *daemon) clean() {
 	if err != nil {
 		d.t.Errorf("jobd clean: %v\n%s", err, out)
 	}
-	for what, left := range leftOnHost(d.root, d.state) {
+	for what, left := range leftOnHost(d.root, d.state, d.output.String()) {
 		d.t.Errorf("left on the host: %s: %s", what, left)
 	}
 	if d.t.Failed() {
@@ -207,7 +207,7 @@ func (d *daemon) clean() {
 }
 
 // leftOnHost finds processes, mounts, cgroups, files and interfaces of a daemon that was cleaned away.
-func leftOnHost(root, state string) map[string]string {
+func leftOnHost(root, state, output string) map[string]string {
 	left := map[string]string{}
 	for _, dir := range []string{root, state} {
 		if entries, err := os.ReadDir(dir); err == nil {
@@ -220,7 +220,7 @@ func leftOnHost(root, state string) map[string]string {
 			left["mount"] = line
 		}
 	}
-	for _, what := range networkOnHost(root) {
+	for _, what := range networkOnHost(root, output) {
 		left["network"] = what
 	}
 	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")

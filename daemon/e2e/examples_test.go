@@ -162,6 +162,7 @@ func TestExamples(t *testing.T) {
 	all.hold("retry-onfailure")
 	all.create("retry-never.yaml", longSleep, shortSleep)
 	all.create("pi.yaml")
+	all.create("pod-to-pod.yaml", "sleep 5", "sleep 20") // the others want to find it still, however late they come
 	all.create("backoff-limit-per-index.yaml")
 	began := time.Now()
 	all.create("pi-with-ttl.yaml", slowPi, quickPi, "ttlSecondsAfterFinished: 100", "ttlSecondsAfterFinished: 2")
@@ -170,7 +171,6 @@ func TestExamples(t *testing.T) {
 		run  func(*examples)
 	}{
 		{"work queue", workQueue},
-		{"pod-to-pod", podToPod},
 		{"job-pod-failure-policy-example", podFailurePolicy},
 		{"job-success-policy", successPolicy},
 		{"myjob suspended", suspended},
@@ -188,6 +188,7 @@ func TestExamples(t *testing.T) {
 				e.t.Errorf("gone after %v already", took)
 			}
 		}},
+		{"pod-to-pod", podToPod},
 		{"pi", pi},
 		{"job-backoff-limit-per-index-example", backoffLimitPerIndex},
 		{"retry study, Never", retryNever},
@@ -361,7 +362,7 @@ func oldAndNew(e *examples) {
 	}
 	e.kubectl("delete", "job", "new", "--wait")
 	for _, p := range pods {
-		e.kubectl("wait", "--for=delete", "pod/"+p.Name, "--timeout=60s")
+		e.kubectl("wait", "--for=delete", "pod/"+p.Name, "--timeout=100s")
 	}
 }
 
@@ -415,7 +416,7 @@ func workQueue(e *examples) {
 	}
 	e.importImage(redis, nil)
 	e.create("redis.yaml")
-	e.kubectl("wait", "--for=condition=Ready", "pod/redis-master", "--timeout=60s")
+	e.kubectl("wait", "--for=condition=Ready", "pod/redis-master", "--timeout=100s")
 	queue := func(args ...string) string {
 		return e.kubectl(append([]string{"exec", "redis-master", "--", "redis-cli"}, args...)...)
 	}
@@ -457,7 +458,6 @@ func staticAssignment(e *examples) {
 func podToPod(e *examples) {
 	e.needBridge()
 	e.needServices()
-	e.create("pod-to-pod.yaml")
 	e.complete("example-job")
 	var want []string
 	for i := range 3 {
@@ -538,5 +538,5 @@ func retryOnFailure(e *examples) {
 		e.t.Errorf("the last run was not cut short: %q", got)
 	}
 	e.kubectl("patch", "pod", p.Name, "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
-	e.kubectl("wait", "--for=delete", "pod/"+p.Name, "--timeout=60s")
+	e.kubectl("wait", "--for=delete", "pod/"+p.Name, "--timeout=100s")
 }

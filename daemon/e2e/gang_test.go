@@ -38,7 +38,7 @@ func TestAGangStartsTogether(t *testing.T) {
 	d.apply(asking("blocker", "", "cpu: 1500m"))
 	d.podUntil("blocker", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	d.apply(each(sleeper("gang", 3, 0, "completionMode: Indexed\n  scheduling: {schedulingPolicy: {gang: {}}}"), "cpu: 1"))
-	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=60s")
+	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=100s")
 	for _, p := range d.pods("gang") {
 		if p.Spec.NodeName != "" {
 			t.Errorf("%s is on the node, which has no room for the others", p.Name)
@@ -71,12 +71,12 @@ func TestAGangStartsTogether(t *testing.T) {
 			}
 		}
 	}
-	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled", "--timeout=60s")
+	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled", "--timeout=100s")
 	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=gang"); !strings.Contains(got, "Created Workload gang-") || !strings.Contains(got, "Created PodGroup gang-") {
 		t.Errorf("events:\n%s", got)
 	}
 	d.kubectl("delete", "job", "gang")
-	d.kubectl("wait", "workloads,podgroups", "--all", "--for=delete", "--timeout=60s")
+	d.kubectl("wait", "workloads,podgroups", "--all", "--for=delete", "--timeout=100s")
 }
 
 func TestJobsBecomeGangsWhereThatIsSet(t *testing.T) {
@@ -85,7 +85,7 @@ func TestJobsBecomeGangsWhereThatIsSet(t *testing.T) {
 	d.apply(asking("blocker", "", "cpu: 1500m"))
 	d.podUntil("blocker", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	d.apply(each(sleeper("gang", 3, 0, "completionMode: Indexed"), "cpu: 1"))
-	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=60s")
+	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=100s")
 	if out, err := d.tryKubectl("patch", "job", "gang", "-p", `{"spec":{"parallelism":2}}`); err == nil || !strings.Contains(out, "field is immutable while all pods of the Job are scheduled as a gang") {
 		t.Errorf("another size: %v\n%s", err, out)
 	}

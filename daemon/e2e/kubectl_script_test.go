@@ -26,6 +26,16 @@ func TestKubectlScript(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build kubectl: %v\n%s", err, out)
 	}
+	// first prints so many lines of a command, which need not end by itself.
+	if err := os.WriteFile(filepath.Join(tools, "first"), []byte(`#!/bin/sh
+n=$1 lines=$(mktemp -u) && shift && mkfifo "$lines" || exit
+"$@" >"$lines" 2>&1 &
+head -n "$n" "$lines"
+kill $!
+wait
+`), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob("../../testdata/kubectl/script/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)
@@ -53,7 +63,7 @@ func TestKubectlScript(t *testing.T) {
 					"NO_PROXY=127.0.0.1", "NODE="+nodeName,
 				)}
 				s.do("kubectl create namespace " + name + " && kubectl config set-context --current --namespace=" + name)
-				s.do("kubectl wait --for=create --timeout=60s serviceaccount/default configmap/kube-root-ca.crt")
+				s.do("kubectl wait --for=create --timeout=100s serviceaccount/default configmap/kube-root-ca.crt")
 				s.play(t, file)
 			})
 		}

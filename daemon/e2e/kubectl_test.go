@@ -1,14 +1,12 @@
 package e2e
 
 import (
-	"bytes"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestKubectl drives jobd with the machine's own kubectl and the kubeconfig that jobd wrote.
@@ -34,19 +32,19 @@ func TestKubectl(t *testing.T) {
 		}
 		return string(out)
 	}
-	var watched bytes.Buffer
-	watch := command("get", "jobs", "-w", "--no-headers")
-	watch.Stdout = &watched
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	watch := talk(t, command("get", "jobs", "-w", "--no-headers"))
 
-	run(strings.Replace(sleeper("hello", 1, 0, ""), `[sleep, "0"]`, `[sh, -c, "echo one; sleep 2; echo two"]`, 1), "apply", "-f", "-")
-	run("", "wait", "--for=jsonpath={.status.ready}=1", "job/hello", "--timeout=60s")
-	if got := run("", "logs", "-f", "job/hello"); got != "one\ntwo\n" {
-		t.Errorf("logs -f: %q", got)
+	run(saying("hello", "echo one; until [ -e /tmp/go ]; do sleep 0.1; done; echo two", "", "restartPolicy: Never"), "apply", "-f", "-")
+	run("", "wait", "--for=jsonpath={.status.ready}=1", "job/hello", "--timeout=100s")
+	watch.hears("Running")
+	follow := talk(t, command("logs", "-f", "job/hello"))
+	follow.hears("one\n")
+	run("", "exec", "job/hello", "--", "touch", "/tmp/go")
+	if code := follow.ends(); code != 0 || follow.output() != "one\ntwo\n" {
+		t.Errorf("logs -f: %d, %q", code, follow.output())
 	}
-	run("", "wait", "--for=condition=complete", "job/hello", "--timeout=60s")
+	run("", "wait", "--for=condition=complete", "job/hello", "--timeout=100s")
+	watch.hears("Complete")
 	if got := run("", "get", "jobs"); !strings.Contains(got, "1/1") {
 		t.Errorf("get jobs:\n%s", got)
 	}
@@ -59,12 +57,6 @@ func TestKubectl(t *testing.T) {
 	run("", "delete", "job/hello", "--wait=true")
 	if got := run("", "get", "jobs,pods"); !strings.Contains(got, "No resources found") {
 		t.Errorf("after the deletion:\n%s", got)
-	}
-	time.Sleep(100 * time.Millisecond) // the watcher prints what it was sent
-	_ = watch.Process.Kill()
-	_ = watch.Wait()
-	if got := watched.String(); !strings.Contains(got, "Running") || !strings.Contains(got, "Complete") {
-		t.Errorf("get -w saw:\n%s", got)
 	}
 }
 

@@ -24,7 +24,7 @@ spec:
         image: busybox:1.36
         restartPolicy: Always
         command: [sh, -c, "trap 'sleep 0.5; echo first; exit 0' TERM; sleep 0.5; touch /d/first; while :; do sleep 0.05; done"]
-        startupProbe: {exec: {command: [test, -f, /d/first]}, periodSeconds: 1}
+        startupProbe: {exec: {command: [test, -f, /d/first]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 60}
         volumeMounts: [{name: d, mountPath: /d}]
       - name: second
         image: busybox:1.36
@@ -47,15 +47,15 @@ spec:
   template:
     spec:
       restartPolicy: OnFailure
-      terminationGracePeriodSeconds: 5
+      terminationGracePeriodSeconds: 60
       containers:
       - name: main
         image: busybox:1.36
         command: [sh, -c, "trap 'exit 1' TERM; mkdir -p /www; echo ok > /www/index.html; touch /tmp/live; httpd -p 8080 -h /www; while :; do sleep 0.05; done"]
         ports: [{name: web, containerPort: 8080}]
-        startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 30}
-        readinessProbe: {httpGet: {path: /index.html, port: web}, periodSeconds: 1, failureThreshold: 1}
-        livenessProbe: {exec: {command: [test, -f, /tmp/live]}, periodSeconds: 1, failureThreshold: 1}
+        startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 60}
+        readinessProbe: {httpGet: {path: /index.html, port: web}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}
+        livenessProbe: {exec: {command: [test, -f, /tmp/live]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}
         lifecycle:
           postStart: {exec: {command: [sh, -c, "echo post > /proc/1/fd/1"]}}
           preStop: {exec: {command: [sh, -c, "echo pre > /proc/1/fd/1"]}}

@@ -61,7 +61,7 @@ func TestLogOfAJob(t *testing.T) {
 
 	t.Run("shows what pods have printed that are gone", func(t *testing.T) {
 		d.apply(saying("fails", `echo "out of $HOSTNAME"; echo oops >&2; exit 3`, "backoffLimit: 1", "restartPolicy: Never") +
-			saying("late", "echo before; sleep 1000", "backoffLimit: 0\n  activeDeadlineSeconds: 5", "restartPolicy: Never\n      terminationGracePeriodSeconds: 0") +
+			saying("late", "echo before; sleep 1000", "backoffLimit: 0", "restartPolicy: Never\n      terminationGracePeriodSeconds: 0") +
 			saying("paused", "echo until paused; sleep 1000", "", "restartPolicy: Never\n      terminationGracePeriodSeconds: 0"))
 		d.failed("fails", "BackoffLimitExceeded")
 		var want []string
@@ -80,6 +80,8 @@ func TestLogOfAJob(t *testing.T) {
 		d.running("paused", 1)
 		d.eventually("it has spoken", func() error { return saysNow(d, "paused", "until paused\n") })
 		d.jobctl("patch", "job", "paused", "--patch", `{"spec":{"suspend":true}}`)
+		d.eventually("the late one has spoken", func() error { return saysNow(d, "late", "before\n") })
+		d.jobctl("patch", "job", "late", "--patch", `{"spec":{"activeDeadlineSeconds":1}}`)
 		d.failed("late", "DeadlineExceeded")
 		d.eventually("the pods are gone", func() error {
 			if n := len(d.pods("paused")) + len(d.pods("late")); n > 0 {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +17,23 @@ import (
 	"github.com/google/nftables"
 )
 
-// networkOnHost finds the bridge and the nft table of a daemon, and links that are on nobody's bridge.
-func networkOnHost(root string) (found []string) {
+// bridgeLine is how a daemon tells of its bridge.
+var bridgeLine = regexp.MustCompile(`network +bridge \S+, (\S+)`)
+
+// networkOnHost finds the bridge and the nft table of a daemon, and the links of its pods, by what it has said. There may be
+// other daemons.
+func networkOnHost(root, output string) (found []string) {
 	sum := sha256.Sum256([]byte(root))
 	name := "jobd-" + hex.EncodeToString(sum[:4])
+	var subnet netip.Prefix
+	if said := bridgeLine.FindStringSubmatch(output); said != nil {
+		subnet, _ = netip.ParsePrefix(said[1])
+	}
 	links, _ := filepath.Glob("/sys/class/net/jobd*")
 	for _, l := range links {
-		_, err := os.Stat(filepath.Join(l, "master"))
-		if filepath.Base(l) == name || err != nil && !strings.Contains(filepath.Base(l), "-") {
+		pod, _ := hex.DecodeString(strings.TrimPrefix(filepath.Base(l), "jobd")) // links are called by the pods' addresses
+		address, _ := netip.AddrFromSlice(pod)
+		if filepath.Base(l) == name || subnet.Contains(address) {
 			found = append(found, l)
 		}
 	}
@@ -114,7 +125,7 @@ func TestPodToPodByName(t *testing.T) {
 	d := start(t)
 	d.needBridge()
 	d.needServices()
-	d.apply(`
+	d.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: headless-svc}
@@ -147,8 +158,11 @@ spec:
             echo "reached example-job-$i"
           done
           until [ "$(nslookup headless-svc.default.svc.cluster.local. | grep -c '^Address.* 1[079]')" -ge 3 ]; do sleep 0.2; done
-          sleep 3
-`)
+          : > /done/$JOB_COMPLETION_INDEX # the others want to find this one still
+          until [ -e /done/0 ] && [ -e /done/1 ] && [ -e /done/2 ]; do sleep 0.1; done
+        volumeMounts: [{name: done, mountPath: /done}]
+      volumes: [{name: done, hostPath: {path: %s}}]
+`, t.TempDir()))
 	d.complete("example-job")
 	for _, p := range d.pods("example-job") {
 		if got, want := d.jobctl("logs", p.Name), "reached example-job-0\nreached example-job-1\nreached example-job-2\n"; got != want {
