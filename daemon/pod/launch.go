@@ -114,12 +114,8 @@ func (w *Workers) launched(pod *corev1.Pod, p *worker, launches []*launch, seen 
 		if l.exit != nil {
 			seen = append(seen, *l.exit)
 		}
-		for i := range p.launches {
-			if p.launches[i] == l {
-				p.launches = append(p.launches[:i], p.launches[i+1:]...)
-				break
-			}
-		}
+		// This clears what is behind the end too: a launch would be kept for as long as its pod.
+		p.launches = slices.DeleteFunc(p.launches, func(other *launch) bool { return other == l })
 	}
 	// Under the lock, so that nothing overtakes it.
 	w.report(pod, seen...)
