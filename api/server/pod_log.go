@@ -2,14 +2,17 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -80,7 +83,31 @@ func (s *logStream) InputStream(ctx context.Context, _, _ string) (io.ReadCloser
 		return nil, false, "", nil
 	}
 	r, err := s.open(ctx)
-	return r, s.follow, "text/plain", err
+	if err != nil {
+		return nil, false, "", err
+	}
+	return brokenOff{r, ctx}, s.follow, "text/plain", nil
+}
+
+// brokenOff ends the connection where a log cannot be read on: a client that saw a proper end would take a part for the whole.
+type brokenOff struct {
+	io.ReadCloser
+	ctx context.Context // of the client's request
+}
+
+func (b brokenOff) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case n > 0:
+		return n, nil // an error comes again
+	case err == nil || err == io.EOF:
+	case b.ctx.Err() == nil:
+		utilruntime.HandleErrorWithContext(b.ctx, err, "A log is broken off")
+		panic(http.ErrAbortHandler)
+	case errors.Is(context.Cause(b.ctx), errStopping):
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
 }
 
 func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {

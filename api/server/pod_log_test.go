@@ -32,6 +32,7 @@ func TestLogs(t *testing.T) {
 	make("one", true, started("c", running))
 	make("two", true, started("a", running), started("b", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}))
 	make("unbound", false, started("c", running))
+	make("broken", true, started("c", running))
 
 	for _, tc := range []struct {
 		name    string
@@ -68,6 +69,16 @@ func TestLogs(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a log that cannot be read to its end does not look as if it had ended there", func(t *testing.T) {
+		stream, err := pods.GetLogs("broken", &corev1.PodLogOptions{}).Stream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		if got, err := io.ReadAll(stream); err == nil {
+			t.Errorf("it looks as if it ended after %q", got)
+		}
+	})
 	t.Run("a log that is followed comes line by line, and ends with the client", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err := pods.GetLogs("one", &corev1.PodLogOptions{Follow: true}).Stream(ctx)

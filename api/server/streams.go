@@ -37,12 +37,19 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	// Nobody is to wait for a client that does not read. One that hears nothing of the end would take it for a success.
-	defer context.AfterFunc(ctx, func() {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
 		if errors.Is(context.Cause(ctx), errStopping) {
 			s.tell(streamStatus(errStopping))
 		}
 		s.close()
-	})()
+	})
+	defer func() {
+		if !stop() {
+			<-over // or else the connection ends before the client was told
+		}
+	}()
 
 	sizes := make(chan runtime.TerminalSize)
 	go func() {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -147,7 +148,11 @@ func (fakeLogs) Open(ctx context.Context, pod *corev1.Pod, o *corev1.PodLogOptio
 		if o.Follow {
 			<-ctx.Done()
 		}
-		_ = w.Close()
+		var err error
+		if pod.Name == "broken" {
+			err = errors.New("the disk is broken")
+		}
+		_ = w.CloseWithError(err)
 	}()
 	return r, nil
 }
