@@ -14,6 +14,7 @@ programs="dash bash coreutils util-linux bsdutils mount kmod grep sed findutils 
 
 kernel() { # unpacks the kernel that Debian has now, and gives its version
   local package
+  apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update >/dev/null
   package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1)
   if [ ! -d "kernel/$package" ]; then
     rm -rf kernel && mkdir -p kernel/download
