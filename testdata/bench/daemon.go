@@ -199,8 +199,8 @@ func (d *daemon) remove(ctx context.Context, name string) (time.Duration, error)
 	}
 }
 
-// usage is what processes have used: CPU seconds of their own and of their ended children, and memory in MB.
-type usage struct{ cpu, rss, anon float64 }
+// usage is what processes have used: CPU seconds of their own and of their ended children, of these alone, and memory in MB.
+type usage struct{ cpu, children, rss, anon float64 }
 
 func (d *daemon) self() usage { return processUsage(d.process.Process.Pid) }
 
@@ -215,11 +215,28 @@ func (d *daemon) shards() (all usage) {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		u := processUsage(pid)
 		all.cpu += u.cpu
+		all.children += u.children
 		all.rss += u.rss
 		all.anon += u.anon
 	}
 	return all
 }
+
+// machineCPU is how many seconds all processors have worked, for whomever.
+func machineCPU() (busy float64) {
+	stat, _ := os.ReadFile("/proc/stat")
+	first, _, _ := strings.Cut(string(stat), "\n")
+	for i, field := range strings.Fields(first) {
+		if i > 0 && i < 8 && i != 4 && i != 5 { // but for idle and iowait
+			ticks, _ := strconv.ParseFloat(field, 64)
+			busy += ticks / 100
+		}
+	}
+	return busy
+}
+
+// ownCPU is that of this process.
+func ownCPU() float64 { return processUsage(os.Getpid()).cpu }
 
 func processUsage(pid int) (u usage) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -228,6 +245,9 @@ func processUsage(pid int) (u usage) {
 		for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime in ticks of 10 ms
 			ticks, _ := strconv.ParseFloat(fields[i], 64)
 			u.cpu += ticks / 100
+			if i >= 13 {
+				u.children += ticks / 100
+			}
 		}
 	}
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

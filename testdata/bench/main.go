@@ -22,11 +22,15 @@ func main() {
 	rounds := flag.Int("rounds", 3, "rounds of everything that alternates; medians are reported")
 	pods := flag.Int("pods", 500, "pods of the throughput Job")
 	machine := flag.Bool("json", false, "print figures for benchstat instead of tables")
+	quick := flag.Bool("quick", false, "one round of 200 pods, and no 100,000 simulated ones")
 	only := flag.String("only", "", "run only the parts whose name contains this")
 	flag.Parse()
+	if *quick {
+		*rounds, *pods = 1, 200
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, &bench{bin: abs(*bin), rounds: *rounds, pods: *pods, only: *only, report: &report{machine: *machine}}); err != nil {
+	if err := run(ctx, &bench{bin: abs(*bin), rounds: *rounds, pods: *pods, quick: *quick, only: *only, report: &report{machine: *machine}}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -43,6 +47,7 @@ func abs(path string) string {
 type bench struct {
 	bin          string
 	rounds, pods int
+	quick        bool
 	only         string
 	report       *report
 	raw          *raw

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/runtime/simulated"
@@ -31,7 +32,7 @@ func (b *bench) throughput(ctx context.Context) error {
 		daemons = append(daemons, d)
 	}
 	b.report.table(fmt.Sprintf("Pods of `true` per second, Indexed Job of %d (median of %d rounds, min-max)", b.pods, b.rounds),
-		"parallel", "fork+exec", "crun run", "runc run", "ctr run", "jobd", "jobd / crun", "cluster 1.9 x", "CPU ms a pod: daemon", "shards and crun", "jobd, bridge", "/ crun")
+		"parallel", "fork+exec", "crun run", "runc run", "ctr run", "jobd", "jobd / crun", "cluster 1.9 x", "CPU ms a pod: daemon", "shards", "crun and container", "kernel and others", "jobd, bridge", "/ crun")
 	for _, parallel := range []int{1, 2, 4, 8, 32} {
 		figures := map[string][]float64{}
 		add := func(name string, value float64) { figures[name] = append(figures[name], value) }
@@ -59,14 +60,18 @@ func (b *bench) throughput(ctx context.Context) error {
 			}
 			for i, name := range []string{"jobd", "bridge"} {
 				d := daemons[i]
-				self, shards := d.self(), d.shards()
+				self, shards, machine, own := d.self(), d.shards(), machineCPU(), ownCPU()
 				took, err := d.run(ctx, job("true", b.pods, parallel, "true"))
 				if err != nil {
 					return err
 				}
 				add(name, float64(b.pods)/took.Seconds())
-				add(name+"-daemon", (d.self().cpu-self.cpu)/float64(b.pods)*1000)
-				add(name+"-shards", (d.shards().cpu-shards.cpu)/float64(b.pods)*1000)
+				inDaemon, after := d.self().cpu-self.cpu, d.shards()
+				inShards, below := after.cpu-shards.cpu, after.children-shards.children
+				rest := machineCPU() - machine - (ownCPU() - own) - inDaemon - inShards
+				for part, seconds := range map[string]float64{"daemon": inDaemon, "shards": inShards - below, "runtime": below, "rest": rest} {
+					add(name+"-"+part, seconds/float64(b.pods)*1000)
+				}
 				if _, err := d.remove(ctx, "true"); err != nil {
 					return err
 				}
@@ -85,9 +90,12 @@ func (b *bench) throughput(ctx context.Context) error {
 			}
 			return fmt.Sprintf("%.2f", median(figures[name])/median(figures["crun"]))
 		}
+		cpu := func(part string) string {
+			b.report.figure(fmt.Sprintf("CPU/%s/parallel=%d", part, parallel), figures["jobd-"+part], "ms/pod")
+			return fmt.Sprintf("%.1f", median(figures["jobd-"+part]))
+		}
 		b.report.row(strconv.Itoa(parallel), cell("fork"), cell("crun"), cell("runc"), cell("ctr"), cell("jobd"), ratio("jobd"),
-			fmt.Sprintf("%.0f", median(figures["jobd"])/1.9), fmt.Sprintf("%.1f", median(figures["jobd-daemon"])), fmt.Sprintf("%.1f", median(figures["jobd-shards"])),
-			cell("bridge"), ratio("bridge"))
+			fmt.Sprintf("%.0f", median(figures["jobd"])/1.9), cpu("daemon"), cpu("shards"), cpu("runtime"), cpu("rest"), cell("bridge"), ratio("bridge"))
 	}
 	return nil
 }
@@ -99,20 +107,41 @@ func (b *bench) latency(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	var ms []float64
+	var ms, first []float64
 	for i := range 101 {
-		took, err := d.run(ctx, job(fmt.Sprintf("one-%d", i), 1, 1, "true"))
+		begin, name := time.Now(), fmt.Sprintf("one-%d", i)
+		took, err := d.run(ctx, job(name, 1, 1, "echo", "here"))
+		if err != nil {
+			return err
+		}
+		wrote, err := d.firstLine(ctx, name)
 		if err != nil {
 			return err
 		}
 		if i > 0 { // the first one warms up
-			ms = append(ms, took.Seconds()*1000)
+			ms, first = append(ms, took.Seconds()*1000), append(first, wrote.Sub(begin).Seconds()*1000)
 		}
 	}
+	b.report.figure("ApplyToFirstInstruction", first, "ms")
 	b.report.figure("ApplyToComplete", ms, "ms")
-	b.report.table("One Job of `true`, from create to Complete, 100 times", "p50 ms", "p99 ms", "cluster p50 ms", "ratio")
-	b.report.row(fmt.Sprintf("%.0f", median(ms)), fmt.Sprintf("%.0f", quantile(ms, 0.99)), "3060", fmt.Sprintf("%.0f x", 3060/median(ms)))
+	b.report.table("One Job of `echo`, from create, 100 times", "to its first line p50 ms", "p99 ms", "to Complete p50 ms", "p99 ms", "cluster p50 ms", "ratio")
+	b.report.row(fmt.Sprintf("%.0f", median(first)), fmt.Sprintf("%.0f", quantile(first, 0.99)),
+		fmt.Sprintf("%.0f", median(ms)), fmt.Sprintf("%.0f", quantile(ms, 0.99)), "3060", fmt.Sprintf("%.0f x", 3060/median(ms)))
 	return nil
+}
+
+// firstLine is when the shard read the first line of a Job's only pod.
+func (d *daemon) firstLine(ctx context.Context, name string) (time.Time, error) {
+	pods, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
+	if err != nil || len(pods.Items) == 0 {
+		return time.Time{}, fmt.Errorf("no pod of %s: %w", name, err)
+	}
+	log, err := d.CoreV1().Pods("default").GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Timestamps: true}).Do(ctx).Raw()
+	if err != nil {
+		return time.Time{}, err
+	}
+	stamp, _, _ := strings.Cut(string(log), " ")
+	return time.Parse(time.RFC3339Nano, stamp)
 }
 
 // sleepers is how much one machine carries.
@@ -136,14 +165,29 @@ func (b *bench) sleepers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	second, err := b.seconds(ctx, n)
+	if err != nil {
+		return err
+	}
+	b.report.figure("Sleepers/OneSecond", []float64{second.Seconds()}, "s")
 	b.report.figure("Sleepers/AllRunning", []float64{took.Seconds()}, "s")
 	b.report.figure("Idle/RSS", []float64{idle.rss}, "MB")
 	b.report.figure("Idle/RssAnon", []float64{idle.anon}, "MB")
-	b.report.table("500 pods that sleep", "all running after s", "idle RSS (anonymous) MB", "shards idle MB", "daemon with 500 MB", "shards with 500 MB", "kB for each pod", "first answer after kill -9 ms")
-	b.report.row(fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.0f (%.0f)", idle.rss, idle.anon), fmt.Sprintf("%.0f", idleShards.rss),
+	b.report.table("500 pods that sleep", "all running after s", "all done when they sleep 1 s, s", "idle RSS (anonymous) MB", "shards idle MB", "daemon with 500 MB", "shards with 500 MB", "kB for each pod", "first answer after kill -9 ms")
+	b.report.row(fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.1f", second.Seconds()), fmt.Sprintf("%.0f (%.0f)", idle.rss, idle.anon), fmt.Sprintf("%.0f", idleShards.rss),
 		fmt.Sprintf("%.0f (%.0f)", full.rss, full.anon), fmt.Sprintf("%.0f", fullShards.rss),
 		fmt.Sprintf("%.0f", (full.rss+fullShards.rss-idle.rss-idleShards.rss)/n*1024), fmt.Sprintf("%.0f", again.Seconds()*1000))
 	return nil
+}
+
+// seconds is how long n pods take that sleep for a second, all at a time.
+func (b *bench) seconds(ctx context.Context, n int) (time.Duration, error) {
+	d, err := startDaemon(ctx, b.bin, "--max-pods", strconv.Itoa(n))
+	if err != nil {
+		return 0, err
+	}
+	defer d.close()
+	return d.run(ctx, job("second", n, n, "sleep", "1"))
 }
 
 // logs is how fast containers can write through jobd's log.
@@ -155,7 +199,7 @@ func (b *bench) logs(ctx context.Context) error {
 	defer d.close()
 	const mb = 100
 	command := fmt.Sprintf("yes 0123456789012345678901234567890123456789012345678901234567890123456789 | head -c %d", mb<<20)
-	b.report.table("Log throughput: lines of 71 bytes", "containers", "jobd MB/s", "the same into a file MB/s", "ratio")
+	b.report.table("Log throughput: lines of 71 bytes", "containers", "jobd MB/s", "crun run > file MB/s", "ratio")
 	for _, n := range []int{1, 8} {
 		var through, direct []float64
 		for range b.rounds {
@@ -168,9 +212,7 @@ func (b *bench) logs(ctx context.Context) error {
 				return err
 			}
 			begin := time.Now()
-			if _, err := rate(ctx, n, n, func(i int) *exec.Cmd {
-				return exec.CommandContext(ctx, "/bin/busybox", "sh", "-c", fmt.Sprintf("%s > %s/raw-%d", command, d.root, i))
-			}); err != nil {
+			if err := b.raw.chatty(ctx, n, command, filepath.Join(d.root, "raw")); err != nil {
 				return err
 			}
 			direct = append(direct, float64(n*mb)/time.Since(begin).Seconds())
@@ -251,6 +293,9 @@ func (b *bench) controller(ctx context.Context) error {
 	}{
 		{1000, 100, "-", "-"}, {10000, 100, "105", "112"}, {10000, 10000, "50", "82"}, {100000, 1000, "-", "-"},
 	} {
+		if b.quick && c.pods > 10000 {
+			continue
+		}
 		d, err := startDaemon(ctx, b.bin, "--runtime", "simulated", "--max-pods", "100000")
 		if err != nil {
 			return err

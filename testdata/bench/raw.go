@@ -19,6 +19,7 @@ import (
 // raw runs containers without jobd: the limit that it is held against.
 type raw struct {
 	dir, bundle string // in memory
+	spec        specs.Spec
 	disk        string // what containerd has on disk
 	runtimes    []string
 	containerd  *exec.Cmd // nil without ctr
@@ -41,12 +42,17 @@ func newRaw() (*raw, error) {
 	if err := copyFile("/bin/busybox", filepath.Join(root, "bin", "true")); err != nil {
 		return r, fmt.Errorf("apt install busybox-static: %w", err)
 	}
+	for _, name := range []string{"sh", "yes", "head"} {
+		if err := os.Link(filepath.Join(root, "bin", "true"), filepath.Join(root, "bin", name)); err != nil {
+			return r, err
+		}
+	}
 	for _, name := range []string{"crun", "runc"} {
 		if _, err := exec.LookPath(name); err == nil {
 			r.runtimes = append(r.runtimes, name)
 		}
 	}
-	spec := specs.Spec{
+	r.spec = specs.Spec{
 		Version: "1.0.2",
 		Process: &specs.Process{Args: []string{"/bin/true"}, Cwd: "/", Env: []string{"PATH=/bin"}, NoNewPrivileges: true},
 		Root:    &specs.Root{Path: "rootfs"},
@@ -62,11 +68,34 @@ func newRaw() (*raw, error) {
 			Namespaces: []specs.LinuxNamespace{{Type: "pid"}, {Type: "ipc"}, {Type: "uts"}, {Type: "mount"}, {Type: "network"}},
 		},
 	}
+	return r, r.command("/bin/true")
+}
+
+// command says what containers of the bundle run.
+func (r *raw) command(args ...string) error {
+	spec := r.spec
+	process := *spec.Process
+	process.Args, spec.Process = args, &process
 	data, err := json.Marshal(spec)
 	if err != nil {
-		return r, err
+		return err
 	}
-	return r, os.WriteFile(filepath.Join(r.bundle, "config.json"), data, 0o644)
+	return os.WriteFile(filepath.Join(r.bundle, "config.json"), data, 0o644)
+}
+
+// chatty has n containers of crun write into a file each, all at a time.
+func (r *raw) chatty(ctx context.Context, n int, command, prefix string) error {
+	if err := r.command("/bin/sh", "-c", command); err != nil {
+		return err
+	}
+	defer r.command("/bin/true")
+	script := fmt.Sprintf(`umount /sys/fs/cgroup/unified 2>/dev/null
+seq 0 %d | xargs -P %d -I{} sh -c 'crun --root %s/crun run --bundle %s %s-{} </dev/null >%s-{}' || exit 1`,
+		n-1, n, r.dir, r.bundle, "l"+strconv.FormatInt(r.n.Add(1), 10), prefix)
+	if out, err := exec.CommandContext(ctx, "unshare", "-m", "sh", "-c", script).CombinedOutput(); err != nil {
+		return fmt.Errorf("crun run: %w: %s", err, out)
+	}
+	return nil
 }
 
 func (r *raw) close() {
