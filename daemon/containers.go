@@ -53,6 +53,9 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, err
 	}
+	if err := containerd.KeepMountsIn(c.State); err != nil {
+		return nil, err
+	}
 	r, err := containerd.Open(ctx, containerd.Config{
 		Root: c.Root, State: c.State, CgroupParent: containerd.CgroupParent(c.Root),
 		OCIRuntime: c.OCIRuntime, ShimPath: shim, Logger: c.Logger,

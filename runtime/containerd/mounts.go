@@ -1,0 +1,29 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/containerd/v2/core/mount"
+)
+
+// KeepMountsIn has what containerd mounts for a moment, the layers that it unpacks, below a state directory instead of the
+// host's /tmp, and undoes what an earlier process was killed in. It is for the whole process.
+func KeepMountsIn(state string) error {
+	dir := filepath.Join(state, "containerd")
+	err := os.MkdirAll(dir, 0o711)
+	if err == nil {
+		err = mount.SetTempMountLocation(filepath.Join(dir, "mounts"))
+	}
+	if err == nil {
+		var left []error
+		left, err = mount.CleanupTempMounts(0)
+		err = errors.Join(append(left, err)...)
+	}
+	if err != nil {
+		return fmt.Errorf("mounts of containerd: %w", err)
+	}
+	return nil
+}
