@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -176,12 +177,32 @@ func (d *daemon) watch(ctx context.Context, j *batchv1.Job, until func(*batchv1.
 		if seen, ok := e.Object.(*batchv1.Job); ok && until(seen) {
 			took := time.Since(begin)
 			if seen.Status.Failed > 0 {
-				return took, fmt.Errorf("%d pods of %s have failed", seen.Status.Failed, j.Name)
+				return took, fmt.Errorf("%d pods of %s have failed: %w", seen.Status.Failed, j.Name, d.whyFailed(ctx, j.Name))
 			}
 			return took, nil
 		}
 	}
 	return 0, fmt.Errorf("%s: the watch has ended: %w", j.Name, ctx.Err())
+}
+
+// whyFailed tells what the failed pods of a Job say of themselves.
+func (d *daemon) whyFailed(ctx context.Context, job string) error {
+	list, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{
+		LabelSelector: batchv1.JobNameLabel + "=" + job, FieldSelector: "status.phase=Failed",
+	})
+	if err != nil {
+		return err
+	}
+	var why []error
+	for _, pod := range list.Items {
+		why = append(why, fmt.Errorf("%s: %s %s", pod.Name, pod.Status.Reason, pod.Status.Message))
+		for _, c := range pod.Status.ContainerStatuses {
+			if end := c.State.Terminated; end != nil {
+				why = append(why, fmt.Errorf("%s: exit code %d, %s: %s", c.Name, end.ExitCode, end.Reason, end.Message))
+			}
+		}
+	}
+	return errors.Join(why...)
 }
 
 // remove deletes a Job and waits until its pods are gone.
