@@ -283,7 +283,7 @@ type moment struct {
 }
 
 // TestCrashMatrix kills the daemon, or a shard, at each point of the life of pods, and at several of the times that it is
-// passed. Without JOBD_CRASH_MATRIX it takes a few points, others in each run.
+// passed: JOBD_CRASH_MATRIX=all. With the beginning of a point's name there it takes those alone, and without it three.
 func TestCrashMatrix(t *testing.T) {
 	build := crashBuild(t)
 	image, _ := registry.Start(t, registry.Options{}).Push(t, busyboxWith(t, "pulled"), "pulled:1")
@@ -309,12 +309,10 @@ func TestCrashMatrix(t *testing.T) {
 			moments = append(moments, moment{point, 1 + i*n/most})
 		}
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("%d points, %d moments, seed %d", len(passed), len(moments), seed)
+	t.Logf("%d points, %d moments", len(passed), len(moments))
 	if only := os.Getenv("JOBD_CRASH_MATRIX"); only == "" {
-		random := rand.New(rand.NewPCG(seed, 0))
-		random.Shuffle(len(moments), func(i, j int) { moments[i], moments[j] = moments[j], moments[i] })
-		moments = moments[:3]
+		// Before a container is known to run, before its end is, and before what is stored has its effects.
+		moments = []moment{{"container.created", 2}, {"exit.observed", 4}, {"pass.stored", 3}}
 	} else if only != "all" {
 		moments = slices.DeleteFunc(moments, func(m moment) bool { return !strings.HasPrefix(m.point, only) })
 	}
