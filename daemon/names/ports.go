@@ -27,7 +27,10 @@ func newEndpoint(hostname string, addr netip.Addr, ports []discoveryv1.EndpointP
 
 // leads are the endpoints of a Service. The index is locked.
 func (x *Index) leads(namespace, name string) (all []endpoint) {
-	s := x.services[namespace][name]
+	s, ok := x.services[namespace][name]
+	if !ok {
+		return nil // whatever EndpointSlices say
+	}
 	for _, p := range x.pods[namespace] {
 		if s.leadsTo(p) {
 			hostname := ""

@@ -30,6 +30,11 @@ func TestPortsAndReverse(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}, Hostname: ptr.To("one")}},
 		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8000)}},
 	})
+	x.SetSlice(&discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "gone-1", Labels: map[string]string{discoveryv1.LabelServiceName: "gone"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.2"}, Hostname: ptr.To("one")}},
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8000)}},
+	})
 	x.SetPod(newPodAt("web-1", "web", "10.64.0.2", host("web-1", "web")))
 	x.SetPod(newPodAt("web-2", "web", "10.64.0.3", func(p *corev1.Pod) {
 		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "named", ContainerPort: 5353, Protocol: corev1.ProtocolUDP}}}}
@@ -48,6 +53,7 @@ func TestPortsAndReverse(t *testing.T) {
 		{"a port without a name has none", "", "tcp", "web.ns.svc", nil, false},
 		{"no pods is no error", "http", "tcp", "idle.ns.svc", nil, true},
 		{"no Service is", "http", "tcp", "none.ns.svc", nil, false},
+		{"even if EndpointSlices are left of it", "http", "tcp", "gone.ns.svc", nil, false},
 		{"what EndpointSlices say", "http", "tcp", "told.ns.svc", []string{"one.told.ns.svc:8000 192.0.2.1"}, true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -64,6 +70,9 @@ func TestPortsAndReverse(t *testing.T) {
 				t.Errorf("got %q, %v", got, found)
 			}
 		})
+	}
+	if addrs, _, ok := x.Lookup("one.gone.ns.svc"); ok {
+		t.Errorf("a Service that is not there leads to %v", addrs)
 	}
 	for addr, want := range map[string][]string{
 		"10.64.0.2": {"web-1.web.ns.svc"}, "10.64.0.3": {"10-64-0-3.web.ns.svc"}, "10.64.0.4": nil, "10.64.0.6": nil, "192.0.2.1": {"one.told.ns.svc"},
