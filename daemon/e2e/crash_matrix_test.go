@@ -318,11 +318,11 @@ func TestCrashMatrix(t *testing.T) {
 	}
 	table := ""
 	for _, m := range moments {
+		if c == nil {
+			c = startMatrix(t, build, image) // it is to outlive the moment
+		}
 		began, reached := time.Now(), false
 		ok := t.Run(fmt.Sprintf("%s/%d", m.point, m.times), func(t *testing.T) {
-			if c == nil {
-				c = startMatrix(t, build, image)
-			}
 			c.t = t
 			var underWay func()
 			switch {
