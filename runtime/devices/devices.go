@@ -97,7 +97,7 @@ func (d *Devices) Capacity() corev1.ResourceList {
 // SetUp gives a pod the devices that it asks for, or finds those that it has, and waits for them where need be.
 func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod) (Assigned, error) {
 	asks := d.asks(pod)
-	if len(asks) == 0 {
+	if len(asks) == 0 && !d.has(pod) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -113,6 +113,14 @@ func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod) (Assigned, error) 
 			return nil, err
 		}
 	}
+}
+
+// has tells whether a pod has devices, even if they are offered no more: that is said when a container is to get them.
+func (d *Devices) has(pod *corev1.Pod) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.pods[string(pod.UID)]
+	return ok
 }
 
 // give gives a pod what is free, or an errdefs.ErrUnavailable and what tells that more may be.

@@ -96,6 +96,10 @@ func TestDevicesAreKnownAgain(t *testing.T) {
 	if err != nil || !slices.Equal(again["c"][kind], first["c"][kind]) || len(first["c"][kind]) != 2 {
 		t.Errorf("it had %v, and has %v, %v", first, again, err)
 	}
+	unplugged, _ := open(t, dir)
+	if still, err := unplugged.SetUp(t.Context(), asking(t, "a", "2")); err != nil || unplugged.Inject(&specs.Spec{}, still["c"]) == nil {
+		t.Errorf("it goes on without what is not offered any more: %v, %v", still, err)
+	}
 	second, err := d.SetUp(t.Context(), asking(t, "b", "3"))
 	if err != nil || slices.ContainsFunc(second["c"][kind], func(name string) bool { return slices.Contains(first["c"][kind], name) }) {
 		t.Errorf("one has %v and the other %v, %v", first, second, err)
