@@ -47,7 +47,9 @@ func (p program) path(name string) string {
 	if p.sealed == nil {
 		return name
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", p.sealed.Fd())
+	// This process's own: in the child another file may have got the number by the time of the execution, as the files that
+	// it is given are put in their places before.
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.sealed.Fd())
 }
 
 func seal(name string) (*os.File, error) {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestProgramIsExecutedFromACopyThatNobodyCanWriteTo(t *testing.T) {
@@ -49,5 +51,31 @@ func TestProgramIsExecutedFromACopyThatNobodyCanWriteTo(t *testing.T) {
 	install("another version")
 	if got := read(p.path(name)); got != "another version" {
 		t.Errorf("after another one was installed the copy is %q", got)
+	}
+}
+
+func TestCopyIsExecutedWhateverFilesItGets(t *testing.T) {
+	open := func() *os.File {
+		t.Helper()
+		f, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	low := []*os.File{open(), open(), open(), open()}
+	files := [3]*os.File{open(), open(), open()}
+	low[0].Close() // for the file that is copied: the copy then has the number after those of the files
+	p := programs{}
+	path := p.path("/bin/true")
+	closeAll(low[1:]) // so that what is made for the child has smaller ones
+	pid, err := fork(path, []string{"true"}, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var status unix.WaitStatus
+	if _, err := unix.Wait4(pid, &status, 0, nil); err != nil || status != 0 {
+		t.Errorf("it ended with %v, %v", status, err)
 	}
 }
