@@ -61,7 +61,7 @@ func (l *launcher) launch(p launch) (pid int, err error) {
 }
 
 func (l *launcher) inside(p launch) (int, error) {
-	if err := l.enter(p.shared); err != nil {
+	if err := l.enter(p.shared, p.rootfs); err != nil {
 		return 0, err
 	}
 	if err := mountAll(p.mounts, p.rootfs); err != nil {
@@ -75,7 +75,7 @@ func (l *launcher) inside(p launch) (int, error) {
 	return fork(l.programs.path(p.argv[0]), p.argv, p.files)
 }
 
-func (l *launcher) enter(shared []string) error {
+func (l *launcher) enter(paths []string, rootfs string) error {
 	if l.away {
 		if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("leave mount namespace: %w", err)
@@ -85,6 +85,10 @@ func (l *launcher) enter(shared []string) error {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
 	// What is shared with the host is taken hold of before and put back after.
+	shared, err := sharedTrees(paths, rootfs)
+	if err != nil {
+		return err
+	}
 	trees := make([]int, 0, len(shared))
 	defer func() {
 		for _, tree := range trees {
