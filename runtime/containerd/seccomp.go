@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -38,7 +37,7 @@ type filters struct {
 
 // newFilters gives nil where the OCI runtime takes no filters.
 func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
-	if !strings.HasPrefix(runtime.Version, "crun ") {
+	if !takesFilters(runtime.Version) {
 		return nil, nil
 	}
 	version, err := fingerprint(runtime.Path)
@@ -54,6 +53,16 @@ func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
 		},
 		have: map[string]string{},
 	}, nil
+}
+
+// takesFilters tells whether an OCI runtime knows annotationFilter: crun 0.18 and later. Another one would start the
+// container without any filter.
+func takesFilters(version string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "crun %d.%d", &major, &minor); err != nil {
+		return false
+	}
+	return major > 0 || minor >= 18
 }
 
 // apply puts the filter of a spec's profile in its place. A profile that cannot be compiled beforehand stays, so that
