@@ -47,6 +47,11 @@ func enterNetwork(container string, pid int) error {
 		return err
 	}
 	defer unix.Close(process)
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
 	// Its cgroup has the container's name.
 	cgroups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
@@ -55,6 +60,10 @@ func enterNetwork(container string, pid int) error {
 	if !bytes.Contains(cgroups, []byte(container)) {
 		return fmt.Errorf("it is not of container %s: %w", container, errdefs.ErrNotFound)
 	}
-	// This fails if the process has ended, and so what was read was of it.
-	return unix.Setns(process, unix.CLONE_NEWNET)
+	// This fails if the process has ended, and so what was read was of it. To enter its namespaces by the handle itself
+	// takes Linux 5.8.
+	if err := unix.PidfdSendSignal(process, 0, nil, 0); err != nil {
+		return err
+	}
+	return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
 }
