@@ -39,9 +39,11 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 			return c, nil
 		}
 	}
+	// First, as what the container has written goes with the last one that has its pipes open.
+	out, err := c.openOutput()
 	h.cgroups.kill(c.record.Cgroup)
 	crash.At("shard.recover.ended")
-	c.lost()
+	c.lost(out, err)
 	crash.At("shard.recover.lost")
 	c.clean()
 	return c, nil
@@ -79,19 +81,20 @@ func (c *container) adopt() error {
 	return nil
 }
 
-func (c *container) lost() {
+func (c *container) lost(out *output, unopened error) {
 	end := c.current()
 	end.State, end.FinishedAt = Lost, time.Now()
 	if end.StartedAt.IsZero() {
 		end.StartedAt = end.FinishedAt
 	}
-	// What it wrote last is still in the pipes.
-	if out, err := c.openOutput(); err == nil {
+	err := unopened
+	if err == nil {
 		out.copy(c.host.buffers)
-		if err := out.drain(); err != nil {
-			end.LogError = err.Error()
-		}
+		err = out.drain()
 		out.close()
+	}
+	if err != nil {
+		end.LogError = err.Error()
 	}
 	c.finish(end)
 }

@@ -419,8 +419,11 @@ func TestShardThatIsKilledIsStartedAnew(t *testing.T) {
 func TestContainersOfAKilledShardAreLostWhereTheKernelDoesNotTell(t *testing.T) {
 	eachRuntimeSerially(t, func(t *testing.T, b *bed) {
 		t.Setenv(neverAdopt, "1")
-		c := b.run("c", "sh", "-c", "echo hello; sleep 1000")
+		c := b.run("c", "sh", "-c", "trap 'echo late' USR1; echo hello; while :; do sleep 0.01; done")
 		b.waitForLog("c", "stdout F hello")
+		must(t, unix.Kill(b.PID(), unix.SIGSTOP))
+		must(t, unix.Kill(c.PID, unix.SIGUSR1))
+		b.waitForOutput("c")
 		b.die()
 		if end := b.exit("c"); end.State != Lost || end.PID != c.PID || end.Labels["test"] == "" {
 			t.Errorf("ended as %+v", end)
@@ -428,10 +431,30 @@ func TestContainersOfAKilledShardAreLostWhereTheKernelDoesNotTell(t *testing.T) 
 		if again, err := b.Start(b.context(), b.request("c", b.spec("c", "true"))); err != nil || again.State != Lost {
 			t.Errorf("started again: %+v, %v", again, err)
 		}
+		if got := b.log("c"); !reflect.DeepEqual(got, []string{"stdout F hello", "stdout F late"}) {
+			t.Errorf("log is %q", got)
+		}
 		_, err := b.Delete(b.context(), "c")
 		must(t, err)
 		b.nothingIsLeft()
 	})
+}
+
+// waitForOutput waits until something is in the pipe of a container's output, whose shard does not read it.
+func (b *bed) waitForOutput(id string) {
+	b.t.Helper()
+	pipes, err := filepath.Glob(filepath.Join(b.options.Dir, "*", id, stdoutFIFO))
+	must(b.t, err)
+	pipe, err := unix.Open(pipes[0], unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	must(b.t, err)
+	defer unix.Close(pipe)
+	for range 12000 {
+		if n, err := unix.IoctlGetInt(pipe, unix.TIOCINQ); err == nil && n > 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	b.t.Fatalf("%s writes nothing", id)
 }
 
 func TestShardKilledDuringStarts(t *testing.T) {
