@@ -29,7 +29,7 @@ func propagation(m *corev1.VolumeMount, path string) (string, error) {
 
 // peers looks whether the mount that a path is on has one of the properties.
 func peers(path, what string, properties ...string) error {
-	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(path))
+	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(realPath(path)))
 	if err != nil {
 		return fmt.Errorf("find the mount of %s: %w", path, err)
 	}

@@ -290,11 +290,19 @@ func TestTearDownRefusesWhatIsNoUID(t *testing.T) {
 func TestWhatIsNotServedIsRefused(t *testing.T) {
 	v := newVolumes(t)
 	yes, both := true, corev1.MountPropagationBidirectional
-	private := t.TempDir()
-	if err := errors.Join(unix.Mount(private, private, "", unix.MS_BIND, ""), unix.Mount("", private, "", unix.MS_PRIVATE, "")); err != nil {
+	mount := func(propagation uintptr) string {
+		dir := t.TempDir()
+		if err := errors.Join(unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", propagation, "")); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+		return dir
+	}
+	private, shared := mount(unix.MS_PRIVATE), mount(unix.MS_SHARED)
+	toShared := filepath.Join(private, "link")
+	if err := os.Symlink(shared, toShared); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(private, unix.MNT_DETACH) })
 	for _, c := range []struct {
 		name   string
 		source corev1.VolumeSource
@@ -307,6 +315,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		{"another type", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, corev1.VolumeMount{}, "not served"},
 		{"huge pages", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumHugePages}}, corev1.VolumeMount{}, "not served"},
 		{"mounts that spread from where the host has none to spread", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: private}}, corev1.VolumeMount{MountPropagation: &both}, "it is not a shared mount"},
+		{"it is the mount that the path leads to", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: toShared}}, corev1.VolumeMount{MountPropagation: &both}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.mount.MountPath = "/m"
