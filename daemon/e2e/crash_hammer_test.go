@@ -220,14 +220,13 @@ func (h *hammer) use() (files, memory int) {
 // a few of them, or with JOBD_CRASH_HAMMER=10m rounds of 500 in a row and 50 at a time for that long.
 func TestCrashHammer(t *testing.T) {
 	needContainers(t)
-	many, wide, rounds := 20, 10, 1
+	many, wide, rounds, seed := 20, 10, 1, uint64(1)
 	length, err := time.ParseDuration(os.Getenv("JOBD_CRASH_HAMMER"))
 	if err == nil {
-		many, wide, rounds = 500, 50, 1000
+		many, wide, rounds, seed = 500, 50, 1000, uint64(time.Now().UnixNano())
 	}
-	seed, err := strconv.ParseUint(os.Getenv("JOBD_HAMMER_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
+	if given, err := strconv.ParseUint(os.Getenv("JOBD_HAMMER_SEED"), 10, 64); err == nil {
+		seed = given
 	}
 	t.Logf("JOBD_HAMMER_SEED=%d", seed)
 	h := &hammer{
