@@ -289,8 +289,8 @@ func (x *Index) dropSlices() {
 // Lookup gives the addresses of a name in the cluster's domain, written in small letters and without the domain:
 // SERVICE.NAMESPACE.svc for the pods that a Service selects, or for what its EndpointSlices name if it selects none, and
 // HOSTNAME.SERVICE.NAMESPACE.svc for one of them, whose hostname it is if the Service is its subdomain, or else its address
-// with dashes. They count when they are ready, or with
-// publishNotReadyAddresses always. For an ExternalName Service it gives the name that it stands for instead.
+// with dashes. They count when they are ready, or with publishNotReadyAddresses always. For an ExternalName Service it
+// gives the name that it stands for instead.
 func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
 	name, ok := strings.CutSuffix(name, ".svc")
 	if !ok {
@@ -316,6 +316,9 @@ func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		}
 		if len(addrs) > 0 {
 			return addrs, "", true // most are asked for by hostname, in Jobs of many pods
+		}
+		if x.services[parts[2]][parts[1]].selector != nil && !isAddress(parts[0]) {
+			return nil, "", false // and again and again until they are ready, which must not cost a look at all pods
 		}
 		for _, e := range x.leads(parts[2], parts[1]) {
 			if e.hostname == parts[0] {

@@ -25,6 +25,12 @@ func newEndpoint(hostname string, addr netip.Addr, ports []discoveryv1.EndpointP
 	return endpoint{cmp.Or(hostname, strings.ReplaceAll(addr.String(), ".", "-")), addr, ports}
 }
 
+// isAddress tells whether a hostname is the one that newEndpoint gives what has none.
+func isAddress(hostname string) bool {
+	_, err := netip.ParseAddr(strings.ReplaceAll(hostname, "-", "."))
+	return err == nil
+}
+
 // leads are the endpoints of a Service. The index is locked.
 func (x *Index) leads(namespace, name string) (all []endpoint) {
 	s, ok := x.services[namespace][name]
