@@ -67,5 +67,5 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
-	return &logStream{follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) }}, nil
+	return &logStream{of: job, follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) }}, nil
 }

@@ -59,21 +59,25 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
 	if pod.Spec.NodeName == "" {
-		return &logStream{}, nil // nothing can have been written
+		return &logStream{of: pod}, nil // nothing can have been written
 	}
 	if err := logsExist(pod, opts); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return &logStream{follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.Open(ctx, pod, opts) }}, nil
+	return &logStream{of: pod, follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.Open(ctx, pod, opts) }}, nil
 }
 
 // logStream is the answer: it is not an object, but text that is copied as it comes.
 type logStream struct {
+	of     metav1.Object
 	open   func(context.Context) (io.ReadCloser, error) // nil: there is nothing
 	follow bool
 }
 
 var _ rest.ResourceStreamer = &logStream{}
+
+// GetObjectMeta is what a client gets that asks for the log as metadata alone.
+func (s *logStream) GetObjectMeta() metav1.Object { return s.of }
 
 func (s *logStream) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 func (s *logStream) DeepCopyObject() runtime.Object   { c := *s; return &c }

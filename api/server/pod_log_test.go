@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -33,6 +34,12 @@ func TestLogs(t *testing.T) {
 	make("two", true, started("a", running), started("b", corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}))
 	make("unbound", false, started("c", running))
 	make("broken", true, started("c", running))
+
+	resp := ts.send(t, "GET", "/api/v1/namespaces/default/pods/one/log", http.Header{"Accept": {"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}})
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the log as metadata: %s", resp.Status)
+	}
+	resp.Body.Close()
 
 	for _, tc := range []struct {
 		name    string
