@@ -8,6 +8,7 @@ declare -A packages=(
   [runc]=runc
   [/bin/busybox]=busybox-static
   [docker-registry]=docker-registry
+  [redis-server]=redis-server
   [/usr/share/perl5/Math/BigInt.pm]=libmath-bigint-perl
 )
 # Debian's containerd brings ctr, which one test looks at jobd with; but it would take the place of Docker's packages, so

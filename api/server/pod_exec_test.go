@@ -47,8 +47,8 @@ func (f fakeContainers) Dial(_ context.Context, pod *corev1.Pod, port uint16) (n
 	if err != nil {
 		return nil, err
 	}
-	defer listener.Close()
 	go func() {
+		defer listener.Close() // not earlier: that would cut off a connection which is not accepted yet
 		if c, err := listener.Accept(); err == nil {
 			defer c.Close()
 			fmt.Fprintf(c, "%s\n", pod.Name)

@@ -17,11 +17,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/store"
 )
+
+func TestMain(m *testing.M) {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // each server tells of its groups, which would bury a failure
+	m.Run()
+}
 
 // testServer is the API alone: a store and a socket, and TLS when it is asked for. No loop, no containers.
 type testServer struct {
