@@ -9,25 +9,10 @@ cache=.demo/perl-5.34.0.tar
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 
-# need PROGRAM PACKAGES...: installs Debian packages where the program is missing.
-need() {
-  local program=$1; shift
-  if command -v "$program" >/dev/null; then return; fi
-  install_packages "$@"
-}
-install_packages() {
-  command -v apt-get >/dev/null || die "please install $* and try again (there is no apt-get here)"
-  if [ -t 0 ] && [ -z "${CI:-}" ]; then
-    read -r -p "demo: install $* with apt-get? [Y/n] " answer
-    case "$answer" in "" | [Yy]*) ;; *) die "not without $*" ;; esac
-  fi
-  apt-get install -y --no-install-recommends "$@" >/dev/null 2>&1 ||
-    { apt-get update >/dev/null && apt-get install -y --no-install-recommends "$@" >/dev/null; } || die "apt-get could not install $*"
-}
-
 say "This builds jobd, starts it in a directory of its own, gives it testdata/examples/pi.yaml, follows the pod's log, checks the digits, and removes everything again."
 [ "$(id -u)" = 0 ] || die "containers need root: sudo make demo"
-command -v crun >/dev/null || need runc crun
+install=(testdata/apt-install.sh --ask)
+command -v runc >/dev/null || "${install[@]}" crun=crun || die "not without crun or runc"
 
 say "Building bin/jobd, bin/jobd-shim and bin/jobctl (minutes the first time, seconds later)"
 make --no-print-directory build
@@ -69,7 +54,7 @@ elif say "Pulling $image"; ! timeout 300 bin/jobctl image pull "$image"; then
   missing=()
   perl -MMath::BigInt=1.999838 -Mbignum -e1 2>/dev/null || missing+=(perl libmath-bigint-perl)
   [[ $(ldd "$(command -v busybox)" 2>&1) == *"not a dynamic executable"* ]] || missing+=(busybox-static)
-  [ ${#missing[@]} -eq 0 ] || install_packages "${missing[@]}"
+  "${install[@]}" "${missing[@]}" || die "not without ${missing[*]}"
   mkdir -p .demo
   go run ./testdata/images/cmd/mkimage perl "$image" >"$cache.part"
   mv "$cache.part" "$cache"
