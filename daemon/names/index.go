@@ -304,7 +304,7 @@ func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		if !ok || s.external != "" {
 			return nil, s.external, ok
 		}
-		for _, e := range x.leads(parts[1], parts[0]) {
+		for e := range x.leads(parts[1], parts[0]) {
 			addrs = append(addrs, e.addr)
 		}
 		return addrs, "", true
@@ -320,8 +320,8 @@ func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		if x.services[parts[2]][parts[1]].selector != nil && !isAddress(parts[0]) {
 			return nil, "", false // and again and again until they are ready, which must not cost a look at all pods
 		}
-		for _, e := range x.leads(parts[2], parts[1]) {
-			if e.hostname == parts[0] {
+		for e := range x.leads(parts[2], parts[1]) {
+			if e.name() == parts[0] {
 				addrs = append(addrs, e.addr)
 			}
 		}
@@ -331,10 +331,7 @@ func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 }
 
 // told are the endpoints that others say of a Service which selects no pods.
-func (x *Index) told(s service, namespace, name string) (all []endpoint) {
-	if s.selector != nil {
-		return nil
-	}
+func (x *Index) told(s service, namespace, name string, yield func(endpoint) bool) {
 	for _, slice := range x.slices[namespace] {
 		if slice.service != name {
 			continue
@@ -344,13 +341,13 @@ func (x *Index) told(s service, namespace, name string) (all []endpoint) {
 				continue
 			}
 			for _, a := range e.Addresses {
-				if addr, err := netip.ParseAddr(a); err == nil && addr.Is4() {
-					all = append(all, newEndpoint(ptr.Deref(e.Hostname, ""), addr, slice.ports))
+				addr, err := netip.ParseAddr(a)
+				if err == nil && addr.Is4() && !yield(endpoint{addr: addr, hostname: ptr.Deref(e.Hostname, ""), ports: slice.ports}) {
+					return
 				}
 			}
 		}
 	}
-	return all
 }
 
 func (s service) leadsTo(p pod) bool {

@@ -2,6 +2,7 @@ package names
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,38 +16,50 @@ import (
 
 // endpoint is a pod, or what an EndpointSlice of somebody else's names, as a Service leads to it.
 type endpoint struct {
-	hostname string // or its address with dashes, as a cluster names one that has no hostname
 	addr     netip.Addr
-	ports    []discoveryv1.EndpointPort
+	hostname string                     // "" if it has none in the Service
+	named    []corev1.ContainerPort     // of a pod, those that have a name
+	ports    []discoveryv1.EndpointPort // of one that is not ours
 }
 
-// newEndpoint has the name that a cluster gives it.
-func newEndpoint(hostname string, addr netip.Addr, ports []discoveryv1.EndpointPort) endpoint {
-	return endpoint{cmp.Or(hostname, strings.ReplaceAll(addr.String(), ".", "-")), addr, ports}
+// name is the hostname, or else the address with dashes, as in a cluster.
+func (e endpoint) name() string {
+	if e.hostname != "" {
+		return e.hostname
+	}
+	return strings.ReplaceAll(e.addr.String(), ".", "-")
 }
 
-// isAddress tells whether a hostname is the one that newEndpoint gives what has none.
-func isAddress(hostname string) bool {
-	_, err := netip.ParseAddr(strings.ReplaceAll(hostname, "-", "."))
+// isAddress tells whether a name is that of an endpoint without a hostname.
+func isAddress(name string) bool {
+	_, err := netip.ParseAddr(strings.ReplaceAll(name, "-", "."))
 	return err == nil
 }
 
-// leads are the endpoints of a Service. The index is locked.
-func (x *Index) leads(namespace, name string) (all []endpoint) {
-	s, ok := x.services[namespace][name]
-	if !ok {
-		return nil // whatever EndpointSlices say
-	}
-	for _, p := range x.pods[namespace] {
-		if s.leadsTo(p) {
-			hostname := ""
-			if p.subdomain == name {
-				hostname = p.hostname
+// leads are the endpoints of a Service. The index is locked meanwhile.
+func (x *Index) leads(namespace, name string) iter.Seq[endpoint] {
+	return func(yield func(endpoint) bool) {
+		s, ok := x.services[namespace][name]
+		if !ok {
+			return // whatever EndpointSlices say
+		}
+		if s.selector == nil {
+			x.told(s, namespace, name, yield)
+			return
+		}
+		for _, p := range x.pods[namespace] {
+			if !s.leadsTo(p) {
+				continue
 			}
-			all = append(all, newEndpoint(hostname, p.addr, p.portsOf(s.ports)))
+			e := endpoint{addr: p.addr, named: p.ports}
+			if p.subdomain == name {
+				e.hostname = p.hostname
+			}
+			if !yield(e) {
+				return
+			}
 		}
 	}
-	return append(all, x.told(s, namespace, name)...)
 }
 
 // Ports gives where a port of a Service leads: NAME is that of the port, PROTOCOL tcp, udp or sctp, and the Service's name
@@ -61,10 +74,14 @@ func (x *Index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 	defer x.mu.RUnlock()
 	s := x.services[namespace][name]
 	found = slices.ContainsFunc(s.ports, func(p corev1.ServicePort) bool { return isPort(p.Name, p.Protocol, port, protocol) })
-	for _, e := range x.leads(namespace, name) {
-		for _, p := range e.ports {
+	for e := range x.leads(namespace, name) {
+		ports := e.ports
+		if s.selector != nil {
+			ports = portsOf(e.named, s.ports)
+		}
+		for _, p := range ports {
 			if p.Port != nil && isPort(ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""), port, protocol) {
-				target := e.hostname + "." + name + "." + namespace + ".svc"
+				target := e.name() + "." + name + "." + namespace + ".svc"
 				all, found = append(all, nameserver.Port{Target: target, Addr: e.addr, Number: uint16(*p.Port)}), true
 			}
 		}
@@ -83,9 +100,9 @@ func (x *Index) Reverse(addr netip.Addr) (all []string) {
 	defer x.mu.RUnlock()
 	for namespace, services := range x.services {
 		for name := range services {
-			for _, e := range x.leads(namespace, name) {
+			for e := range x.leads(namespace, name) {
 				if e.addr == addr {
-					all = append(all, e.hostname+"."+name+"."+namespace+".svc")
+					all = append(all, e.name()+"."+name+"."+namespace+".svc")
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func (x *Index) endpointsOf(s *corev1.Service) []group {
 		if !known.selector.Matches(p.labels) {
 			continue
 		}
-		ports := p.portsOf(s.Spec.Ports)
+		ports := portsOf(p.ports, s.Spec.Ports)
 		i := slices.IndexFunc(groups, func(g group) bool { return equality.Semantic.DeepEqual(g.ports, ports) })
 		if i < 0 {
 			i = len(groups)
@@ -58,19 +58,19 @@ type group struct {
 	endpoints []discoveryv1.Endpoint
 }
 
-// portsOf are the ports of a pod that a Service leads to (ServicePort.TargetPort).
-func (p pod) portsOf(of []corev1.ServicePort) (ports []discoveryv1.EndpointPort) {
+// portsOf are the ports of a pod that a Service leads to (ServicePort.TargetPort), by the pod's ports with a name.
+func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []discoveryv1.EndpointPort) {
 	for i := range of {
 		port := &of[i]
 		number := port.TargetPort.IntVal
 		if port.TargetPort.Type == intstr.String {
-			at := slices.IndexFunc(p.ports, func(c corev1.ContainerPort) bool {
+			at := slices.IndexFunc(named, func(c corev1.ContainerPort) bool {
 				return c.Name == port.TargetPort.StrVal && cmp.Or(c.Protocol, corev1.ProtocolTCP) == port.Protocol
 			})
 			if at < 0 {
 				continue
 			}
-			number = p.ports[at].ContainerPort
+			number = named[at].ContainerPort
 		}
 		ports = append(ports, discoveryv1.EndpointPort{Name: ptr.To(port.Name), Protocol: ptr.To(port.Protocol), Port: ptr.To(number), AppProtocol: port.AppProtocol})
 	}
