@@ -15,8 +15,6 @@ func (s *set[K]) add(key K) {
 	}
 }
 
-func (s *set[K]) remove(key K) { delete(s.has, key) }
-
 func (s *set[K]) len() int { return len(s.has) }
 
 // take gives the oldest key and removes it.

@@ -409,7 +409,6 @@ func elastic(e *examples) {
 
 func workQueue(e *examples) {
 	e.needBridge()
-	e.needServices()
 	redis, err := images.Redis("redis:latest")
 	if err != nil {
 		e.t.Skip("needs redis: ", err)
@@ -457,7 +456,6 @@ func staticAssignment(e *examples) {
 
 func podToPod(e *examples) {
 	e.needBridge()
-	e.needServices()
 	e.complete("example-job")
 	var want []string
 	for i := range 3 {

@@ -105,26 +105,10 @@ func (d *daemon) podIP(name string) string {
 	return ip
 }
 
-// needServices skips a test where the API has no Services.
-func (d *daemon) needServices() {
-	d.t.Helper()
-	list, err := d.Discovery().ServerResourcesForGroupVersion("v1")
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	for _, r := range list.APIResources {
-		if r.Name == "services" {
-			return
-		}
-	}
-	d.t.Skip("needs Services in the API")
-}
-
 // The Job documentation's "Job with Pod-to-Pod Communication", with nc for ping: a hostname leads to a pod that listens.
 func TestPodToPodByName(t *testing.T) {
 	d := start(t)
 	d.needBridge()
-	d.needServices()
 	d.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Service

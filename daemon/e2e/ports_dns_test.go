@@ -9,7 +9,6 @@ import (
 func TestNamesOfPorts(t *testing.T) {
 	d := start(t)
 	d.needBridge()
-	d.needServices()
 	d.apply(`
 apiVersion: v1
 kind: Service
