@@ -366,3 +366,5 @@ func (r *rig) held(id string) []string {
 	}
 	return left
 }
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,57 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMissingOCIRuntimeNamesThePackage(t *testing.T) {
+	needRoot(t)
+	r := &rig{}
+	r.configure(t, t.TempDir(), t.TempDir(), "no-such-runtime")
+	_, err := Open(context.Background(), r.config)
+	if err == nil || !strings.Contains(err.Error(), "apt install crun") {
+		t.Errorf("got %v", err)
+	}
+	if err := Clean(context.Background(), r.config.Root, r.config.State); err != nil {
+		t.Error(err)
+	}
+}
+
+// What has failed in a moment of the host's, one that was too busy for instance, is tried again at the next start.
+func TestAnOCIRuntimeThatFailedIsTriedAgain(t *testing.T) {
+	needRoot(t)
+	path, err := exec.LookPath("crun")
+	if err != nil {
+		t.Skip("needs crun")
+	}
+	r, dir := &rig{}, t.TempDir()
+	script, broken := filepath.Join(dir, "crun"), filepath.Join(dir, "broken")
+	for file, content := range map[string]string{
+		script: fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] || [ ! -e %s ] || exit 1\nexec %s \"$@\"\n", broken, path),
+		broken: "",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.configure(t, filepath.Join(dir, "root"), filepath.Join(dir, "state"), script)
+	t.Cleanup(func() {
+		if err := Clean(context.Background(), r.config.Root, r.config.State); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := Open(context.Background(), r.config); err == nil || !strings.Contains(err.Error(), "does not work here") {
+		t.Fatalf("with one that fails: %v", err)
+	}
+	if err := os.Remove(broken); err != nil {
+		t.Fatal(err)
+	}
+	r.open(t)
+	r.Close()
+}

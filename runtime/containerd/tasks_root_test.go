@@ -1,0 +1,52 @@
+package containerd
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestCtrTellsTheTruth(t *testing.T) {
+	ctr, err := exec.LookPath("ctr")
+	if err != nil {
+		t.Skip("needs ctr (apt install containerd)")
+	}
+	r := newRig(t, "")
+	running, ended := r.container(t, pod("u1", "sleep 1000"), "main"), r.container(t, pod("u2", "exit 3"), "main")
+	r.start(t, running)
+	r.start(t, ended)
+	r.wait(t, ended.ID)
+	ask := func(args ...string) string {
+		out, err := exec.Command(ctr, append([]string{"-a", r.config.State + "/containerd.sock", "-n", Namespace}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	tasks := ask("tasks", "ls")
+	for id, state := range map[string]string{running.ID: "RUNNING", ended.ID: "STOPPED"} {
+		if !containsLine(tasks, id, state) || !containsLine(ask("containers", "ls"), id, r.image.Name) {
+			t.Errorf("%s: got\n%s", id, tasks)
+		}
+	}
+	if out := ask("images", "ls"); !containsLine(out, r.image.Name) {
+		t.Errorf("got\n%s", out)
+	}
+	ask("tasks", "kill", "-s", "KILL", running.ID)
+	if status := r.wait(t, running.ID); status.ExitCode != 137 {
+		t.Errorf("got %+v", status)
+	}
+}
+
+func containsLine(text string, words ...string) bool {
+	for line := range strings.Lines(text) {
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(line, w)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
