@@ -7,19 +7,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/lru"
 
 	"github.com/jobd/jobd/runtime/shard"
 )
 
 // annotationFilter hands crun a seccomp filter in the kernel's own form. It takes the place of a profile in the spec.
 const annotationFilter = "run.oci.seccomp_bpf_data"
+
+// mostFilters is how many filters are kept. The profiles of a host are a few, but their files may be written anew and anew.
+const mostFilters = 64
 
 // filters holds seccomp profiles that crun has compiled. It would compile the profile of each container anew, which takes
 // more CPU than all else it does for one. What it has made of a profile once stays the same for as long as the program
@@ -31,8 +36,9 @@ type filters struct {
 	version string // of all that a filter depends on beside its profile
 	logger  *slog.Logger
 
-	mu   sync.Mutex
-	have map[string]string // by the hash of a profile: the annotation, "" where there is none to be had
+	// known has the annotation by the hash of a profile, "" where there is none to be had. What it forgets loses its file.
+	known     *lru.Cache
+	compiling singleflight.Group
 }
 
 // newFilters gives nil where the OCI runtime takes no filters.
@@ -44,16 +50,38 @@ func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &filters{
+	return openFilters(&filters{
 		dir:     filepath.Join(c.State, "seccomp"),
 		version: version,
 		logger:  c.Logger,
 		compile: func(ctx context.Context, profile *specs.LinuxSeccomp) ([]byte, error) {
 			return compileFilter(ctx, c, s.at(0), runtime.Path, profile)
 		},
-		have: map[string]string{},
-	}, nil
+	})
 }
+
+// openFilters takes up what an earlier process has kept.
+func openFilters(f *filters) (*filters, error) {
+	f.known = lru.NewWithEvictionFunc(mostFilters, func(name lru.Key, _ any) {
+		if err := os.Remove(f.path(name.(string))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.logger.Warn("a seccomp filter that is not used is left", "error", err)
+		}
+	})
+	files, err := os.ReadDir(f.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("kept seccomp filters: %w", err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(f.path(file.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("kept seccomp filter: %w", err)
+		}
+		f.known.Add(file.Name(), base64.StdEncoding.EncodeToString(content))
+	}
+	return f, nil
+}
+
+func (f *filters) path(name string) string { return filepath.Join(f.dir, name) }
 
 // takesFilters tells whether an OCI runtime knows annotationFilter: crun 0.18 and later. Another one would start the
 // container without any filter.
@@ -83,8 +111,10 @@ func (f *filters) apply(ctx context.Context, spec *specs.Spec) error {
 	linux := *spec.Linux
 	linux.Seccomp = nil
 	spec.Linux = &linux
-	spec.Annotations = maps.Clone(spec.Annotations)
-	spec.Annotations[annotationFilter] = filter
+	annotations := map[string]string{}
+	maps.Copy(annotations, spec.Annotations)
+	annotations[annotationFilter] = filter
+	spec.Annotations = annotations
 	return nil
 }
 
@@ -94,27 +124,41 @@ func (f *filters) of(ctx context.Context, profile *specs.LinuxSeccomp) (string, 
 		return "", fmt.Errorf("encode seccomp profile: %w", err)
 	}
 	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(f.version+"\n"), encoded...)))
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if filter, ok := f.have[name]; ok {
-		return filter, nil
-	}
-	path := filepath.Join(f.dir, name)
-	content, err := os.ReadFile(path)
-	if err != nil {
-		if content, err = f.compile(ctx, profile); ctx.Err() != nil {
-			return "", ctx.Err()
-		}
-		if err != nil {
-			f.logger.Warn("a seccomp profile is compiled anew for each container", "error", err)
-		} else if len(content) > 0 {
-			if err := errors.Join(os.MkdirAll(f.dir, 0o700), os.WriteFile(path+"~new", content, 0o600), os.Rename(path+"~new", path)); err != nil {
-				return "", fmt.Errorf("keep seccomp filter: %w", err)
+	for {
+		filter, err, _ := f.compiling.Do(name, func() (any, error) {
+			if filter, ok := f.known.Get(name); ok {
+				return filter, nil
 			}
+			return f.add(ctx, name, profile)
+		})
+		switch {
+		case err == nil:
+			return filter.(string), nil
+		case ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+			// Whoever had it compiled wants it no more.
+		default:
+			return "", err
 		}
 	}
-	f.have[name] = base64.StdEncoding.EncodeToString(content)
-	return f.have[name], nil
+}
+
+// add compiles a profile and keeps what came of it.
+func (f *filters) add(ctx context.Context, name string, profile *specs.LinuxSeccomp) (string, error) {
+	content, err := f.compile(ctx, profile)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		f.logger.Warn("a seccomp profile is compiled anew for each container", "error", err)
+	} else if len(content) > 0 {
+		fresh := f.path(name + "~new")
+		if err := errors.Join(os.MkdirAll(f.dir, 0o700), os.WriteFile(fresh, content, 0o600), os.Rename(fresh, f.path(name))); err != nil {
+			return "", fmt.Errorf("keep seccomp filter: %w", err)
+		}
+	}
+	filter := base64.StdEncoding.EncodeToString(content)
+	f.known.Add(name, filter)
+	return filter, nil
 }
 
 // compileFilter starts a container with a profile and takes what crun keeps of it for processes that follow.
