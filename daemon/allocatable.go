@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +25,7 @@ func (c *Config) allocatable(devices corev1.ResourceList) (corev1.ResourceList, 
 		if list, err = c.machine(); err != nil {
 			return nil, err
 		}
+		takeHugePages(list)
 		maps.Copy(list, devices)
 	}
 	for part := range strings.SplitSeq(c.Allocatable, ",") {
@@ -60,22 +60,37 @@ func (c *Config) machine() (corev1.ResourceList, error) {
 		return nil, fmt.Errorf("disk of %s: %w", c.Root, err)
 	}
 	list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(disk.Blocks)*disk.Bsize, resource.BinarySI)
-	sizes, _ := os.ReadDir(hugePages) // a kernel without them has none
+	maps.Copy(list, readHugePages(hugePages))
+	return list, nil
+}
+
+// readHugePages gives what there is of each size, and nothing on a kernel without any.
+func readHugePages(dir string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	sizes, _ := filepath.Glob(filepath.Join(dir, "hugepages-*kB"))
 	for _, size := range sizes {
-		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(size.Name(), "hugepages-"), "kB"), 10, 64)
-		if err != nil {
+		var kib, n int64
+		if _, err := fmt.Sscanf(filepath.Base(size), "hugepages-%dkB", &kib); err != nil {
 			continue
 		}
-		count, err := os.ReadFile(filepath.Join(hugePages, size.Name(), "nr_hugepages"))
-		if err != nil {
+		if _, err := fmt.Sscan(line(filepath.Join(size, "nr_hugepages")), &n); err != nil {
 			continue
 		}
-		if n, err := strconv.ParseInt(strings.TrimSpace(string(count)), 10, 64); err == nil {
-			name := corev1.ResourceHugePagesPrefix + resource.NewQuantity(kib<<10, resource.BinarySI).String()
-			list[corev1.ResourceName(name)] = *resource.NewQuantity(n*kib<<10, resource.BinarySI)
+		name := corev1.ResourceHugePagesPrefix + resource.NewQuantity(kib<<10, resource.BinarySI).String()
+		list[corev1.ResourceName(name)] = *resource.NewQuantity(n*kib<<10, resource.BinarySI)
+	}
+	return list
+}
+
+// takeHugePages takes them out of the memory of a machine, as a kubelet does: nobody else gets what is set aside for them.
+func takeHugePages(machine corev1.ResourceList) {
+	memory := machine[corev1.ResourceMemory]
+	for name, amount := range machine {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+			memory.Sub(amount)
 		}
 	}
-	return list, nil
+	machine[corev1.ResourceMemory] = memory
 }
 
 // existing is the nearest directory to path that is there.

@@ -274,7 +274,9 @@ func (d *daemon) open(ctx context.Context) error {
 	d.loop.workers = pod.NewWorkers(config)
 	d.onStop(d.loop.workers.Close)
 	d.loop.epoch = containers.epoch
-	d.loop.self = describeNode(host, c, d.serving.Runtime, allocatable)
+	if d.loop.self, err = describeNode(host, c, d.serving.Runtime, allocatable); err != nil {
+		return err
+	}
 	maps.Copy(d.loop.self.Status.Capacity, devices.Capacity())
 	if err := d.loop.recover(ctx); err != nil {
 		return err

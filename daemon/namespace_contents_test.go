@@ -57,7 +57,11 @@ func TestCordonedNodeTakesNothingOn(t *testing.T) {
 		w := newWorld(t)
 		defer w.end()
 		w.stop()
-		w.self = describeNode(host{Name: "test", IP: "192.0.2.1", Boot: "one"}, &Config{MaxPods: 7, Root: t.TempDir()}, "containerd 2.4.2 with crun", nil)
+		var err error
+		w.self, err = describeNode(host{Name: "test", IP: "192.0.2.1", Boot: "one"}, &Config{MaxPods: 7, Root: t.TempDir()}, "containerd 2.4.2 with crun", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.start()
 		synctest.Wait()
 		node, key := &corev1.Node{}, "nodes/test"

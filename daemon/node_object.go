@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,19 +21,12 @@ const nodes = "nodes"
 
 // describeNode is this machine as clients see it: the one node there is. containers is what runs them, as the runtime
 // says it of itself: "containerd 2.4.2 with ...".
-func describeNode(h host, c *Config, containers string, allocatable corev1.ResourceList) *corev1.Node {
-	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
-		corev1.ResourcePods: *resource.NewQuantity(int64(c.MaxPods), resource.DecimalSI),
+func describeNode(h host, c *Config, containers string, allocatable corev1.ResourceList) (*corev1.Node, error) {
+	capacity, err := c.machine()
+	if err != nil {
+		return nil, err
 	}
-	var system syscall.Sysinfo_t
-	if syscall.Sysinfo(&system) == nil {
-		capacity[corev1.ResourceMemory] = *resource.NewQuantity(int64(system.Totalram)*int64(system.Unit), resource.BinarySI)
-	}
-	var disk syscall.Statfs_t
-	if syscall.Statfs(c.Root, &disk) == nil {
-		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(disk.Blocks)*disk.Bsize, resource.BinarySI)
-	}
+	capacity[corev1.ResourcePods] = *resource.NewQuantity(int64(c.MaxPods), resource.DecimalSI)
 	room := maps.Clone(capacity)
 	maps.Copy(room, allocatable)
 	name, rest, _ := strings.Cut(containers, " ")
@@ -67,7 +59,7 @@ func describeNode(h host, c *Config, containers string, allocatable corev1.Resou
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
 		},
-	}
+	}, nil
 }
 
 func kubeletVersion(jobd string) string {
