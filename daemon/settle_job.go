@@ -43,7 +43,6 @@ func (p *pass) carryOut(rec *jobRecord, d job.Decision) error {
 	if err != nil || !ok {
 		return err
 	}
-	p.countDecision(j, d)
 	for _, ref := range d.Adopt {
 		if err := p.changePod(j, ref, func(pod *corev1.Pod) { job.Adopt(j, pod) }); err != nil {
 			return err
@@ -55,6 +54,10 @@ func (p *pass) carryOut(rec *jobRecord, d job.Decision) error {
 		}
 		rec.DropPod(ref.UID)
 	}
+	if refused, err := p.create(rec, j, d.Create); err != nil || refused {
+		return err // the rest was decided for all of them
+	}
+	p.countDecision(j, d)
 	for _, r := range d.Release {
 		if err := p.changePod(j, r.Ref, func(pod *corev1.Pod) {
 			if job.Untrack(pod) {
@@ -68,9 +71,6 @@ func (p *pass) carryOut(rec *jobRecord, d job.Decision) error {
 		if _, err := p.deletePod(store.Key(pods, j.Namespace, ref.Name), ref.UID); err != nil {
 			return err
 		}
-	}
-	if err := p.create(rec, j, d.Create); err != nil {
-		return err
 	}
 	for _, e := range d.Events {
 		if err := p.jobEvent(j, e); err != nil {
@@ -112,31 +112,31 @@ func (p *pass) changePod(j *batchv1.Job, ref job.Ref, change func(*corev1.Pod)) 
 }
 
 // create makes the pods that were decided on. The first that is refused ends it.
-func (p *pass) create(rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) error {
+func (p *pass) create(rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) (refused bool, err error) {
 	if len(wanted) == 0 {
-		return nil
+		return false, nil
 	}
 	if refusal, err := p.refusal(j.Namespace); err != nil {
-		return err
+		return false, err
 	} else if refusal != nil {
-		return p.creationRefused(rec, j, refusal)
+		return true, p.creationRefused(rec, j, refusal)
 	}
 	references, err := storage.NewPodReferences(p.tx.Snapshot)
 	if err != nil {
-		return err
+		return false, err
 	}
 	group, refusal, err := p.group(rec, j, references)
 	if err != nil {
-		return err
+		return false, err
 	} else if refusal != nil {
-		return p.creationRefused(rec, j, refusal)
+		return true, p.creationRefused(rec, j, refusal)
 	}
 	for _, n := range wanted {
 		pod := job.NewPodFor(j, n, utilrand.String(5))
 		key := keyOf(pods, pod)
-		for _, taken, err := p.pods.Get(key); taken; _, taken, err = p.pods.Get(key) {
+		for _, taken, err := p.pods.Get(key); taken || err != nil; _, taken, err = p.pods.Get(key) {
 			if err != nil {
-				return err
+				return false, err
 			}
 			pod = job.NewPodFor(j, n, utilrand.String(5))
 			key = keyOf(pods, pod)
@@ -146,18 +146,18 @@ func (p *pass) create(rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) error
 		}
 		core.SetPodDefaults(pod)
 		if refusal := references.Resolve(j.Namespace, &pod.Spec); refusal != nil {
-			return p.creationRefused(rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
+			return true, p.creationRefused(rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
 		}
 		core.PreparePod(pod, p.now)
 		p.pods.Changed(key, pod)
 		p.countCreation(j, 1, succeeded)
 		p.records.setPod(key, pod, j.UID)
 		if err := p.jobEvent(j, job.Created(pod.Name)); err != nil {
-			return err
+			return false, err
 		}
 	}
 	p.records.dirtyJobs.add(j.UID)
-	return nil
+	return false, nil
 }
 
 // creationRefused ends an attempt to create pods. Another one comes later.

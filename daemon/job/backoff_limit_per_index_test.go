@@ -54,6 +54,19 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 			t.Errorf("annotations %v", p.Annotations)
 		}
 	})
+	t.Run("nor is it counted, or forgotten, while its replacement is refused", func(t *testing.T) {
+		w := begin(perIndex(2, 2, 1))
+		w.endIndex(1, 1)
+		failed := w.created[1].v.Name
+		w.refuse = 3
+		if w.pass(12 * time.Second); w.job.Status.Failed != 0 || !tracked(w.pods[failed]) || w.job.Status.Active != 1 {
+			t.Error(describe(&w.job.Status))
+		}
+		w.pass(time.Minute)
+		if p := w.created[2].v; w.job.Status.Failed != 1 || tracked(w.pods[failed]) || p.Annotations[batchv1.JobIndexFailureCountAnnotation] != "1" {
+			t.Errorf("%s, annotations %v", describe(&w.job.Status), p.Annotations)
+		}
+	})
 	t.Run("an index fails with one pod more than the limit", func(t *testing.T) {
 		w := begin(perIndex(2, 2, 1))
 		for range 2 {

@@ -43,9 +43,9 @@ func (s Settings) withDefaults() Settings {
 type Decision struct {
 	Adopt   []Ref     // make the Job their controller and track them: Adopt
 	Orphan  []Ref     // let them go: Orphan
+	Create  []NewPod  // in this order; at the first refusal call CreationRefused, leave the rest of it all, and decide again
 	Release []Release // take the tracking finalizer from them: Untrack
 	Delete  []Ref     // with the grace of their spec
-	Create  []NewPod  // in this order; at the first refusal stop and call CreationRefused
 
 	// Status holds the revisions to be written one after the other: none, one, or two, so that a watcher sees the
 	// interim condition before the final one.

@@ -150,21 +150,14 @@ func idle(d Decision) bool {
 }
 
 func (w *world) apply(d Decision, onTime bool) {
+	if w.after != nil {
+		defer w.after(d)
+	}
 	for _, ref := range d.Adopt {
 		w.set(ref.Name, func(p *corev1.Pod) { Adopt(w.job, p) })
 	}
 	for _, ref := range d.Orphan {
 		w.set(ref.Name, func(p *corev1.Pod) { Orphan(w.job.UID, p) })
-	}
-	for _, rel := range d.Release {
-		w.outcomes[rel.UID] = append(w.outcomes[rel.UID], rel)
-		w.set(rel.Name, func(p *corev1.Pod) { Untrack(p) })
-	}
-	for _, ref := range d.Delete {
-		w.removed = append(w.removed, timed[string]{w.now, ref.Name, onTime})
-		if w.pods[ref.Name] != nil {
-			w.deletePod(ref.Name)
-		}
 	}
 	for _, n := range d.Create {
 		if w.refuse > 0 {
@@ -172,7 +165,7 @@ func (w *world) apply(d Decision, onTime bool) {
 			w.refused = true
 			w.record.CreationRefused(w.now)
 			w.events = append(w.events, timed[Event]{w.now, CreationFailed(errors.New("no")), onTime})
-			break
+			return
 		}
 		p := NewPodFor(w.job, n, w.name(n))
 		w.uids++
@@ -184,6 +177,16 @@ func (w *world) apply(d Decision, onTime bool) {
 		w.add(p)
 		if w.onCreated != nil {
 			w.onCreated(p)
+		}
+	}
+	for _, rel := range d.Release {
+		w.outcomes[rel.UID] = append(w.outcomes[rel.UID], rel)
+		w.set(rel.Name, func(p *corev1.Pod) { Untrack(p) })
+	}
+	for _, ref := range d.Delete {
+		w.removed = append(w.removed, timed[string]{w.now, ref.Name, onTime})
+		if w.pods[ref.Name] != nil {
+			w.deletePod(ref.Name)
 		}
 	}
 	if d.Memory != nil {
@@ -199,9 +202,6 @@ func (w *world) apply(d Decision, onTime bool) {
 	}
 	for _, e := range d.Events {
 		w.events = append(w.events, timed[Event]{w.now, e, onTime})
-	}
-	if w.after != nil {
-		w.after(d)
 	}
 }
 
