@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/runtime/network"
 )
 
@@ -83,6 +84,11 @@ type Config struct {
 	ImageMaximumGCAge       metav1.Duration `json:"image-maximum-gc-age,omitempty"`
 	// ImageGCImported lets imported images go like those that were pulled, though no registry brings them back.
 	ImageGCImported bool `json:"image-gc-imported,omitempty"`
+	// EvictionHard is how little of the disk of Root may be left before no new pods start and those that take most of it are
+	// evicted: "nodefs.available<1%,nodefs.inodesFree<1%" or amounts, as a kubelet has it; empty is never.
+	EvictionHard string `json:"eviction-hard,omitempty"`
+	// EvictionPressureTransitionPeriod is how long new pods are kept away after that was seen last.
+	EvictionPressureTransitionPeriod metav1.Duration `json:"eviction-pressure-transition-period,omitempty"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `json:"log-level,omitempty"`
 
@@ -112,7 +118,11 @@ func DefaultConfig() Config {
 		// A kubelet's 85 and 80 are for a disk of its own; this one holds its user's files too.
 		ImageGCHighThreshold: 95, ImageGCLowThreshold: 90,
 		MinimumImageTTLDuration: metav1.Duration{Duration: 2 * time.Minute},
-		LogLevel:                "info",
+		// A kubelet's 10 and 5 % are for a disk of its own: on a workstation, whose disk may well be 92 % full, no pod would ever
+		// start. With the last percent gone nothing works any more, and the pods' results can no longer be written.
+		EvictionHard:                     "nodefs.available<1%,nodefs.inodesFree<1%",
+		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
+		LogLevel:                         "info",
 	}
 }
 
@@ -179,6 +189,12 @@ func (c *Config) Complete() error {
 	}
 	if _, err := c.imageGCPolicy(); err != nil {
 		return err
+	}
+	if _, err := eviction.Parse(c.EvictionHard); err != nil {
+		return fmt.Errorf("eviction-hard: %w", err)
+	}
+	if c.EvictionPressureTransitionPeriod.Duration < 0 {
+		return errors.New("eviction-pressure-transition-period must not be below 0")
 	}
 	if c.ContainerLogMaxFiles < 2 {
 		return errors.New("container-log-max-files must be at least 2")

@@ -37,6 +37,7 @@ type containers struct {
 	names   *podNames
 	// collector removes images; nil: there are none to manage.
 	collector *imageGC
+	disk      podDisk
 	epoch     string // while it is the same, containers are found again
 }
 
@@ -75,7 +76,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	collector := &imageGC{policy: policy, root: c.Root, eventTTL: c.EventTTL.Duration, logger: c.Logger, hurry: make(chan struct{}, 1)}
+	collector := &imageGC{policy: policy, root: c.Root, logger: c.Logger, hurry: make(chan struct{}, 1)}
 	cgroups, err := containerd.NewPodCgroups(containerd.CgroupParent(c.Root))
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -101,6 +102,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		runtime:   r,
 		images:    images,
 		collector: collector,
+		disk:      disk,
 		network:   pods,
 		names:     names,
 		epoch:     r.Epoch(),

@@ -287,7 +287,11 @@ func (d *daemon) open(ctx context.Context) error {
 		d.onStop(d.closing("the clock", clock))
 	}
 	d.keepLogs(ctx, logs)
-	d.collectImages(ctx, s, containers)
+	own := &ownNode{store: s, name: host.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: newEvents(host.Name)}
+	d.collectImages(ctx, s, own, containers)
+	if err := d.watchDisk(ctx, own, containers); err != nil {
+		return err
+	}
 	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.loop.count()
 
 	return d.newServer(s, logs, containers, api)

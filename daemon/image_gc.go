@@ -8,12 +8,9 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/runtime"
@@ -30,15 +27,16 @@ const (
 
 // imageGC removes images that no pod needs, and shows those that are here in the Node's status.
 type imageGC struct {
-	images   *image.Images
-	store    *store.Store
-	policy   image.GCPolicy
-	root     string
-	node     string
-	events   *events
-	eventTTL time.Duration
-	logger   *slog.Logger
-	hurry    chan struct{} // the disk is full
+	images *image.Images
+	store  *store.Store
+	policy image.GCPolicy
+	root   string
+	node   *ownNode
+	logger *slog.Logger
+	hurry  chan struct{} // the disk is full
+
+	mu   sync.Mutex // held by the one who collects
+	told shortage   // of what was said last that the disk stays too full
 }
 
 // Run collects now and then until ctx ends, and at once when the disk is full.
@@ -70,32 +68,64 @@ func (c *imageGC) diskFull() {
 }
 
 func (c *imageGC) collect(ctx context.Context) {
-	done, err := c.images.Collect(ctx, c.policy, c.users, c.disk)
+	done := c.remove(ctx, c.policy)
 	if ctx.Err() != nil {
 		return
+	}
+	if c.told.worthTelling(done, time.Now(), c.node.eventTTL) {
+		c.node.tell(ctx, corev1.EventTypeWarning, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.", done.Wanted, done.Freed))
+	}
+}
+
+// reclaim removes all images that may go, since otherwise pods have to: but none for the sake of the disk where the settings
+// say never.
+func (c *imageGC) reclaim(ctx context.Context) {
+	p := c.policy
+	if p.HighThreshold < 100 {
+		p.HighThreshold, p.LowThreshold = 0, 0
+	}
+	c.remove(ctx, p)
+}
+
+// remove removes what the policy says, and shows what is left.
+func (c *imageGC) remove(ctx context.Context, p image.GCPolicy) image.Collected {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	done, err := c.images.Collect(ctx, p, c.users, c.disk)
+	if ctx.Err() != nil {
+		return done
 	}
 	if len(done.Removed) > 0 {
 		c.logger.Info("removed images that no pod uses", "images", done.Removed, "freed", done.Freed)
 	}
 	if err != nil {
 		c.logger.Warn("image garbage collection", "error", err)
-		c.tell(ctx, "ImageGCFailed", err.Error())
-	}
-	if done.Short() {
-		c.tell(ctx, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.", done.Wanted, done.Freed))
+		c.node.tell(ctx, corev1.EventTypeWarning, "ImageGCFailed", err.Error())
 	}
 	if err := c.show(ctx); err != nil && ctx.Err() == nil {
 		c.logger.Warn("the node's images are not shown", "error", err)
 	}
+	return done
 }
 
-func (c *imageGC) disk() (image.Disk, error) {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(c.root, &stat); err != nil {
-		return image.Disk{}, fmt.Errorf("disk of %s: %w", c.root, err)
+// shortage is that of the disk as it was told last.
+type shortage struct{ at time.Time }
+
+// worthTelling tells whether it is to be said that the disk stays too full. Where it is full of what is no image, that is
+// so every time, with other figures: then it is said as often as what was said is forgotten.
+func (s *shortage) worthTelling(done image.Collected, now time.Time, forgotten time.Duration) bool {
+	switch {
+	case !done.Short():
+		s.at = time.Time{}
+		return false
+	case len(done.Removed) == 0 && !s.at.IsZero() && now.Sub(s.at) < forgotten:
+		return false
 	}
-	return image.Disk{Capacity: int64(stat.Blocks) * stat.Bsize, Available: int64(stat.Bavail) * stat.Bsize}, nil
+	s.at = now
+	return true
 }
+
+func (c *imageGC) disk() (image.Disk, error) { return imageDisk(c.root) }
 
 // podImages is what tells which images a pod uses, by the numbers in generated.proto.
 var podImages = scheme.Fields{
@@ -130,56 +160,13 @@ func (c *imageGC) users(context.Context) (map[string]bool, error) {
 	return used, err
 }
 
-// tell warns of something in an event about the Node.
-func (c *imageGC) tell(ctx context.Context, reason, message string) {
-	now := time.Now()
-	// A kubelet knows no other UID of its Node than the name.
-	about := corev1.ObjectReference{Kind: "Node", Name: c.node, UID: types.UID(c.node)}
-	e := c.events.event(about, kubelet, corev1.EventTypeWarning, reason, message, now)
-	if e == nil {
-		return
-	}
-	value, err := scheme.Encode(e)
-	if err == nil {
-		err = c.store.Update(ctx, func(tx *store.Tx) error {
-			tx.Put(store.Object{Key: store.Key(eventsV1, e.Namespace, e.Name), UID: string(e.UID), Value: value, Expires: now.Add(c.eventTTL).Unix()})
-			return nil
-		})
-	}
-	if err != nil && ctx.Err() == nil {
-		c.logger.Warn("event about the node", "error", err)
-	}
-}
-
 // show brings the images in the Node's status up to date (NodeStatus.Images).
 func (c *imageGC) show(ctx context.Context) error {
 	list, err := c.images.List(ctx)
 	if err != nil {
 		return err
 	}
-	shown := nodeImages(list)
-	return c.store.Update(ctx, func(tx *store.Tx) error {
-		key := store.Key(nodes, "", c.node)
-		stored, ok := tx.Get(key)
-		if !ok {
-			return nil // the next time
-		}
-		n := &corev1.Node{}
-		if err := decode(stored, n); err != nil {
-			return err
-		}
-		if equality.Semantic.DeepEqual(n.Status.Images, shown) {
-			return nil
-		}
-		n.Status.Images = shown
-		n.ResourceVersion = ""
-		value, err := scheme.Encode(n)
-		if err != nil {
-			return err
-		}
-		tx.Put(store.Object{Key: key, UID: stored.UID, Owners: stored.Owners, Value: value})
-		return nil
-	})
+	return c.node.update(ctx, func(n *corev1.Node) { n.Status.Images = nodeImages(list) })
 }
 
 // nodeImages are images as a Node's status has them: one for each content with all its names, the largest first.
@@ -204,12 +191,12 @@ func nodeImages(list []runtime.Image) (shown []corev1.ContainerImage) {
 }
 
 // collectImages begins the garbage collection of images, if there are any to manage. It ends with the daemon.
-func (d *daemon) collectImages(ctx context.Context, s *store.Store, c *containers) {
+func (d *daemon) collectImages(ctx context.Context, s *store.Store, node *ownNode, c *containers) {
 	if c.collector == nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	c.collector.store, c.collector.node, c.collector.events = s, d.loop.host.Name, newEvents(d.loop.host.Name)
+	c.collector.store, c.collector.node = s, node
 	var collecting sync.WaitGroup
 	collecting.Go(func() { c.collector.Run(ctx) })
 	d.onStop(func() { cancel(); collecting.Wait() })

@@ -118,6 +118,9 @@ func (p *pass) showNode() error {
 		c := &node.Status.Conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(p.now), metav1.NewTime(p.now)
 		for _, b := range before {
+			if underDiskPressure(b) && b.Type == c.Type {
+				*c = b // diskPressure sees to it
+			}
 			if b.Type == c.Type && b.Status == c.Status {
 				c.LastTransitionTime = b.LastTransitionTime
 			}

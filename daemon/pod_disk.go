@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/volume"
 )
@@ -24,12 +25,24 @@ func (d podDisk) overLimit(p *corev1.Pod) string {
 	if over := d.volumes.OverLimit(p); over != "" || !storageLimited(&p.Spec) {
 		return over
 	}
-	return overStorageLimit(p, d.ofContainers(p), d.volumes.Usage(p))
+	use := d.use(p)
+	return overStorageLimit(p, use.Containers, use.Volumes)
+}
+
+// use is what a pod takes.
+func (d podDisk) use(p *corev1.Pod) eviction.Use {
+	return eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.volumes.Usage(p))}
+}
+
+// holds tells whether anything of a pod still takes room.
+func (d podDisk) holds(p *corev1.Pod) bool {
+	use := d.use(p)
+	return use.Volumes.Bytes > 0 || len(use.Containers) > 0
 }
 
 // ofContainers is what each container of a pod has written: into its root file system, and to its log.
-func (d podDisk) ofContainers(p *corev1.Pod) map[string]int64 {
-	used := map[string]int64{}
+func (d podDisk) ofContainers(p *corev1.Pod) map[string]eviction.Size {
+	used := map[string]eviction.Size{}
 	ctx := context.Background()
 	held, err := d.runtime.Containers(ctx)
 	if err != nil {
@@ -40,12 +53,12 @@ func (d podDisk) ofContainers(p *corev1.Pod) map[string]int64 {
 			continue
 		}
 		// One that goes meanwhile takes nothing.
-		if written, err := d.runtime.Written(ctx, c.ID); err == nil {
-			used[c.Name] += written
+		if bytes, inodes, err := d.runtime.Written(ctx, c.ID); err == nil {
+			used[c.Name] = used[c.Name].Plus(eviction.Size{Bytes: bytes, Inodes: inodes})
 		}
 	}
 	for name := range used {
-		used[name] += volume.DiskUsage(filepath.Dir(d.logPath(p, name, 0)))
+		used[name] = used[name].Plus(eviction.Size(volume.DiskUsage(filepath.Dir(d.logPath(p, name, 0)))))
 	}
 	return used
 }
@@ -64,10 +77,10 @@ func storageLimited(spec *corev1.PodSpec) bool {
 
 // overStorageLimit judges what the containers of a pod take, each by itself, and all of them with what lies in the pod's
 // volumes.
-func overStorageLimit(p *corev1.Pod, containers map[string]int64, volumes int64) string {
-	all := volumes
+func overStorageLimit(p *corev1.Pod, containers map[string]eviction.Size, volumes eviction.Size) string {
+	all := volumes.Bytes
 	for _, used := range containers {
-		all += used
+		all += used.Bytes
 	}
 	total, limited := resource.PodLimits(p, resource.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
 	if limited && all > total.Value() {
@@ -76,7 +89,7 @@ func overStorageLimit(p *corev1.Pod, containers map[string]int64, volumes int64)
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
 			limit, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]
-			if ok && containers[list[i].Name] > limit.Value() {
+			if ok && containers[list[i].Name].Bytes > limit.Value() {
 				return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", list[i].Name, limit.String())
 			}
 		}

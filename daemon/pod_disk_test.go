@@ -5,13 +5,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/daemon/eviction"
 )
 
 func TestLimitsOfLocalStorage(t *testing.T) {
 	const two = `{initContainers: [{name: i, resources: {limits: {ephemeral-storage: 1Ki}}}], containers: [{name: a, resources: {limits: {ephemeral-storage: 2Ki}}}, {name: b, resources: {limits: {ephemeral-storage: 3Ki}}}]}`
 	for _, tc := range []struct {
 		name, spec string
-		containers map[string]int64
+		containers map[string]int64 // bytes
 		volumes    int64
 		want       string
 	}{
@@ -27,7 +29,11 @@ func TestLimitsOfLocalStorage(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(tc.spec), &p.Spec); err != nil {
 			t.Fatal(err)
 		}
-		if got := overStorageLimit(p, tc.containers, tc.volumes); got != tc.want {
+		used := map[string]eviction.Size{}
+		for name, bytes := range tc.containers {
+			used[name] = eviction.Size{Bytes: bytes}
+		}
+		if got := overStorageLimit(p, used, eviction.Size{Bytes: tc.volumes}); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 	}

@@ -51,6 +51,8 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 	flags.DurationVar(&config.MinimumImageTTLDuration.Duration, "minimum-image-ttl-duration", config.MinimumImageTTLDuration.Duration, "how long an image stays in any case after it was pulled or used")
 	flags.DurationVar(&config.ImageMaximumGCAge.Duration, "image-maximum-gc-age", config.ImageMaximumGCAge.Duration, "how long an image stays that no pod uses, however much room there is (for ever)")
 	flags.BoolVar(&config.ImageGCImported, "image-gc-imported", config.ImageGCImported, "remove imported images like pulled ones, though no registry brings them back (they stay)")
+	flags.StringVar(&config.EvictionHard, "eviction-hard", config.EvictionHard, "how little of the root's disk may be left before pods are kept away and evicted; empty is never")
+	flags.DurationVar(&config.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", config.EvictionPressureTransitionPeriod.Duration, "how long new pods are kept away after so little was left")
 	flags.StringVar(&config.LogLevel, "log-level", config.LogLevel, "debug, info, warn or error")
 	flags.StringVar(&file, "config", "", "YAML file with these settings")
 

@@ -189,12 +189,12 @@ func (r *Runtime) Signal(ctx context.Context, id string, sig syscall.Signal, all
 }
 
 // Written is what a container takes of the disk for what differs from its image.
-func (r *Runtime) Written(ctx context.Context, id string) (int64, error) {
+func (r *Runtime) Written(ctx context.Context, id string) (bytes, inodes int64, err error) {
 	usage, err := r.server.snapshots().Usage(inNamespace(ctx), id)
 	if err != nil {
-		return 0, fmt.Errorf("layer of container %s: %w", id, err)
+		return 0, 0, fmt.Errorf("layer of container %s: %w", id, err)
 	}
-	return usage.Size, nil
+	return usage.Size, usage.Inodes, nil
 }
 
 // Close lets go of shards and containers, which live on, and stops containerd.

@@ -32,7 +32,7 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 			continue
 		}
 		dir := filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
-		if limit := volume.EmptyDir.SizeLimit; DiskUsage(dir) > limit.Value() {
+		if limit := volume.EmptyDir.SizeLimit; DiskUsage(dir).Bytes > limit.Value() {
 			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
 		}
 	}
@@ -41,20 +41,24 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 
 // Usage is what the volumes of a pod take of the disk: its emptyDirs and the files of its ConfigMaps. Those of Secrets,
 // of the downward API and projected ones are in memory.
-func (v *Volumes) Usage(pod *corev1.Pod) int64 {
+func (v *Volumes) Usage(pod *corev1.Pod) Used {
 	used := DiskUsage(filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"))
 	for i := range pod.Spec.Volumes {
 		if volume := &pod.Spec.Volumes[i]; volume.ConfigMap != nil {
 			dir, _ := v.filesDir(pod, volume)
-			used += DiskUsage(dir)
+			files := DiskUsage(dir)
+			used.Bytes += files.Bytes
+			used.Inodes += files.Inodes
 		}
 	}
 	return used
 }
 
+// Used is an amount of disk.
+type Used struct{ Bytes, Inodes int64 }
+
 // DiskUsage is what a directory takes of its disk. A file with several names counts once. What goes meanwhile is left out.
-func DiskUsage(dir string) int64 {
-	var bytes int64
+func DiskUsage(dir string) (used Used) {
 	seen := map[uint64]struct{}{}
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -71,9 +75,10 @@ func DiskUsage(dir string) int64 {
 				}
 				seen[stat.Ino] = struct{}{}
 			}
-			bytes += stat.Blocks * 512
+			used.Bytes += stat.Blocks * 512
+			used.Inodes++
 		}
 		return nil
 	})
-	return bytes
+	return used
 }

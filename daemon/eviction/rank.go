@@ -1,0 +1,89 @@
+package eviction
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+const (
+	// criticalPriority is that of pods which a kubelet never evicts (scheduling.SystemCriticalPriority).
+	criticalPriority = 2_000_000_000
+	// Pods that take less than this are left alone: their end would give nobody room. A cluster would start them on
+	// another node; here they would fail for nothing when the disk is full of something else.
+	leastBytes, leastInodes = 1 << 20, 1000
+)
+
+// Use is what a pod takes of the disk.
+type Use struct {
+	Pod        *corev1.Pod
+	Containers map[string]Size // what each has written into its root file system and log
+	Volumes    Size
+}
+
+func (u *Use) total(s Signal) (sum int64) {
+	sum = s.of(u.Volumes)
+	for _, c := range u.Containers {
+		sum += s.of(c)
+	}
+	return sum
+}
+
+// request is what the pod has asked for of that.
+func (u *Use) request(s Signal) int64 {
+	q := resourcehelper.PodRequests(u.Pod, resourcehelper.PodResourcesOptions{})[s.Resource()]
+	return q.Value()
+}
+
+// First gives the pod that has to go first, and why in a kubelet's words: one that takes more than it has requested before
+// one that does not, then the lowest priority, then the one that takes most beyond its request. Nil: none would help.
+func First(pods []Use, short Shortage) (*corev1.Pod, string) {
+	least := short.Signal.of(Size{leastBytes, leastInodes})
+	may := slices.DeleteFunc(slices.Clone(pods), func(u Use) bool {
+		return priority(u.Pod) >= criticalPriority || u.total(short.Signal) < least
+	})
+	if len(may) == 0 {
+		return nil, ""
+	}
+	first := slices.MinFunc(may, func(a, b Use) int {
+		beyondA, beyondB := a.total(short.Signal)-a.request(short.Signal), b.total(short.Signal)-b.request(short.Signal)
+		if (beyondA > 0) != (beyondB > 0) {
+			return cmp.Compare(beyondB, 0) - cmp.Compare(beyondA, 0)
+		}
+		return cmp.Or(cmp.Compare(priority(a.Pod), priority(b.Pod)), cmp.Compare(beyondB, beyondA), strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
+	})
+	return first.Pod, message(first, short)
+}
+
+func priority(p *corev1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
+}
+
+func message(u Use, short Shortage) string {
+	name := short.Signal.Resource()
+	quantity := func(n int64) *resource.Quantity {
+		if short.Signal == NodeFsInodesFree {
+			return resource.NewQuantity(n, resource.DecimalSI)
+		}
+		return resource.NewQuantity(n, resource.BinarySI)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, quantity(short.Threshold), quantity(short.Available))
+	for _, list := range [][]corev1.Container{u.Pod.Spec.InitContainers, u.Pod.Spec.Containers} {
+		for i := range list {
+			request := list[i].Resources.Requests[name]
+			if used := short.Signal.of(u.Containers[list[i].Name]); used > request.Value() {
+				fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", list[i].Name, quantity(used), request.String(), name)
+			}
+		}
+	}
+	return b.String()
+}
