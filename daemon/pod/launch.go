@@ -27,8 +27,8 @@ type launch struct {
 	cancel    context.CancelFunc
 
 	// Guarded by Workers.mu.
-	stop syscall.Signal // 0 unless it was called off
-	exit *Observation   // the container has ended before its start was reported
+	stop *Action      // what it was called off by, nil unless it was
+	exit *Observation // the container has ended before its start was reported
 
 	image runtime.Image
 	err   error
@@ -56,16 +56,16 @@ func (p *worker) launching(container string, attempt int) *launch {
 }
 
 // callOff asks for the launch not to happen, or the container to be stopped once it has. Workers.mu is held.
-func (l *launch) callOff(signal syscall.Signal) {
-	l.stop = signal
+func (l *launch) callOff(by Action) {
+	l.stop = &by
 	l.cancel()
 }
 
-// calledOff tells which signal the launch was called off with, or 0.
-func (w *Workers) calledOff(l *launch) syscall.Signal {
+// calledOff tells whether the launch was called off.
+func (w *Workers) calledOff(l *launch) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return l.stop
+	return l.stop != nil
 }
 
 // launch starts containers of one pod: the steps, if they were not done, and the images at the same time; then one
@@ -126,9 +126,20 @@ func (w *Workers) launched(pod *corev1.Pod, p *worker, launches []*launch, seen 
 		}
 		if o.What == Started && !slices.ContainsFunc(seen, ended) {
 			w.watch(pod, p, o)
+			w.stopStarted(pod, launches, o)
 		}
 	}
 	w.mu.Unlock()
+}
+
+// stopStarted stops a container that has started although its launch was called off: that came too late for the launch, and
+// before anybody could know of a container. Workers.mu is held.
+func (w *Workers) stopStarted(pod *corev1.Pod, launches []*launch, o Observation) {
+	for _, l := range launches {
+		if l.container == o.Container && l.attempt == o.Attempt && l.stop != nil && l.stop.Kind == Stop {
+			w.group.Go(func() { w.stop(pod, *l.stop) })
+		}
+	}
 }
 
 // slow waits for the image, unless it has to be pulled and that is not done.
@@ -194,12 +205,12 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 		about.What = Dropped
 		return append(seen, about)
 	}
-	if w.calledOff(l) != 0 {
+	if w.calledOff(l) {
 		return dropped()
 	}
 	c := find(pod, l.container).spec
 	if l.err != nil {
-		if errors.Is(l.err, context.Canceled) && w.calledOff(l) != 0 {
+		if errors.Is(l.err, context.Canceled) && w.calledOff(l) {
 			return dropped()
 		}
 		return fail(imageFailure(c, l.err))
@@ -242,7 +253,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 			return fail(CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err))
 		}
 	}
-	if w.calledOff(l) != 0 {
+	if w.calledOff(l) {
 		return dropped()
 	}
 	crash.At("launch.start.before")
@@ -259,9 +270,6 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 	switch status.State {
 	case runtime.Running:
 		about.What = Started
-		if signal := w.calledOff(l); signal != 0 {
-			w.signal(pod, c.Name, l.attempt, signal)
-		}
 	case runtime.Exited:
 		if diskFull(status) {
 			if err := w.config.Runtime.Remove(w.ctx, request.ID); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -165,7 +164,7 @@ func (w *Workers) Do(pod *corev1.Pod, actions []Action) {
 		switch l := p.launching(a.Container, a.Attempt); {
 		case a.Kind == TearDown:
 			for _, l := range p.launches {
-				l.callOff(syscall.SIGKILL)
+				l.callOff(a)
 			}
 			p.queue = append(p.queue, a)
 		case a.Kind == Launch && l == nil:
@@ -174,7 +173,7 @@ func (w *Workers) Do(pod *corev1.Pod, actions []Action) {
 		case a.Kind == Refresh || a.Kind == Measure:
 			p.queue = append(p.queue, a)
 		case a.Kind == Stop && l != nil:
-			l.callOff(a.Signal)
+			l.callOff(a)
 		case a.Kind == Stop:
 			w.group.Go(func() { w.stop(pod, a) })
 		}

@@ -34,6 +34,7 @@ type host struct {
 	pull    map[string]time.Duration // how long an image takes; none: it is here
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
 	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
+	during  map[string]func()        // called while a container is being started, by its name
 	started int                      // containers made
 	busy    int                      // pods worked on now
 	most    int
@@ -103,8 +104,11 @@ func (h *host) Start(ctx context.Context, c runtime.Container) (runtime.Status, 
 		return runtime.Status{}, err
 	}
 	h.mu.Lock()
-	words := h.refuse[c.Name]
+	words, during := h.refuse[c.Name], h.during[c.Name]
 	h.mu.Unlock()
+	if during != nil {
+		during()
+	}
 	if words != "" {
 		return runtime.Status{ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt, State: runtime.Exited, ExitCode: 128, StartError: words}, nil
 	}
@@ -312,6 +316,22 @@ func TestWorkers(t *testing.T) {
 			h.take()
 			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
 			h.want(t, nil, []string{"Dropped c/0"})
+		},
+		"a stop reaches a container that has started, before the others of its launch have": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
+			h.during = map[string]func(){"b": func() { h.workers.Do(pod, []Action{stopOf("a", 0, term)}) }}
+			h.workers.Do(pod, []Action{launchOf("a", 0), launchOf("b", 0)})
+			h.want(t, []string{"Start a/0", "Start b/0"}, []string{"SetUp, Pulled a/0, Started a/0, Pulled b/0, Started b/0", "Exited a/0"})
+		},
+		"a stop reaches a container that is being started": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.during = map[string]func(){"c": func() { h.workers.Do(pod, []Action{stopOf("c", 0, term)}) }}
+			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0", "Exited c/0"})
 		},
 		"a kill of a container that nobody knows reports it as lost": func(t *testing.T) {
 			h := newHost(t)
