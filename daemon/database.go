@@ -81,9 +81,9 @@ func withDatabase(ctx context.Context, c Config, do func(database) error) (err e
 	return do(stoppedDatabase{s})
 }
 
-// Clean ends every container of a root whose daemon does not run, and removes what they left on the host; with purge the
-// root as well.
-func Clean(ctx context.Context, c Config, purge bool) error {
+// Clean ends every container of a root whose daemon does not run, and removes what they left on the host; with rootToo the
+// root as well, unless it holds what is not jobd's.
+func Clean(ctx context.Context, c Config, rootToo bool) error {
 	if err := c.Complete(); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func Clean(ctx context.Context, c Config, purge bool) error {
 	if err := network.Clean(c.Root); err != nil {
 		return err
 	}
-	if !purge {
+	if !rootToo {
 		return nil
 	}
-	return os.RemoveAll(c.Root)
+	return purge(c.Root)
 }

@@ -1,0 +1,47 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPurgeRemovesOnlyARoot(t *testing.T) {
+	holding := func(names ...string) string {
+		dir := filepath.Join(t.TempDir(), "root")
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+
+	root := holding("jobd.db", "jobd.db.lock", "lock", "tls/ca.key", "containerd/x", "logs/x", "hosts/docker.io/hosts.toml")
+	if err := purge(root); err != nil {
+		t.Errorf("a root: %v", err)
+	}
+	if _, err := os.Stat(root); !os.IsNotExist(err) {
+		t.Errorf("the root is still there: %v", err)
+	}
+	if err := purge(root); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+
+	for _, names := range [][]string{{"thesis.tex", "containerd/x"}, {"jobd.db", "backup.db"}} {
+		dir := holding(names...)
+		if err := purge(dir); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("with %v: got %v, want that %s stays", names, err, dir)
+		}
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				t.Errorf("with %v: %v", names, err)
+			}
+		}
+	}
+}
