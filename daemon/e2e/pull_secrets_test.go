@@ -16,13 +16,17 @@ func TestImagePullSecrets(t *testing.T) {
 	r := registry.Start(t, registry.Options{User: "me", Password: "S3cr3t"})
 	private, _ := r.Push(t, busyboxWith(t, "private"), "private:1")
 	d := start(t)
-	pod := func(name, more string) string {
-		return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, %s containers: [{name: c, image: %q, imagePullPolicy: Always, command: [cat, /content]}]}}`, name, more, private)
+	pulls := func(name, more, policy string) string {
+		return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never, %s containers: [{name: c, image: %q, imagePullPolicy: %s, command: [cat, /content]}]}}`, name, more, private, policy)
 	}
-	waits := func(p *corev1.Pod) bool {
-		s := p.Status.ContainerStatuses
-		return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "ImagePullBackOff"
+	pod := func(name, more string) string { return pulls(name, more, "Always") }
+	waitsFor := func(reason string) func(p *corev1.Pod) bool {
+		return func(p *corev1.Pod) bool {
+			s := p.Status.ContainerStatuses
+			return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == reason
+		}
 	}
+	waits := waitsFor("ImagePullBackOff")
 	d.apply(pod("stranger", "imagePullSecrets: [{name: missing}],"))
 	p := d.podUntil("stranger", "is refused", waits)
 	if m := p.Status.ContainerStatuses[0].State.Waiting.Message; !strings.Contains(m, "no basic auth credentials") {
@@ -34,6 +38,16 @@ func TestImagePullSecrets(t *testing.T) {
 	d.apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: account}, imagePullSecrets: [{name: mine}]}")
 	d.apply(pod("account", "serviceAccountName: account,"))
 	d.podUntil("account", "has succeeded", succeeded)
+
+	// The image is here now, for those who have shown that they may have it (KEP-2535).
+	d.apply(pulls("thief", "", "IfNotPresent"))
+	d.apply(pulls("never", "", "Never"))
+	d.apply(pulls("again", "imagePullSecrets: [{name: mine}],", "Never"))
+	d.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: misnamed}, spec: {restartPolicy: Never, containers: [{name: c, image: %q}]}}`, "Not/A/Name"))
+	d.podUntil("again", "has succeeded", succeeded)
+	d.podUntil("thief", "is refused", waits)
+	d.podUntil("never", "does not find it", waitsFor("ErrImageNeverPull"))
+	d.podUntil("misnamed", "has no image", waitsFor("InvalidImageName"))
 
 	events := d.jobctl("get", "events", "-o", "json")
 	for _, want := range []string{"Unable to retrieve some image pull secrets (missing); attempting to pull the image may not succeed.", `"FailedToRetrieveImagePullSecret"`} {

@@ -16,6 +16,8 @@ import (
 const (
 	// labelPulled is on an image that a registry has given under its name, and so would again.
 	labelPulled = "jobd.dev/pulled"
+	// labelUsed says when an image was used.
+	labelUsed = "jobd.dev/used"
 	// usePrecision is how exactly the last use of an image is kept across restarts: each note of it is a write to the disk.
 	usePrecision = time.Hour
 )
@@ -160,11 +162,13 @@ func (i *Images) usedAt(s images.Image) time.Time {
 
 // noteUse keeps for the next start when an image was used.
 func (i *Images) noteUse(ctx context.Context, s images.Image) error {
-	if i.usedAt(s).Sub(s.UpdatedAt) < usePrecision {
+	at := i.usedAt(s)
+	if at.Sub(s.UpdatedAt) < usePrecision {
 		return nil
 	}
-	// The time of the update is what is to be noted.
-	if _, err := i.client.ImageService().Update(ctx, s, "labels"); err != nil && !errdefs.IsNotFound(err) {
+	// The time of the update is what is noted. Nothing else is written: the image may have become another one.
+	used := images.Image{Name: s.Name, Labels: map[string]string{labelUsed: at.UTC().Format(time.RFC3339)}}
+	if _, err := i.client.ImageService().Update(ctx, used, "labels."+labelUsed); err != nil && !errdefs.IsNotFound(err) {
 		return fmt.Errorf("note the use of image %s: %w", s.Name, err)
 	}
 	return nil

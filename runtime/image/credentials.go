@@ -20,7 +20,7 @@ const dockerHub = "https://index.docker.io/v1/"
 const credentialHelperTimeout = 30 * time.Second
 
 // credentials gives those that this machine has for a repository at a registry's host, after those of a pod.
-func (i *Images) credentials(ctx context.Context, own keyring, host, repository string) ([]types.AuthConfig, error) {
+func (i *Images) credentials(ctx context.Context, own keyring, host, repository string) ([]credential, error) {
 	found := own.lookUp(host, repository)
 	for _, path := range i.dockerConfigs() {
 		more, err := readCredentials(ctx, path, host, repository)
@@ -47,7 +47,7 @@ func (i *Images) dockerConfigs() []string {
 }
 
 // readCredentials gives those that a Docker config has or knows a helper for.
-func readCredentials(ctx context.Context, path, host, repository string) ([]types.AuthConfig, error) {
+func readCredentials(ctx context.Context, path, host, repository string) ([]credential, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func readCredentials(ctx context.Context, path, host, repository string) ([]type
 			return nil, fmt.Errorf("%s: %w", path, a.err)
 		}
 		if a.auth.Username != "" || a.auth.IdentityToken != "" {
-			found = append(found, a.auth)
+			found = append(found, credential{AuthConfig: a.auth})
 		}
 		return found, nil
 	case <-ctx.Done():

@@ -62,6 +62,10 @@ type Images struct {
 	// nobody uses them, with what is closed when they have gone.
 	used  map[string]time.Time
 	going map[string]chan struct{}
+	// access says who may use images, as far as that was looked up, by their full names.
+	access map[string]access
+
+	granting sync.Mutex
 }
 
 // namespace is where jobd keeps everything in containerd.
@@ -86,19 +90,20 @@ func New(c *client.Client, o Options) *Images {
 		}
 	}
 	return &Images{client: c, options: o, platform: platforms.Default(), known: map[string]runtime.Image{},
-		used: map[string]time.Time{}, going: map[string]chan struct{}{}}
+		used: map[string]time.Time{}, going: map[string]chan struct{}{}, access: map[string]access{}}
 }
 
 // Ensure gives the image of a container, as imagePullPolicy says: Always asks the registry what the name stands for
 // now and pulls what is missing of it, IfNotPresent pulls only when the image is not here, Never does not and fails
 // with NotFound. An empty policy is IfNotPresent. The registry is shown the credentials that the secrets have for it, and
-// after them those of this machine.
+// after them those of this machine. An image that it has given only for the credentials of other pods is not here for
+// this one, until the registry says that it may have it too.
 //
 // Progress may be nil. It is told in lines what is going on, at least once when the registry is asked and never when
 // it is not, and only before Ensure returns. One image is pulled once for all who wait for it; each may give up alone.
 func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string)) (runtime.Image, error) {
 	if policy != corev1.PullAlways {
-		if img, ok := i.lookUp(ref); ok {
+		if img, ok := i.lookUp(ref); ok && i.mayUse(ctx, img.Name, secrets) {
 			return img, nil
 		}
 	}
@@ -123,10 +128,10 @@ func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolic
 	}
 	img, err := i.find(ctx, name)
 	switch {
-	case err == nil:
+	case err == nil && i.mayUse(ctx, name, secrets):
 		i.alias(ref, img)
 		return img, nil
-	case !errdefs.IsNotFound(err):
+	case err != nil && !errdefs.IsNotFound(err):
 		return runtime.Image{}, err
 	case policy == corev1.PullNever:
 		return runtime.Image{}, &neverPull{ref}
@@ -326,6 +331,7 @@ func (i *Images) forget() {
 // drop is forget, with Images.mu held.
 func (i *Images) drop() {
 	clear(i.known)
+	clear(i.access)
 	i.generation++
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/docker/cli/cli/config/configfile"
 	"github.com/docker/cli/cli/config/types"
 	corev1 "k8s.io/api/core/v1"
+	apitypes "k8s.io/apimachinery/pkg/types"
 )
 
 // keyring holds credentials, and finds them as a kubelet does.
@@ -25,7 +26,14 @@ type keyring []key
 // wildcards and the path is the beginning of repositories' names.
 type key struct {
 	host, port, path string
-	auth             types.AuthConfig
+	credential
+}
+
+// credential is what a registry is shown.
+type credential struct {
+	types.AuthConfig
+	own    bool         // a pod's, not this machine's
+	secret apitypes.UID // that it stands in
 }
 
 // pullSecrets are the credentials in Secrets (PodSpec.ImagePullSecrets); those of another type hold none. Within one
@@ -45,6 +53,9 @@ func pullSecrets(secrets []corev1.Secret) (all keyring, err error) {
 		keys, err := readKeyring(bytes.NewReader(config))
 		if err != nil {
 			return nil, fmt.Errorf("pull secret %s/%s: %w: %w", s.Namespace, s.Name, err, errdefs.ErrUnauthenticated)
+		}
+		for i := range keys {
+			keys[i].own, keys[i].secret = true, s.UID
 		}
 		all = append(all, keys...)
 	}
@@ -88,7 +99,7 @@ func newKey(pattern string, auth types.AuthConfig) key {
 			break
 		}
 	}
-	k := key{path: repository, auth: auth}
+	k := key{path: repository, credential: credential{AuthConfig: auth}}
 	k.host, k.port = splitPort(host)
 	return k
 }
@@ -107,11 +118,11 @@ func splitPort(address string) (host, port string) {
 }
 
 // lookUp gives the credentials for a repository at a host, those to be tried first.
-func (k keyring) lookUp(address, repository string) (found []types.AuthConfig) {
+func (k keyring) lookUp(address, repository string) (found []credential) {
 	host, port := splitPort(address)
 	for _, one := range k {
 		if one.matches(host, port, repository) {
-			found = append(found, one.auth)
+			found = append(found, one.credential)
 		}
 	}
 	return found
@@ -137,18 +148,19 @@ func (k keyring) id() string {
 	}
 	hash := sha256.New()
 	for _, one := range k {
-		_ = json.NewEncoder(hash).Encode([]any{one.host, one.port, one.path, one.auth})
+		_ = json.NewEncoder(hash).Encode([]any{one.host, one.port, one.path, one.AuthConfig})
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil))
 }
 
 // tries are the credentials that one pull has for each host, of which it uses one at a time.
 type tries struct {
-	find func(host string) ([]types.AuthConfig, error)
+	find func(host string) ([]credential, error)
 
 	mu    sync.Mutex
 	round int
-	found map[string][]types.AuthConfig
+	found map[string][]credential
+	shown *credential // of a pod, in this round
 }
 
 // credentials gives those for a host in this round, empty when there are none. With an empty user the secret is an
@@ -167,6 +179,9 @@ func (t *tries) credentials(host string) (user, secret string, err error) {
 		return "", "", nil
 	}
 	auth := all[min(t.round, len(all)-1)]
+	if auth.own {
+		t.shown = &auth
+	}
 	if auth.RegistryToken != "" && auth.IdentityToken == "" && auth.Username == "" {
 		return "", "", fmt.Errorf("credentials for %s: a registrytoken is not supported: %w", host, errdefs.ErrNotImplemented)
 	}
@@ -181,10 +196,18 @@ func (t *tries) next() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.round++
+	t.shown = nil
 	for _, all := range t.found {
 		if t.round < len(all) {
 			return true
 		}
 	}
 	return false
+}
+
+// given is the pod's credential that this round has got something with. Nil: it would have been given to every pod.
+func (t *tries) given() *credential {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.shown
 }

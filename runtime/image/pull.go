@@ -15,7 +15,6 @@ import (
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
-	"github.com/docker/cli/cli/config/types"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/jobd/jobd/runtime"
@@ -63,7 +62,7 @@ func (i *Images) fetchWithAny(ctx context.Context, name string, own keyring, t *
 	if err != nil {
 		return runtime.Image{}, err
 	}
-	try := &tries{found: map[string][]types.AuthConfig{}, find: func(host string) ([]types.AuthConfig, error) {
+	try := &tries{found: map[string][]credential{}, find: func(host string) ([]credential, error) {
 		return i.credentials(ctx, own, host, reference.Path(named))
 	}}
 	for {
@@ -92,13 +91,17 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 		return runtime.Image{}, err
 	}
 	if img, err := i.find(ctx, name); err == nil && img.Digest == target.Digest.String() {
-		return img, nil
+		return img, i.grant(ctx, img, try.given())
 	}
 	crash.At("pull.resolved")
+	labels := map[string]string{labelPulled: "true"}
+	if to := try.given(); to != nil {
+		labels[labelAccess] = to.access()
+	}
 	pulled, err := i.client.Pull(ctx, name,
 		client.WithResolver(resolved{resolver, name, target}),
 		client.WithPullUnpack,
-		client.WithPullLabel(labelPulled, "true"),
+		client.WithPullLabels(labels),
 		client.WithPullSnapshotter(i.options.Snapshotter),
 		client.WithImageHandlerWrapper(t.count),
 	)

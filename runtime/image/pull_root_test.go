@@ -3,10 +3,15 @@ package image
 import (
 	"context"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +104,15 @@ func TestPullPolicy(t *testing.T) {
 	if img := ensure(t, i, name, corev1.PullIfNotPresent); img.Digest != second {
 		t.Errorf("IfNotPresent after Always: %s, want %s", img.Digest, second)
 	}
+
+	const away = "127.0.0.1:1/away:1"
+	if _, err := i.Import(t.Context(), small(t, "here", away).Docker(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := i.Ensure(t.Context(), away, corev1.PullAlways, nil, nil); !errdefs.IsUnavailable(err) {
+		t.Errorf("Always, of a registry that is down: %v, though the image is here", err)
+	}
+	ensure(t, i, away, corev1.PullIfNotPresent)
 }
 
 func TestPullOfCompressedLayersAndIndexes(t *testing.T) {
@@ -436,21 +450,49 @@ func TestPullEndsWhenNobodyWaits(t *testing.T) {
 	ensure(t, i, name, corev1.PullIfNotPresent)
 }
 
-func TestPullThroughAMirror(t *testing.T) {
+// A registry's hosts.toml names a mirror, and the certificate authority of one that nobody else knows.
+func TestPullByHostsFile(t *testing.T) {
 	r := registry.Start(t, registry.Options{})
 	_, digest := r.Push(t, small(t, "mirrored"), "library/mirrored:1")
-	hosts := t.TempDir()
-	dir := filepath.Join(hosts, "docker.io")
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	target, err := url.Parse("http://" + r.Host)
+	if err != nil {
 		t.Fatal(err)
 	}
-	toml := fmt.Sprintf("server = \"http://127.0.0.1:1\"\n[host.\"http://%s\"]\ncapabilities = [\"pull\", \"resolve\"]\n", r.Host)
-	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(toml), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	i := newImages(t, Options{HostsDir: hosts})
-	if img := ensure(t, i, "mirrored:1", corev1.PullAlways); img.Digest != digest || img.Name != "docker.io/library/mirrored:1" {
-		t.Errorf("got %+v", img)
+	private := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
+	private.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not know it
+	private.StartTLS()
+	t.Cleanup(private.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: private.Certificate().Raw})
+	const pulls = "capabilities = [\"pull\", \"resolve\"]\n"
+	for _, c := range []struct{ rule, toml, says string }{
+		{"a mirror", "server = \"http://127.0.0.1:1\"\n[host.\"http://" + r.Host + "\"]\n" + pulls, ""},
+		{"a mirror whose authority is given", "server = \"http://127.0.0.1:1\"\n[host.\"" + private.URL + "\"]\n" + pulls + "ca = \"ca.crt\"\n", ""},
+		{"the registry itself, whose authority is given", "server = \"" + private.URL + "\"\nca = \"ca.crt\"\n", ""},
+		{"an authority that nobody knows", "server = \"" + private.URL + "\"\n", "certificate signed by unknown authority"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			hosts := t.TempDir()
+			dir := filepath.Join(hosts, "docker.io")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for name, content := range map[string]string{"hosts.toml": c.toml, "ca.crt": string(authority)} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			i := newImages(t, Options{HostsDir: hosts})
+			img, err := i.Ensure(t.Context(), "mirrored:1", corev1.PullAlways, nil, nil)
+			if c.says != "" {
+				if err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("got %v, want %q", err, c.says)
+				}
+				return
+			}
+			if err != nil || img.Digest != digest || img.Name != "docker.io/library/mirrored:1" {
+				t.Errorf("got %+v, %v", img, err)
+			}
+		})
 	}
 }
 

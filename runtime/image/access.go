@@ -1,0 +1,115 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/containerd/v2/pkg/namespaces"
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+const (
+	// labelAccess is on an image that a registry has given only to who had some pod's credentials: it lists those that it was
+	// given to. All others are for every pod: those that were imported, and those that a registry gave to anybody or for
+	// credentials of this machine (KEP-2535, imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages).
+	labelAccess = "jobd.dev/pulled-with"
+	// accessMost bounds that list: a label has 4096 bytes. Who has fallen out of it asks the registry once more.
+	accessMost = 50
+)
+
+// access are the credentials that an image may be used with, each as HASH/UID: what they are without telling it, and the
+// Secret that they stood in, which still gives access when its content has changed. Nil: everybody may.
+type access []string
+
+func readAccess(labels map[string]string) access {
+	if labels[labelAccess] == "" {
+		return nil
+	}
+	return strings.Split(labels[labelAccess], ",")
+}
+
+// access is how the list has a credential.
+func (c credential) access() string {
+	hash := sha256.New()
+	_ = json.NewEncoder(hash).Encode(c.AuthConfig)
+	return fmt.Sprintf("%x/%s", hash.Sum(nil)[:16], c.secret)
+}
+
+// allows tells whether one of the credentials gives access.
+func (a access) allows(own keyring) bool {
+	return a == nil || slices.ContainsFunc(own, func(k key) bool {
+		hash, uid, _ := strings.Cut(k.credential.access(), "/")
+		return slices.ContainsFunc(a, func(known string) bool {
+			knownHash, knownUID, _ := strings.Cut(known, "/")
+			return knownHash == hash || knownUID == uid && uid != ""
+		})
+	})
+}
+
+// plus adds a credential.
+func (a access) plus(c credential) access {
+	if one := c.access(); !slices.Contains(a, one) {
+		a = append(slices.Clone(a), one)
+	}
+	return a[max(0, len(a)-accessMost):]
+}
+
+// mayUse tells whether a pod with these pull secrets may use an image that is here, without asking the registry.
+func (i *Images) mayUse(ctx context.Context, name string, secrets []corev1.Secret) bool {
+	i.mu.Lock()
+	a, ok := i.access[name]
+	generation := i.generation
+	i.mu.Unlock()
+	if !ok {
+		stored, err := i.client.ImageService().Get(namespaces.WithNamespace(ctx, namespace), name)
+		if err != nil {
+			return false // the pull says what is wrong
+		}
+		a = readAccess(stored.Labels)
+		i.mu.Lock()
+		if i.generation == generation {
+			i.access[name] = a
+		}
+		i.mu.Unlock()
+	}
+	if a == nil {
+		return true
+	}
+	own, err := pullSecrets(secrets)
+	return err == nil && a.allows(own)
+}
+
+// grant notes that the registry has given an image that was here for these credentials of a pod, or to everybody.
+func (i *Images) grant(ctx context.Context, img runtime.Image, to *credential) error {
+	i.granting.Lock()
+	defer i.granting.Unlock()
+	stored, err := i.client.ImageService().Get(ctx, img.Name)
+	if errdefs.IsNotFound(err) || err == nil && stored.Target.Digest.String() != img.Digest {
+		return nil // it has just gone, and whoever needs it finds that out
+	}
+	if err != nil {
+		return err
+	}
+	before := readAccess(stored.Labels)
+	var now access
+	if to != nil && before != nil {
+		now = before.plus(*to)
+	}
+	if slices.Equal(before, now) {
+		return nil
+	}
+	defer i.forget()
+	_, err = i.client.ImageService().Update(ctx, images.Image{Name: img.Name, Labels: map[string]string{labelAccess: strings.Join(now, ",")}}, "labels."+labelAccess)
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
