@@ -286,7 +286,8 @@ func (d *daemon) open(ctx context.Context) error {
 	} else {
 		d.onStop(d.closing("the clock", clock))
 	}
-	d.keepLogs(ctx, logs)
+	d.beside(ctx, logs.Run)
+	d.beside(ctx, func(ctx context.Context) { newSpareMemory().run(ctx, s) })
 	own := &ownNode{store: s, name: host.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: newEvents(host.Name)}
 	d.collectImages(ctx, s, own, containers)
 	if err := d.watchDisk(ctx, own, containers); err != nil {
@@ -297,12 +298,12 @@ func (d *daemon) open(ctx context.Context) error {
 	return d.newServer(s, logs, containers, api)
 }
 
-// keepLogs runs beside everything else, since it may take long.
-func (d *daemon) keepLogs(ctx context.Context, logs *keptLogs) {
+// beside runs something beside everything else, since it may take long, until the daemon stops.
+func (d *daemon) beside(ctx context.Context, run func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
-	var keeping sync.WaitGroup
-	keeping.Go(func() { logs.Run(ctx) })
-	d.onStop(func() { cancel(); keeping.Wait() })
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
+	d.onStop(func() { cancel(); running.Wait() })
 }
 
 func (d *daemon) newServer(s *store.Store, logs *keptLogs, containers *containers, api *podAPI) error {

@@ -199,7 +199,7 @@ func (w *Workers) work(p *worker) {
 	for {
 		w.mu.Lock()
 		if len(p.queue) == 0 || w.ctx.Err() != nil {
-			p.busy, p.pod = false, nil
+			p.busy, p.pod, p.queue = false, nil, nil // its room too: of 100,000 pods that is 10 MB
 			w.mu.Unlock()
 			return
 		}
