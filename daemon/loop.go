@@ -127,8 +127,9 @@ func (l *loop) run(ctx context.Context) error {
 // wait returns when something has happened or is due, and false when ctx has ended.
 func (l *loop) wait(ctx context.Context) bool {
 	var due <-chan time.Time
-	if next := l.records.due.Next(); !next.IsZero() {
-		timer := time.NewTimer(next.Sub(l.now()))
+	now := l.now()
+	if next := l.records.due.Next(now); !next.IsZero() {
+		timer := time.NewTimer(next.Sub(now))
 		defer timer.Stop()
 		due = timer.C
 	}
@@ -149,7 +150,7 @@ func (l *loop) turn(ctx context.Context) (more bool, err error) {
 		}
 	}
 	reports, now := l.inbox.take(), l.now()
-	if due := l.records.due.Next(); len(reports) == 0 && l.folded == l.store.Version() && !l.more && !l.records.dirty() &&
+	if due := l.records.due.Next(now); len(reports) == 0 && l.folded == l.store.Version() && !l.more && !l.records.dirty() &&
 		(due.IsZero() || due.After(now)) {
 		return false, nil
 	}

@@ -7,14 +7,18 @@ import (
 
 // timers holds at most one due time for each key: the next moment at which time alone changes something for an
 // object. Setting and clearing cost O(log n).
+//
+// A time of day comes sooner or later when somebody sets the clock, one that was counted from now does not: those are kept
+// apart, since which of two of them comes first is not settled once and for all.
 type timers[K comparable] struct {
-	byKey map[K]*timer[K]
-	heap  timerHeap[K]
+	byKey         map[K]*timer[K]
+	counted, told timerHeap[K]
 }
 
 type timer[K comparable] struct {
 	key   K
 	due   time.Time
+	heap  *timerHeap[K]
 	index int
 }
 
@@ -24,35 +28,53 @@ func newTimers[K comparable]() *timers[K] {
 
 // Set makes key due at that time; the zero time clears it.
 func (t *timers[K]) Set(key K, due time.Time) {
+	in := &t.told
+	if due != due.Round(0) { // it has a monotonic reading
+		in = &t.counted
+	}
 	old, ok := t.byKey[key]
-	switch {
-	case due.IsZero() && ok:
-		heap.Remove(&t.heap, old.index)
-		delete(t.byKey, key)
-	case due.IsZero():
-	case ok:
+	if ok && old.heap == in && !due.IsZero() {
 		old.due = due
-		heap.Fix(&t.heap, old.index)
-	default:
-		n := &timer[K]{key: key, due: due}
+		heap.Fix(in, old.index)
+		return
+	}
+	if ok {
+		heap.Remove(old.heap, old.index)
+		delete(t.byKey, key)
+	}
+	if !due.IsZero() {
+		n := &timer[K]{key: key, due: due, heap: in}
 		t.byKey[key] = n
-		heap.Push(&t.heap, n)
+		heap.Push(in, n)
 	}
 }
 
 // Next is the earliest due time, zero if there is none.
-func (t *timers[K]) Next() time.Time {
-	if len(t.heap) == 0 {
-		return time.Time{}
+func (t *timers[K]) Next(now time.Time) time.Time {
+	if first := t.first(now); first != nil {
+		return (*first)[0].due
 	}
-	return t.heap[0].due
+	return time.Time{}
+}
+
+// first gives the heap that the earliest timer is in, nil if there is none.
+func (t *timers[K]) first(now time.Time) *timerHeap[K] {
+	switch {
+	case len(t.counted)+len(t.told) == 0:
+		return nil
+	case len(t.counted) == 0:
+		return &t.told
+	case len(t.told) == 0 || t.counted[0].due.Sub(now) < t.told[0].due.Sub(now):
+		return &t.counted
+	}
+	return &t.told
 }
 
 // Due takes out the keys that are due at now, the earliest first, and leaves those that are more than most.
 func (t *timers[K]) Due(now time.Time, most int) []K {
 	var due []K
-	for len(due) < most && len(t.heap) > 0 && !t.heap[0].due.After(now) {
-		n := heap.Pop(&t.heap).(*timer[K])
+	for first := t.first(now); first != nil && len(due) < most && !(*first)[0].due.After(now); first = t.first(now) {
+		n := heap.Pop(first).(*timer[K])
 		delete(t.byKey, n.key)
 		due = append(due, n.key)
 	}

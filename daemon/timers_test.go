@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pgregory.net/rapid"
 )
@@ -52,10 +53,46 @@ func TestTimersAgainstAMap(t *testing.T) {
 						want = due
 					}
 				}
-				if got := timers.Next(); !got.Equal(want) {
+				if got := timers.Next(start); !got.Equal(want) {
 					t.Fatalf("next: got %v, want %v", got, want)
 				}
 			},
 		})
 	})
+}
+
+// onClock is the same moment on a wall clock that was set.
+func onClock(t time.Time, by time.Duration) time.Time {
+	// The 33 bits of it before the 30 of the nanoseconds are the seconds of a time that has a monotonic reading too.
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(by/time.Second) << 30
+	return t
+}
+
+func TestTimersAreNotHeldUpByTheClock(t *testing.T) {
+	begin := time.Now()
+	for rule, tc := range map[string]struct {
+		set   time.Duration
+		after time.Duration
+		due   []string
+	}{
+		"before either":    {0, 4 * time.Second, nil},
+		"as they were set": {0, 40 * time.Second, []string{"of the day", "counted"}},
+		"what is counted does not wait for a clock":       {-time.Hour, 40 * time.Second, []string{"counted"}},
+		"a time of the day does not wait for a count":     {time.Hour, time.Second, []string{"of the day"}},
+		"of two that are due the one that was due longer": {time.Hour, 40 * time.Second, []string{"of the day", "counted"}},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			timers := newTimers[string]()
+			timers.Set("of the day", begin.Add(5*time.Second).Round(0))
+			timers.Set("counted", begin.Add(10*time.Second).Round(0)) // and changed:
+			timers.Set("counted", begin.Add(30*time.Second))
+			now := onClock(begin.Add(tc.after), tc.set)
+			if next := timers.Next(now).Sub(now) <= 0; next != (len(tc.due) > 0) {
+				t.Errorf("the next is due: %v", next)
+			}
+			if due := timers.Due(now, 9); !slices.Equal(due, tc.due) {
+				t.Errorf("due %v, want %v", due, tc.due)
+			}
+		})
+	}
 }
