@@ -131,7 +131,7 @@ func devicesStep(d *devices.Devices) pod.Step {
 		Name:   "devices",
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(ctx context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
-			sandbox.Devices, err = d.SetUp(ctx, p)
+			sandbox.Devices, err = d.SetUp(ctx, p, sandbox.Away)
 			return err
 		},
 		TearDown: func(_ context.Context, uid types.UID) error { return d.TearDown(string(uid)) },

@@ -179,7 +179,7 @@ func (w *Workers) ensure(pod *corev1.Pod, l *launch) {
 
 // setUp takes the steps. It tells whether all are done.
 func (w *Workers) setUp(pod *corev1.Pod, p *worker, ctx context.Context) (Observation, bool) {
-	sandbox := &Sandbox{}
+	sandbox := &Sandbox{Away: w.slots.away}
 	for _, step := range w.config.Steps {
 		crash.At("set-up", step.Name, "before")
 		if err := step.SetUp(ctx, pod, sandbox); err != nil {
@@ -288,9 +288,10 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 }
 
 // diskFull tells that a container could not be started for want of room. That is no fault of its own: it is started again,
-// as one for which the room was found wanting before. There are only the words of the OCI runtime to go by.
+// as one for which the room was found wanting before. There are only the words of the OCI runtime to go by, which end with
+// those of the kernel's error; names that it quotes may say anything.
 func diskFull(s runtime.Status) bool {
-	return strings.Contains(strings.ToLower(s.StartError), syscall.ENOSPC.Error())
+	return strings.HasSuffix(strings.ToLower(strings.TrimSpace(s.StartError)), ": "+syscall.ENOSPC.Error())
 }
 
 // imageFailure is the waiting reason and message for an image that could not be had.

@@ -50,6 +50,8 @@ type Sandbox struct {
 	Cgroup string
 	// Devices are those that the containers have got.
 	Devices devices.Assigned
+	// Away lets other pods be worked on while a step waits for them.
+	Away func(wait func())
 }
 
 // Step is one thing that is set up for a pod before its first container is started, and undone after the last one.

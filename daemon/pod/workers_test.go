@@ -394,6 +394,33 @@ func TestWorkers(t *testing.T) {
 				t.Errorf("%d at a time, %d reports", h.most, len(batches))
 			}
 		},
+		"a step that waits for another pod lets it be worked on": func(t *testing.T) {
+			gone := make(chan struct{})
+			h := newHost(t, func(h *host, c *Config) {
+				c.Parallel = 1
+				c.Steps = []Step{{
+					Name: "devices",
+					SetUp: func(_ context.Context, p *corev1.Pod, s *Sandbox) error {
+						if p.UID == "next" {
+							s.Away(func() { <-gone })
+						}
+						return nil
+					},
+					TearDown: func(context.Context, types.UID) error { close(gone); return nil },
+				}}
+			})
+			defer h.close()
+			first, next := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			next.UID = "next"
+			h.workers.Do(first, []Action{launchOf("c", 0)})
+			h.take()
+			h.workers.Do(next, []Action{launchOf("c", 0)})
+			h.want(t, nil, nil)
+			h.workers.Do(first, []Action{{Kind: TearDown}})
+			if did, _ := h.take(); !slices.Contains(did, "Start c/0") {
+				t.Errorf("did %q", did)
+			}
+		},
 		"a failed container without a message shows the end of its log, where it may": func(t *testing.T) {
 			dir := t.TempDir()
 			h := newHost(t, func(_ *host, c *Config) {

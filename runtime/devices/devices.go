@@ -94,8 +94,9 @@ func (d *Devices) Capacity() corev1.ResourceList {
 	return out
 }
 
-// SetUp gives a pod the devices that it asks for, or finds those that it has, and waits for them where need be.
-func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod) (Assigned, error) {
+// SetUp gives a pod the devices that it asks for, or finds those that it has, and waits for them where need be: within away,
+// since those who have them may need the caller's turn to let go.
+func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod, away func(wait func())) (Assigned, error) {
 	asks := d.asks(pod)
 	if len(asks) == 0 && !d.has(pod) {
 		return nil, nil
@@ -107,9 +108,13 @@ func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod) (Assigned, error) 
 		if err == nil || !errdefs.IsUnavailable(err) {
 			return given, err
 		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
+		away(func() {
+			select {
+			case <-freed:
+			case <-ctx.Done():
+			}
+		})
+		if ctx.Err() != nil {
 			return nil, err
 		}
 	}

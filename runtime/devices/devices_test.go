@@ -87,20 +87,20 @@ func TestAFileThatIsNoneCostsNothingElse(t *testing.T) {
 func TestDevicesAreKnownAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "devices")
 	d, _ := open(t, dir, offer)
-	first, err := d.SetUp(t.Context(), asking(t, "a", "2"))
+	first, err := d.SetUp(t.Context(), asking(t, "a", "2"), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d, _ = open(t, dir, offer) // the daemon has died
-	again, err := d.SetUp(t.Context(), asking(t, "a", "2"))
+	again, err := d.SetUp(t.Context(), asking(t, "a", "2"), atOnce)
 	if err != nil || !slices.Equal(again["c"][kind], first["c"][kind]) || len(first["c"][kind]) != 2 {
 		t.Errorf("it had %v, and has %v, %v", first, again, err)
 	}
 	unplugged, _ := open(t, dir)
-	if still, err := unplugged.SetUp(t.Context(), asking(t, "a", "2")); err != nil || unplugged.Inject(&specs.Spec{}, still["c"]) == nil {
+	if still, err := unplugged.SetUp(t.Context(), asking(t, "a", "2"), atOnce); err != nil || unplugged.Inject(&specs.Spec{}, still["c"]) == nil {
 		t.Errorf("it goes on without what is not offered any more: %v, %v", still, err)
 	}
-	second, err := d.SetUp(t.Context(), asking(t, "b", "3"))
+	second, err := d.SetUp(t.Context(), asking(t, "b", "3"), atOnce)
 	if err != nil || slices.ContainsFunc(second["c"][kind], func(name string) bool { return slices.Contains(first["c"][kind], name) }) {
 		t.Errorf("one has %v and the other %v, %v", first, second, err)
 	}
@@ -111,12 +111,12 @@ func TestDevicesAreKnownAgain(t *testing.T) {
 	t.Run("who is early waits for one to come free", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := d.SetUp(ctx, asking(t, "c", "1")); err == nil || !strings.Contains(err.Error(), "0 devices of kind vendor.com/gpu are free") {
+		if _, err := d.SetUp(ctx, asking(t, "c", "1"), atOnce); err == nil || !strings.Contains(err.Error(), "0 devices of kind vendor.com/gpu are free") {
 			t.Errorf("got %v", err)
 		}
 		done := make(chan error)
 		go func() {
-			given, err := d.SetUp(context.Background(), asking(t, "c", "1"))
+			given, err := d.SetUp(context.Background(), asking(t, "c", "1"), atOnce)
 			if len(given["c"][kind]) != 1 {
 				err = errors.Join(err, errors.New("it has none"))
 			}
@@ -209,3 +209,6 @@ func TestShare(t *testing.T) {
 		}
 	})
 }
+
+// atOnce waits where nobody else needs the turn.
+func atOnce(wait func()) { wait() }
