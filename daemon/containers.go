@@ -93,6 +93,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
 	volumes := volume.New(c.Root, c.State, node)
 	shared := &processes.Processes{Dir: filepath.Join(c.State, "processes"), Shim: shim, Cgroup: containerd.CgroupParent(c.Root) + "/shard-0"}
+	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	disk := podDisk{r, volumes, podLogs{dir: c.logDir()}.Path}
 	nameServer := ""
 	if names.server != nil {
@@ -110,8 +111,8 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
-			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
-			Steps:       []pod.Step{devicesStep(given), cgroupStep(cgroups, c.PodMaxPids), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
+			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
 	}, nil
@@ -123,6 +124,21 @@ func (c *Config) openDevices() (*devices.Devices, error) {
 		return &devices.Devices{}, nil
 	}
 	return devices.Open(filepath.Join(c.State, "devices"), strings.Split(c.CDISpecDirs, ","), func(err error) { c.Logger.Warn("not offered to pods", "error", err) })
+}
+
+// appArmorStep rejects a pod that cannot be confined as it asks. What has begun to run goes on: its containers fail then.
+func appArmorStep(a *containerd.AppArmor) pod.Step {
+	return pod.Step{
+		Name:   "apparmor",
+		Reason: "AppArmor",
+		SetUp: func(_ context.Context, p *corev1.Pod, _ *pod.Sandbox) error {
+			if err := a.Admit(p); err != nil && p.Status.Phase == corev1.PodPending {
+				return &pod.Rejection{Err: err}
+			}
+			return nil
+		},
+		TearDown: func(context.Context, types.UID) error { return nil },
+	}
 }
 
 // devicesStep gives a pod the devices that it asks for.
@@ -224,6 +240,7 @@ type specBuilder struct {
 	seccomp string // directory of profiles
 	// seccompDefault: what asks for no profile gets RuntimeDefault.
 	seccompDefault bool
+	appArmor       *containerd.AppArmor
 	devices        *devices.Devices
 	pids           int64 // limit of each container, 0 for none
 	// nameServer is that of the cluster's domain; empty without.
@@ -264,7 +281,8 @@ func (b specBuilder) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, err
 		SeccompDir:  b.seccomp,
 		PidsLimit:   b.pids,
 
-		SeccompDefault: b.seccompDefault,
+		SeccompDefault:  b.seccompDefault,
+		AppArmorDefault: b.appArmor.Default(),
 
 		Objects: b.node.Objects,
 		Host:    b.limits,

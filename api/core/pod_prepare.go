@@ -31,6 +31,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	spec := &pod.Spec
 	setDefault(&spec.ServiceAccountName, DefaultServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	applyAppArmorAnnotations(pod.Annotations, spec)
 	if spec.Priority == nil {
 		spec.Priority = ptr.To(builtinPriority(spec.PriorityClassName))
 	}

@@ -54,7 +54,6 @@ const (
 	noUserNS    = "user namespaces are not built yet"
 	noForeign   = "only volumes that lie on this machine exist here"
 	noSELinux   = "SELinux is not built yet"
-	noAppArmor  = "profiles of AppArmor are not enforced yet, only Unconfined is had"
 	noWindows   = "this machine runs Linux"
 	oneNode     = "there is one node, so it has no effect"
 	noFileOwner = "owners of single files are not built yet"
@@ -309,8 +308,8 @@ var podSupport = map[reflect.Type]map[string]support{
 		"localhostProfile": works(),
 	},
 	reflect.TypeFor[corev1.AppArmorProfile](): {
-		"type":             refused(noAppArmor).but(corev1.AppArmorProfileTypeUnconfined),
-		"localhostProfile": works(), // of a type that is refused
+		"type":             works(),
+		"localhostProfile": works(),
 	},
 	reflect.TypeFor[corev1.Sysctl](): {
 		"name":  refused("this sysctl is not among the safe ones").unless(isSafeSysctl),

@@ -99,7 +99,7 @@ func TestWhatJobdDoesNotHonourIsSaid(t *testing.T) {
 		{"in its network it is there", `{hostNetwork: true, containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]}`, "", ""},
 		{"a seccomp profile of one's own is honoured", `securityContext: {seccompProfile: {type: Localhost, localhostProfile: a.json}}`, "", ""},
 		{"the runtime's is honoured", `containers: [{name: c, securityContext: {seccompProfile: {type: RuntimeDefault}, privileged: true, capabilities: {add: [ALL]}}}]`, "", ""},
-		{"only an AppArmor profile that is none is honoured", `{securityContext: {appArmorProfile: {type: Unconfined}}, containers: [{name: c, securityContext: {appArmorProfile: {type: RuntimeDefault}}}]}`, "spec.containers[0].securityContext.appArmorProfile.type", ""},
+		{"AppArmor is asked of the host", `{securityContext: {appArmorProfile: {type: RuntimeDefault}}, containers: [{name: c, securityContext: {appArmorProfile: {type: Localhost, localhostProfile: mine}}}]}`, "", ""},
 		{"safe sysctls are honoured, others refused", `securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: "1"}, {name: kernel.msgmax, value: "1"}]}`, "spec.securityContext.sysctls[1].name", ""},
 		{"of the host's network none is safe", `{hostNetwork: true, securityContext: {sysctls: [{name: net/ipv4/tcp_syncookies, value: "1"}]}}`, "spec.securityContext.sysctls[0].name", ""},
 		{"mounts that spread are honoured", `containers: [{name: c, volumeMounts: [{name: a, mountPath: /a, mountPropagation: Bidirectional}, {name: a, mountPath: /b, mountPropagation: HostToContainer, subPath: x}]}]`,

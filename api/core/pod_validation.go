@@ -13,6 +13,7 @@ import (
 // ValidatePod checks a new Pod, after PreparePod.
 func ValidatePod(pod *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"), &pod.Spec, field.NewPath("spec"))...)
 	return append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
 }
 
@@ -21,6 +22,7 @@ func ValidatePodTemplateSpec(template *corev1.PodTemplateSpec, path *field.Path)
 	// Clusters leave "metadata" out of these two paths.
 	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, validation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
+	errs = append(errs, validateAppArmorAnnotations(template.Annotations, path.Child("annotations"), &template.Spec, path.Child("spec"))...)
 	return append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
 }
 

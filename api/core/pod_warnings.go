@@ -9,12 +9,12 @@ import (
 
 // PodWarnings are sent along with the answer to the creation of a Pod.
 func PodWarnings(pod *corev1.Pod) []string {
-	return podSpecWarnings(&pod.Spec, field.NewPath("spec"))
+	return append(appArmorWarnings(pod.Annotations, field.NewPath("metadata", "annotations")), podSpecWarnings(&pod.Spec, field.NewPath("spec"))...)
 }
 
 // PodTemplateWarnings are sent along with the answer to a write of an object with a template; path is the template's.
 func PodTemplateWarnings(template *corev1.PodTemplateSpec, path *field.Path) []string {
-	return podSpecWarnings(&template.Spec, path.Child("spec"))
+	return append(appArmorWarnings(template.Annotations, path.Child("metadata", "annotations")), podSpecWarnings(&template.Spec, path.Child("spec"))...)
 }
 
 // podSpecWarnings says what is likely a mistake, and then what jobd makes nothing of.

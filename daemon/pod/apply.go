@@ -123,6 +123,10 @@ func (f *folder) fold(o Observation) {
 		f.evict(o.Message)
 		return
 	}
+	if o.What == Rejected {
+		f.reject(o)
+		return
+	}
 	if o.What == SetUp {
 		f.setUp(o)
 		return
@@ -307,9 +311,11 @@ func (f *folder) derive() {
 	switch {
 	case stopping && quiet(pod, f.issued):
 		expired := pod.DeletionTimestamp == nil && pastDeadline(pod, f.now)
-		f.settle()
+		if !isRejected(pod) {
+			f.settle()
+		}
 		next = phase(pod, true)
-		if evicted(pod) {
+		if evicted(pod) || isRejected(pod) {
 			expired, next = false, corev1.PodFailed
 		}
 		if expired {

@@ -61,6 +61,25 @@ func TestPodLife(t *testing.T) {
 				t.Errorf("%s: %s", s.Reason, s.Message)
 			}
 		},
+		"a pod that is rejected fails once no launch is under way, and nothing is said of its containers": func(t *testing.T) {
+			l := newLife(t, newPod(always, "a", "b"))
+			l.want(l.turn(), "Launch a/0", "Launch b/0")
+			reject := func(container string) Observation {
+				return Observation{UID: l.pod.UID, What: Rejected, Container: container, Reason: "AppArmor", Message: "no such profile", At: l.now}
+			}
+			l.want(l.turn(reject("a")), "killed b/0")
+			l.phase(corev1.PodPending)
+			l.want(l.turn(reject("b"), reject("b")), "TearDown")
+			l.phase(corev1.PodFailed)
+			if s := l.pod.Status; s.Reason != "AppArmor" || s.Message != "Pod was rejected: no such profile" {
+				t.Errorf("%s: %s", s.Reason, s.Message)
+			}
+			for _, s := range l.pod.Status.ContainerStatuses {
+				if w := s.State.Waiting; w == nil || w.Reason != "" {
+					t.Errorf("container %s: %+v", s.Name, s.State)
+				}
+			}
+		},
 		"all containers that exit with 0 make it Succeeded": func(t *testing.T) {
 			l := newLife(t, newPod(never, "a", "b"))
 			l.turn()

@@ -13,9 +13,10 @@ type stop struct {
 	grace time.Duration
 }
 
-// stopping tells whether the pod is to end by now: it is being deleted, or its deadline has passed.
+// stopping tells whether the pod is to end by now: it is being deleted, evicted or rejected, or its
+// deadline has passed.
 func stopping(pod *corev1.Pod, now time.Time) (stop, bool) {
-	if evicted(pod) {
+	if evicted(pod) || isRejected(pod) {
 		return stop{}, true
 	}
 	deleted, d := deletion(pod)

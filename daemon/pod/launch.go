@@ -184,6 +184,9 @@ func (w *Workers) setUp(pod *corev1.Pod, p *worker, ctx context.Context) (Observ
 		crash.At("set-up", step.Name, "before")
 		if err := step.SetUp(ctx, pod, sandbox); err != nil {
 			w.log(pod).Warn("pod set-up failed", "step", step.Name, "error", err)
+			if r := (*Rejection)(nil); errors.As(err, &r) {
+				return Observation{What: Rejected, Reason: step.Reason, Message: r.Error()}, false
+			}
 			return Observation{What: SetUpFailed, Reason: step.Reason, Message: err.Error()}, false
 		}
 		crash.At("set-up", step.Name, "after")

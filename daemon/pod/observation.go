@@ -37,6 +37,8 @@ const (
 	Checked What = "Checked"
 	// Evicted: the pod takes more than it may, and is to end. Message says of what.
 	Evicted What = "Evicted"
+	// Rejected: this machine does not take the pod, and so this launch came to nothing. Reason and Message say why.
+	Rejected What = "Rejected"
 	// TornDown: everything that was set up for the pod is gone from the host; its logs stay.
 	TornDown What = "TornDown"
 )

@@ -22,7 +22,7 @@ const (
 )
 
 // Clean ends every container and shard of a root and removes what they have on the host: processes, cgroups, mounts,
-// pinned namespaces, the state directory. Nothing else is touched, and the root stays. It needs no daemon, and may be
+// pinned namespaces, the default AppArmor profile, the state directory. Nothing else is touched, and the root stays. It needs no daemon, and may be
 // taken again. It must not run beside a daemon on the same root.
 func Clean(ctx context.Context, root, state string) error {
 	// The shards are in it too, and die with their containers: nobody is left who would start anything.
@@ -30,6 +30,10 @@ func Clean(ctx context.Context, root, state string) error {
 		return fmt.Errorf("clean: %w", err)
 	}
 	if err := endShards(ctx, state); err != nil {
+		return fmt.Errorf("clean: %w", err)
+	}
+	// Nothing runs any more that it would confine.
+	if err := removeAppArmorDefault(root); err != nil {
 		return fmt.Errorf("clean: %w", err)
 	}
 	// Only what is known to be ours: a wrong path must not cost more.

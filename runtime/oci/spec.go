@@ -44,6 +44,8 @@ type Input struct {
 
 	// SeccompDefault gives the profile RuntimeDefault to what asks for none, as the kubelet's setting of that name.
 	SeccompDefault bool
+	// AppArmorDefault makes the default profile be there and gives its name. Nil: the host has none.
+	AppArmorDefault func() (string, error)
 	// PidsLimit is how many processes and threads the container may have; 0 is no limit.
 	PidsLimit int64
 	// SeccompDir holds the profiles of type Localhost.
@@ -84,6 +86,9 @@ func Spec(in Input) (*specs.Spec, error) {
 	process.Rlimits = rlimits(in.Host)
 	process.NoNewPrivileges = noNewPrivileges(in.Container)
 	process.OOMScoreAdj = oomScoreAdj(in)
+	if process.ApparmorProfile, err = appArmorProfile(in); err != nil {
+		return nil, err
+	}
 
 	namespaces, err := namespaces(in)
 	if err != nil {

@@ -1,0 +1,36 @@
+package pod
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const rejected = "Pod was rejected: "
+
+// Rejection is what a Step fails with for a pod that this machine does not take at all, as a kubelet does not admit one.
+// The Step's Reason becomes the pod's.
+type Rejection struct{ Err error }
+
+func (r *Rejection) Error() string { return r.Err.Error() }
+func (r *Rejection) Unwrap() error { return r.Err }
+
+// reject ends a pod of which nothing has run. Its containers have no state at all, since there was nothing of them.
+func (f *folder) reject(o Observation) {
+	if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {
+		i.launched = 0
+	}
+	if isRejected(f.pod) {
+		return
+	}
+	f.pod.Status.Reason, f.pod.Status.Message = o.Reason, rejected+o.Message
+	f.changed = true
+	containers(f.pod, func(c container) bool {
+		c.status.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
+		return true
+	})
+	f.warning(container{}, o.Reason, o.Message)
+}
+
+// isRejected tells whether a pod is to end because this machine does not take it.
+func isRejected(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Status.Message, rejected) }

@@ -1,0 +1,117 @@
+package containerd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containerd/containerd/v2/contrib/apparmor"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+// appArmorFS is where a kernel that confines by AppArmor shows its profiles.
+const appArmorFS = "/sys/kernel/security/apparmor"
+
+// AppArmor is that of this host. Nil: it has none, or none that is switched on.
+type AppArmor struct {
+	// profile is the name of the default one, which is containerd's. Empty: it cannot be loaded.
+	profile string
+}
+
+// OpenAppArmor looks for AppArmor and has the default profile loaded. Where that cannot be done containers that ask for no
+// profile run without, as containerd's do, and the log says so.
+func OpenAppArmor(root string, logger *slog.Logger) *AppArmor {
+	enabled, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	if err != nil || !strings.HasPrefix(string(enabled), "Y") {
+		return nil
+	}
+	if _, err := os.Stat(appArmorFS); err != nil {
+		logger.Warn("the kernel has AppArmor, and containers run without: no securityfs is mounted", "error", err)
+		return nil
+	}
+	a := &AppArmor{profile: appArmorDefault(root)}
+	if err := apparmor.LoadDefaultProfile(a.profile); err != nil {
+		logger.Warn("containers without an AppArmor profile of their own run without any: the default one cannot be loaded. It takes apparmor_parser, of the package apparmor", "error", err)
+		a.profile = ""
+	}
+	return a
+}
+
+// appArmorDefault is the name of a root's default profile: two daemons on a host do not meet.
+func appArmorDefault(root string) string {
+	return filepath.Base(CgroupParent(root)) + "-default"
+}
+
+// Default has the default profile loaded, should somebody have unloaded it, and gives its name. It is nil where there is none.
+func (a *AppArmor) Default() func() (string, error) {
+	if a == nil || a.profile == "" {
+		return nil
+	}
+	return func() (string, error) {
+		if err := apparmor.LoadDefaultProfile(a.profile); err != nil {
+			return "", fmt.Errorf("load the default AppArmor profile: %w", err)
+		}
+		return a.profile, nil
+	}
+}
+
+// Admit says why a pod cannot be confined here as it asks, in a kubelet's words.
+func (a *AppArmor) Admit(pod *corev1.Pod) error {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			asked := oci.AppArmorProfile(pod, &list[i])
+			if asked == nil || asked.Type == corev1.AppArmorProfileTypeUnconfined {
+				continue
+			}
+			if a == nil {
+				return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") //nolint:staticcheck // a kubelet's words
+			}
+			if asked.LocalhostProfile == nil {
+				continue
+			}
+			loaded, err := appArmorLoaded(*asked.LocalhostProfile)
+			if err != nil {
+				return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) //nolint:staticcheck // a kubelet's words
+			}
+			if !loaded {
+				return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile) //nolint:staticcheck // a kubelet's words
+			}
+		}
+	}
+	return nil
+}
+
+// appArmorLoaded tells whether the kernel knows a profile. It lists them as "NAME (MODE)", one a line.
+func appArmorLoaded(name string) (bool, error) {
+	profiles, err := os.ReadFile(filepath.Join(appArmorFS, "profiles"))
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(profiles)) {
+		if mode := strings.LastIndex(line, " ("); mode >= 0 && line[:mode] == name {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// removeAppArmorDefault unloads the default profile of a root.
+func removeAppArmorDefault(root string) error {
+	loaded, err := appArmorLoaded(appArmorDefault(root))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !loaded {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list AppArmor profiles: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(appArmorFS, ".remove"), []byte(appArmorDefault(root)), 0); err != nil {
+		return fmt.Errorf("unload the default AppArmor profile: %w", err)
+	}
+	return nil
+}
