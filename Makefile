@@ -41,7 +41,7 @@ e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboot
 	JOBD_VM=$(CURDIR)/$(VM) go test -count=1 -v -timeout 6h $(VMFLAGS) ./testdata/vm
 
 e2e-vm-short: VMFLAGS += -short
-e2e-vm-short: e2e-vm ## two tests, one reboot, one power cut
+e2e-vm-short: e2e-vm ## a few tests, one reboot and one power cut, in one machine
 
 RUNTIME ?= crun
 crash: build ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc

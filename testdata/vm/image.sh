@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # image.sh DIR BIN makes in DIR what an emulated machine boots from:
 #   vmlinuz, initrd  Debian's cloud kernel, unpacked and not installed, and what finds the disks
-#   base.ext4        programs of this machine: the packages below with all that they depend on, and the kernel's modules
+#   base.ext4        programs of this machine: the packages below with all that they depend on, AppArmor's parser, which
+#                    this machine need not have, and the kernel's modules
 #   jobd.ext4        the programs of BIN, the end-to-end tests and what they read
 # The first three are made once for each kernel and set of packages.
 set -euo pipefail
@@ -12,19 +13,16 @@ bin=$2
 programs="dash bash coreutils util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
   perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static"
 
-kernel() { # unpacks the kernel that Debian has now, and gives its version
-  local package
-  apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update >/dev/null
-  package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: //p' | head -1)
-  if [ ! -d "kernel/$package" ]; then
-    rm -rf kernel && mkdir -p kernel/download
-    (cd kernel/download && apt-get download -q "$package" >/dev/null 2>&1)
-    dpkg -x kernel/download/*.deb kernel/unpacked
-    mv kernel/unpacked "kernel/$package" && rm -rf kernel/download
+unpacked() { # downloads a package, unpacks it without installing it, and gives the directory
+  local dir
+  dir=$1/$(apt-cache show --no-all-versions "$1" | sed -n 's/^Version: //p')
+  if [ ! -d "$dir" ]; then
+    rm -rf "$1" && mkdir -p "$1/download"
+    (cd "$1/download" && apt-get download -q "$1" >/dev/null 2>&1)
+    dpkg -x "$1"/download/*.deb "$dir~"
+    mv "$dir~" "$dir" && rm -rf "$1/download"
   fi
-  depmod -b "kernel/$package" "${package#linux-image-}" 2>/dev/null
-  cp -u "kernel/$package/boot/vmlinuz-${package#linux-image-}" vmlinuz
-  echo "${package#linux-image-}"
+  echo "$dir"
 }
 
 installed() { # the packages and what they depend on, as far as this machine has them
@@ -32,7 +30,7 @@ installed() { # the packages and what they depend on, as far as this machine has
     sed -n '/^[a-z]/p' | sort -u | { xargs dpkg-query -W -f '${db:Status-Abbrev}${Package} ${Version}\n' 2>/dev/null || true; } | sed -n 's/^ii //p'
 }
 
-initrd() { # $1: version of the kernel
+initrd() {
   rm -rf initrd.d && mkdir -p initrd.d/{bin,dev,proc,root}
   cp /bin/busybox initrd.d/bin/
   ln -s busybox initrd.d/bin/sh
@@ -40,7 +38,7 @@ initrd() { # $1: version of the kernel
   # In the order in which they need one another.
   local module
   for module in virtio_blk virtio_pci virtio_net; do
-    modprobe -d "$PWD/kernel/linux-image-$1" -S "$1" --show-depends "$module" | sed -n 's/^insmod //p'
+    modprobe -d "$PWD/$kernel" -S "$version" --show-depends "$module" | sed -n 's/^insmod //p'
   done | awk '!seen[$1]++ { print $1 }' | while read -r file; do
     cp "$file" initrd.d/
     echo "${file##*/}" >>initrd.d/modules
@@ -56,13 +54,14 @@ disk() { # $1: directory, $2: image
   mv "$2~" "$2"
 }
 
-base() { # $1: version of the kernel; the packages are in the file packages~
+base() { # the packages are in the file packages~
   rm -rf base.d && mkdir -p base.d/{dev,proc,sys,run,tmp,data,opt,mnt,root,home,srv,etc,var/{lib,log,tmp,cache},usr/{bin,sbin,lib,lib64,share}}
   for dir in bin sbin lib lib64; do ln -s "usr/$dir" "base.d/$dir"; done
   cut -d' ' -f1 packages~ | xargs dpkg -L | sort -u | grep -Ev '^/usr/share/(doc|man|locale|info|lintian)/|^/(boot|etc/(init|cron|rc))' |
     while read -r file; do if [ -L "$file" ] || [ -f "$file" ]; then echo "$file"; fi; done |
     tar -C / -c --no-recursion --ignore-failed-read -f - -T - 2>/dev/null | tar -C base.d -x --keep-directory-symlink -f -
-  cp -r "kernel/linux-image-$1/lib/modules" base.d/usr/lib/
+  tar -C "$apparmor" -c ./sbin ./etc ./usr | tar -C base.d -x --keep-directory-symlink -f -
+  cp -r "$kernel/lib/modules" base.d/usr/lib/
   ldconfig -r base.d
   for file in passwd group nsswitch.conf services protocols; do cp "/etc/$file" base.d/etc/; done
   echo vm >base.d/etc/hostname
@@ -82,13 +81,18 @@ jobd() {
   rm -rf jobd.d
 }
 
-version=$(kernel)
+apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update >/dev/null
+version=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/ *Depends: linux-image-//p' | head -1)
+kernel=$(unpacked "linux-image-$version")
+apparmor=$(unpacked apparmor)
+depmod -b "$kernel" "$version" 2>/dev/null
+cp -u "$kernel/boot/vmlinuz-$version" vmlinuz
 installed >packages~
-{ echo "$version"; cat packages~ "$here/image.sh" "$here/guest/initrd"; } | sha256sum >sum~
+{ echo "$kernel $apparmor"; cat packages~ "$here/image.sh" "$here/guest/initrd"; } | sha256sum >sum~
 if ! cmp -s sum~ sum || [ ! -e base.ext4 ]; then
   echo "vm: kernel $version with $(wc -l <packages~) packages of this machine"
-  initrd "$version"
-  base "$version"
+  initrd
+  base
   mv sum~ sum
 fi
 rm -f packages~ sum~

@@ -22,10 +22,15 @@ import (
 // TestPowerCuts takes the power from the machine again and again while pods run, end and are counted, and its disk loses
 // each time what it had not flushed. A client outside of the machine has seen what jobd had confirmed.
 func TestPowerCuts(t *testing.T) {
-	cuts := 6
-	if testing.Short() {
-		cuts = 1
-	}
+	m := bootAtLength(t)
+	m.serve()
+	m.powerCuts(6).clean()
+}
+
+// powerCuts gives the machine that there is after the last cut.
+func (m *machine) powerCuts(cuts int) *machine {
+	t := m.t
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	if given, err := strconv.ParseUint(os.Getenv("JOBD_VM_SEED"), 10, 64); err == nil {
 		seed = given
@@ -33,8 +38,6 @@ func TestPowerCuts(t *testing.T) {
 	t.Logf("JOBD_VM_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	m := boot(t, newDisk(t))
-	m.serve()
 	saw := &witness{jobs: map[string]*batchv1.Job{}, pods: map[types.UID]*corev1.Pod{}}
 	for round := range cuts {
 		// Each has pods that end in every way: index 1 of the second one fails for good.
@@ -76,7 +79,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 	}
 	m.sound()
-	m.clean()
+	return m
 }
 
 // right checks how a Job has ended.

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,8 +13,15 @@ import (
 
 // TestReboot starts the machine anew in the middle of Jobs. Of each one index has ended and two run.
 func TestReboot(t *testing.T) {
-	m := boot(t, newDisk(t))
+	m := bootAtLength(t)
 	m.serve()
+	m.rebootsWell()
+	m.clean()
+}
+
+func (m *machine) rebootsWell() {
+	t := m.t
+	t.Helper()
 	const waits = `[ $JOB_COMPLETION_INDEX = 0 ] || until [ -e /notes/go ]; do sleep 0.2; done; echo end`
 	counting, strict := job("counting", 3, 3, waits), job("strict", 3, 3, waits)
 	strict.Spec.BackoffLimit = ptr.To[int32](0)
@@ -78,5 +86,12 @@ func TestReboot(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	m.clean()
+	m.eventually("the Jobs are gone", func() error {
+		pods, err := m.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("%d pods are there", len(pods.Items))
+		}
+		return err
+	})
+	m.sh("rm -r /data/notes")
 }

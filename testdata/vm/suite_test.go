@@ -13,22 +13,30 @@ var leftOut = map[string]string{
 	"TestOracleOnContainers": "compares times with those of a real cluster",
 }
 
-// brief are those that `make e2e-vm-short` runs: where the kernel matters most.
+// brief are those that TestBriefly runs: where the kernel matters most.
 var brief = []string{
+	"TestAppArmorProfile",
 	"TestLimitsAreTheContainersCgroup",
 	"TestOOMKilledIsToldFromAKill",
 }
 
-// TestSuite runs daemon/e2e in the machine.
+// TestSuite runs daemon/e2e in the machine, as many tests at a time as -parallel says.
 func TestSuite(t *testing.T) {
-	m := boot(t, newDisk(t))
+	m := bootAtLength(t)
+	m.suite(func(string) bool { return true })
+}
+
+// suite runs those tests of daemon/e2e that are chosen.
+func (m *machine) suite(chosen func(name string) bool) {
+	t := m.t
+	t.Helper()
 	const program = "cd /opt/src/daemon/e2e && JOBD_E2E=/opt/bin JOBD_E2E_PATIENCE=10m e2e.test "
 	names := strings.Fields(m.sh(program + "-test.list ."))
 	var run []string
 	for _, name := range names {
 		if why, out := leftOut[name]; out {
 			t.Logf("left out: %s: %s", name, why)
-		} else if !testing.Short() || slices.Contains(brief, name) {
+		} else if chosen(name) {
 			run = append(run, name)
 		}
 	}
@@ -38,9 +46,10 @@ func TestSuite(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d tests on %s, %s", len(run), len(names), strings.TrimSpace(m.sh("uname -sr")), strings.TrimSpace(m.sh("stat -f -c %T /sys/fs/cgroup")))
-	// One at a time, so that a test has an end and a result of its own. What it says is shown if it fails.
+	// Each in a process of its own, so that it has an end and a result of its own. What it says is shown if it fails.
 	for _, name := range run {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var said strings.Builder
 			err := m.follow(program+"-test.v -test.timeout 1h -test.run '^"+name+"$'", func(line string) {
 				said.WriteString(line)

@@ -1,0 +1,44 @@
+package vm
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestBriefly is the short form of the others: a few tests, a reboot and a power cut, in one machine.
+func TestBriefly(t *testing.T) {
+	if !testing.Short() {
+		t.Skip("the others are this at length")
+	}
+	m := boot(t, newDisk(t))
+	m.part("suite", func() {
+		m.suite(func(name string) bool { return slices.Contains(brief, name) })
+	})
+	m.part("reboot", func() {
+		m.serve()
+		m.rebootsWell()
+	})
+	// The machine that is started anew is to outlive this part.
+	m.powerCuts(1).clean()
+}
+
+// bootAtLength boots a machine for a test that the short form is without.
+func bootAtLength(t *testing.T) *machine {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("TestBriefly is this in short")
+	}
+	return boot(t, newDisk(t))
+}
+
+// part is a test within a test.
+func (m *machine) part(name string, test func()) {
+	whole, began := m.t, time.Now()
+	whole.Run(name, func(t *testing.T) {
+		m.t = t
+		test()
+	})
+	m.t = whole
+	whole.Logf("%s took %v", name, time.Since(began).Round(100*time.Millisecond))
+}
