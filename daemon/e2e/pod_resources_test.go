@@ -54,6 +54,9 @@ spec:
 	if p.Status.QOSClass != corev1.PodQOSBurstable || p.Spec.Resources.Requests.Memory().String() != "16Mi" {
 		t.Errorf("QoS class %s, requests %v", p.Status.QOSClass, p.Spec.Resources.Requests)
 	}
+	if got, want := d.jobctl("get", "pod", "shared", "-o", "jsonpath={.status.containerStatuses[?(@.name=='limited')].allocatedResources}"), `{"cpu":"100m","memory":"16Mi"}`; got != want {
+		t.Errorf("allocated to a container: %s, want %s", got, want)
+	}
 	for file, want := range map[string]string{
 		"memory.limit_in_bytes memory.max": "67108864", "cpu.cfs_quota_us": "100000", "cpu.max": "100000 100000",
 		"cpu.shares": "512", "cpu.weight": "20", "pids.max": "40",

@@ -32,11 +32,12 @@ spec:
     - |
       until nslookup -type=srv _http._tcp.svc.default.svc.cluster.local. > /tmp/srv 2>&1 && grep -q 8080 /tmp/srv; do sleep 0.1; done
       grep -o 'service = .*' /tmp/srv
+      nslookup -type=srv svc.default.svc.cluster.local. | grep -o 'service = .*'
       nslookup $IP | grep -o 'name = .*'
       nslookup -type=aaaa me.svc.default.svc.cluster.local. | grep -c -i -E 'NXDOMAIN|SERVFAIL'
 `)
 	d.podUntil("a", "has succeeded", ended)
-	const want = "service = 0 100 8080 me.svc.default.svc.cluster.local\nname = me.svc.default.svc.cluster.local\n0\n"
+	const want = "service = 0 100 8080 me.svc.default.svc.cluster.local\nservice = 0 100 8080 me.svc.default.svc.cluster.local\nname = me.svc.default.svc.cluster.local\n0\n"
 	if got := d.jobctl("logs", "a"); strings.TrimSpace(got) != strings.TrimSpace(want) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}

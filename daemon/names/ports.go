@@ -63,7 +63,8 @@ func (x *Index) leads(namespace, name string) iter.Seq[endpoint] {
 }
 
 // Ports gives where a port of a Service leads: NAME is that of the port, PROTOCOL tcp, udp or sctp, and the Service's name
-// is as in Lookup. It tells whether the Service has such a port (ServicePort.Name).
+// is as in Lookup. It tells whether the Service has such a port (ServicePort.Name). Both empty are all its ports, as a
+// cluster answers who asks for no more than the Service's name.
 func (x *Index) Ports(port, protocol, serviceName string) (all []nameserver.Port, found bool) {
 	serviceName, ok := strings.CutSuffix(serviceName, ".svc")
 	name, namespace, two := strings.Cut(serviceName, ".")
@@ -90,7 +91,7 @@ func (x *Index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 }
 
 func isPort(name string, is corev1.Protocol, port, protocol string) bool {
-	return name != "" && name == port && strings.EqualFold(string(cmp.Or(is, corev1.ProtocolTCP)), protocol)
+	return port == "" && protocol == "" || name != "" && name == port && strings.EqualFold(string(cmp.Or(is, corev1.ProtocolTCP)), protocol)
 }
 
 // Reverse gives the names that an address has in the cluster's domain, without the domain: one in each Service that leads

@@ -209,6 +209,7 @@ func (c container) begin(pod *corev1.Pod, o Observation) {
 	s.StopSignal = stopSignal(c.spec, o.Image)
 	if s.Resources == nil {
 		s.Resources = c.spec.Resources.DeepCopy()
+		s.AllocatedResources = c.spec.Resources.Requests.DeepCopy()
 		s.VolumeMounts = mountStatuses(c.spec.VolumeMounts)
 	}
 }

@@ -34,7 +34,7 @@ type Names interface {
 	// Lookup gives the addresses of a name without the domain, in small letters, or the name that it is an alias of.
 	Lookup(name string) (addrs []netip.Addr, alias string, found bool)
 	// Ports gives where a port of a Service leads, by the port's name and protocol and the Service's name without the
-	// domain, all in small letters.
+	// domain, all in small letters. Without a name and a protocol it gives all its ports, those too that have no name.
 	Ports(port, protocol, service string) (all []Port, found bool)
 	// Reverse gives the names of an address, without the domain.
 	Reverse(addr netip.Addr) []string
@@ -178,6 +178,11 @@ func (s *Server) own(query *dns.Msg, name string, overUDP bool) *dns.Msg {
 	if port, service, ok := portName(inside); ok {
 		return s.ports(query, port, service)
 	}
+	if query.Question[0].Qtype == dns.TypeSRV {
+		if all, found := s.config.Names.Ports("", "", inside); found && len(all) > 0 {
+			return s.portsAt(query, all)
+		}
+	}
 	addrs, alias, found := s.config.Names.Lookup(inside)
 	if !found {
 		return s.negative(query, dns.RcodeNameError)
@@ -249,6 +254,10 @@ func (s *Server) ports(query *dns.Msg, port [2]string, service string) *dns.Msg 
 	case len(all) == 0 || query.Question[0].Qtype != dns.TypeSRV && query.Question[0].Qtype != dns.TypeANY:
 		return s.negative(query, dns.RcodeSuccess)
 	}
+	return s.portsAt(query, all)
+}
+
+func (s *Server) portsAt(query *dns.Msg, all []Port) *dns.Msg {
 	reply := s.authoritative(query)
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, p := range all {

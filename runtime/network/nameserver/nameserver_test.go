@@ -29,7 +29,7 @@ func (n table) Lookup(name string) (addrs []netip.Addr, alias string, found bool
 
 func (n table) Ports(port, protocol, service string) (all []Port, found bool) {
 	addrs, _, found := n.Lookup(service)
-	if port != "http" || protocol != "tcp" {
+	if (port != "http" || protocol != "tcp") && port+protocol != "" {
 		return nil, false
 	}
 	for i, a := range addrs {
@@ -121,6 +121,10 @@ func TestAnswers(t *testing.T) {
 			[]string{"pod-0.db.default.svc.cluster.local.:8080 weight 50", "pod-1.db.default.svc.cluster.local.:8080 weight 50"}},
 		{"case does not matter there either", "_HTTP._TCP.db.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess,
 			[]string{"pod-0.db.default.svc.cluster.local.:8080 weight 50", "pod-1.db.default.svc.cluster.local.:8080 weight 50"}},
+		{"all ports of a Service", "db.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess,
+			[]string{"pod-0.db.default.svc.cluster.local.:8080 weight 50", "pod-1.db.default.svc.cluster.local.:8080 weight 50"}},
+		{"of one without pods", "empty.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess, nil},
+		{"of none", "nobody.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeNameError, nil},
 		{"nobody has it yet", "_http._tcp.empty.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeSuccess, nil},
 		{"a port is no address", "_http._tcp.db.default.svc.cluster.local.", dns.TypeA, dns.RcodeSuccess, nil},
 		{"another protocol", "_http._udp.db.default.svc.cluster.local.", dns.TypeSRV, dns.RcodeNameError, nil},
