@@ -135,7 +135,11 @@ func (p *pass) touch(key string, pod *corev1.Pod) error {
 func (p *pass) jobOf(pod *corev1.Pod) (types.UID, error) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
-		return p.records.selecting(pod), nil
+		adopts := p.records.selecting(pod)
+		if adopts == "" && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) {
+			p.records.abandoned.add(keyOf(pods, pod))
+		}
+		return adopts, nil
 	}
 	uid := controllingJob(pod)
 	if uid == "" || p.records.jobs[uid] != nil {
@@ -169,7 +173,7 @@ func (p *pass) showOrphans(j *batchv1.Job) error {
 		if failed = decode(o, pod); failed != nil {
 			return false
 		}
-		if metav1.GetControllerOfNoCopy(pod) == nil && rec.Matches(pod.Labels) {
+		if metav1.GetControllerOfNoCopy(pod) == nil && rec.Adopts(pod.Labels) {
 			p.records.setPod(o.Key, pod, j.UID)
 		}
 		return true
@@ -188,11 +192,7 @@ func (p *pass) jobGone(uid types.UID, key string) {
 
 // podGone follows the end of a pod's object: whatever it still has on this machine is removed.
 func (p *pass) podGone(obj *corev1.Pod, key string) {
-	owner := controllingJob(obj)
-	p.records.dropPod(key, obj.UID, owner)
-	if p.records.jobs[owner] != nil {
-		p.records.dirtyJobs.add(owner)
-	}
+	p.records.dropPod(key, obj.UID, controllingJob(obj))
 	gone := effect{pod: obj, forget: true}
 	if obj.Spec.NodeName != "" && !pod.Done(obj) { // it was deleted by force
 		gone.actions = []pod.Action{{Kind: pod.TearDown}}

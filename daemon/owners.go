@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/store"
 )
 
@@ -79,6 +80,12 @@ func (p *pass) checkOwners(key string) error {
 	obj, ok, err := p.any(key)
 	if err != nil || !ok {
 		return err
+	}
+	if pod, ok := obj.(*corev1.Pod); ok && metav1.GetControllerOfNoCopy(pod) == nil && p.records.selecting(pod) == "" && job.Untrack(pod) {
+		p.countFinalizer(pod, "delete") // no Job counts it
+		if err := p.changed(key, pod); err != nil {
+			return err
+		}
 	}
 	o, err := p.ownersOf(obj)
 	if err != nil {

@@ -83,6 +83,7 @@ func (r room) node() *node.Node {
 
 type podRecord struct {
 	key    string
+	job    *jobRecord // that knows of it, nil for none
 	room   *node.Pod
 	issued pod.Issued
 }
@@ -162,7 +163,9 @@ func rebuild(s *store.Snapshot, room room, now time.Time) (*records, error) {
 	if err := r.readPods(s, living, now, func(key string, p *corev1.Pod) error {
 		owner := controllingJob(p)
 		if owner == "" && metav1.GetControllerOfNoCopy(p) == nil {
-			owner = r.selecting(p)
+			if owner = r.selecting(p); owner == "" && slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
+				r.abandoned.add(key)
+			}
 		}
 		for _, ref := range p.OwnerReferences {
 			if _, ok := living[ref.UID]; !ok {
@@ -272,8 +275,11 @@ func (r *records) dropJob(uid types.UID, key string) {
 
 // setPod folds in a pod as it is, for itself and for the Job that it counts for.
 func (r *records) setPod(key string, p *corev1.Pod, owner types.UID) {
-	if rec, ok := r.jobs[owner]; ok {
-		rec.SetPod(job.Summarize(p))
+	of := r.jobs[owner]
+	r.tellJob(of, p)
+	if rec, ok := r.pods[p.UID]; ok && rec.job != of { // somebody has taken it away
+		r.tellJob(rec.job, p)
+		rec.job = of
 	}
 	if done(p) {
 		r.forgetPod(key, p.UID)
@@ -281,7 +287,7 @@ func (r *records) setPod(key string, p *corev1.Pod, owner types.UID) {
 	}
 	rec, known := r.pods[p.UID]
 	if !known {
-		rec = &podRecord{key: key, room: node.PodOf(p)}
+		rec = &podRecord{key: key, job: of, room: node.PodOf(p)}
 		r.pods[p.UID] = rec
 		r.fileUsers.add(key, p)
 	}
@@ -306,10 +312,23 @@ func (r *records) setPod(key string, p *corev1.Pod, owner types.UID) {
 	}
 }
 
+// tellJob tells a Job what a pod is now, which may be none of its own any more.
+func (r *records) tellJob(rec *jobRecord, p *corev1.Pod) {
+	if rec != nil {
+		rec.SetPod(job.Summarize(p))
+		r.dirtyJobs.add(r.byKey[rec.key])
+	}
+}
+
 // dropPod forgets a pod that is no longer in the store.
 func (r *records) dropPod(key string, uid, owner types.UID) {
-	if rec, ok := r.jobs[owner]; ok {
-		rec.DropPod(uid)
+	of := r.jobs[owner]
+	if rec, ok := r.pods[uid]; ok && rec.job != nil {
+		of = rec.job
+	}
+	if of != nil {
+		of.DropPod(uid)
+		r.dirtyJobs.add(r.byKey[of.key])
 	}
 	r.forgetPod(key, uid)
 }
@@ -324,14 +343,22 @@ func (r *records) forgetPod(key string, uid types.UID) {
 	delete(r.pods, uid)
 }
 
-// selecting gives a Job that would adopt an orphan.
-func (r *records) selecting(p *corev1.Pod) types.UID {
+// selecting gives the Job that adopts an orphan, empty for none. One that is done with is left alone where the labels say
+// whose it was: it was counted there.
+func (r *records) selecting(p *corev1.Pod) (adopts types.UID) {
+	takes := func(rec *jobRecord) bool {
+		return p.DeletionTimestamp == nil && strings.HasPrefix(rec.key, store.Key(jobs, p.Namespace, "")) && rec.Adopts(p.Labels)
+	}
+	uid := types.UID(p.Labels[batchv1.ControllerUidLabel])
+	if rec, ok := r.jobs[uid]; ok && !done(p) && takes(rec) {
+		return uid
+	}
 	for uid, rec := range r.selectors {
-		if strings.HasPrefix(rec.key, store.Key(jobs, p.Namespace, "")) && rec.Matches(p.Labels) {
-			return uid
+		if takes(rec) && (adopts == "" || uid < adopts) {
+			adopts = uid
 		}
 	}
-	return ""
+	return adopts
 }
 
 // done tells that nothing is left to be done for a pod: it has ended, its Job has counted it, and its containers have

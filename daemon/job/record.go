@@ -178,7 +178,7 @@ func (r *Record) recount() {
 	r.recall()
 }
 
-// SetPod folds a pod in as it is now. Every pod that the Job controls is to be given, and orphans that it Matches.
+// SetPod folds a pod in as it is now. Every pod that the Job controls is to be given, and orphans that it Adopts.
 func (r *Record) SetPod(p Pod) {
 	c := r.claim(&p)
 	q, message := r.compact(&p, c)

@@ -10,9 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Matches tells whether spec.selector selects a pod with these labels. Orphans that it selects are to be given to
-// SetPod, so that the Job adopts them.
+// Matches tells whether spec.selector selects a pod with these labels.
 func (r *Record) Matches(l map[string]string) bool { return r.selector.Matches(labels.Set(l)) }
+
+// Adopts tells whether the Job takes in orphans with these labels. They are to be given to SetPod.
+func (r *Record) Adopts(l map[string]string) bool {
+	return !r.deleting && !r.Finished() && r.Matches(l)
+}
 
 type claim uint8
 
