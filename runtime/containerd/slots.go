@@ -22,7 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/runtime/shard"
 )
 
 // maxFreeSlots is how many are kept for containers to come.
@@ -30,7 +29,7 @@ const maxFreeSlots = 512
 
 // slots are the writable layers of containers on overlayfs: pairs of directories that are used by one container after
 // the other, since making and removing directories is most of what a layer costs, and the more so the longer a disk has
-// been in use. Below all layers of the image is one with the places that the container has mounts at, so that one that
+// been in use. Each is for the containers of one shard, which keeps it mounted while it is clean. Below all layers of the image is one with the places that the container has mounts at, so that one that
 // writes nothing leaves a layer that is as new.
 type slots struct {
 	backend snapshots.Snapshotter
@@ -44,14 +43,35 @@ type slots struct {
 
 	mu    sync.Mutex
 	next  int
-	free  []string         // clean; those given back first are first, so that their last mount is gone
+	free  []slot           // clean; those given back first are first
 	held  map[string]*slot // by container
 	bases map[string]base  // by the parent's key
 }
 
 type slot struct {
 	name, lowest, parent string
-	since                time.Time
+	since                time.Time // taken
+}
+
+// mountedAs is what the mounts of two slots have in common if they are of the same layers and held by the same shard.
+func (s slot) mountedAs() string { return s.shard() + " " + s.lowest + " " + s.parent }
+
+// The name of a slot is SHARD-NUMBER.
+func slotName(shard, number int) string { return fmt.Sprintf("%d-%d", shard, number) }
+
+func (s slot) shard() string {
+	shard, _, _ := strings.Cut(s.name, "-")
+	return shard
+}
+
+// slotNumber gives false for what is no slot. Those of older versions have a number alone, and are not used again.
+func slotNumber(name string) (int, bool) {
+	_, number, ok := strings.Cut(name, "-")
+	if !ok {
+		number = name
+	}
+	n, err := strconv.Atoi(number)
+	return n, err == nil
 }
 
 // base is what the layers of containers of one image have in common.
@@ -107,8 +127,8 @@ func (s *slots) open() error {
 	}
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
-		n, err := strconv.Atoi(e.Name())
-		if err != nil {
+		n, ok := slotNumber(e.Name())
+		if !ok {
 			continue
 		}
 		s.next = max(s.next, n+1)
@@ -119,8 +139,8 @@ func (s *slots) open() error {
 	return err
 }
 
-// take gives a container a slot over the layers of an image, for what it mounts.
-func (s *slots) take(ctx context.Context, container, parent string, mounts []specs.Mount) (_ []mount.Mount, err error) {
+// take gives a container of a shard a slot over the layers of an image, for what it mounts.
+func (s *slots) take(ctx context.Context, container, parent string, shard int, mounts []specs.Mount) (_ []mount.Mount, err error) {
 	b, err := s.base(ctx, parent)
 	if err != nil {
 		return nil, err
@@ -134,54 +154,66 @@ func (s *slots) take(ctx context.Context, container, parent string, mounts []spe
 	if s.held[container] != nil {
 		return nil, fmt.Errorf("layer of container %s: %w", container, errdefs.ErrAlreadyExists)
 	}
-	name, err := s.clean()
-	if err != nil {
+	one := slot{name: slotName(shard, s.next), lowest: lowest, parent: parent, since: time.Now()}
+	if err := s.clean(&one); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.giveBack(name))
+			err = errors.Join(err, s.giveBack(one))
 		}
 	}()
 	if b.uid != 0 || b.gid != 0 {
-		if err := os.Lchown(filepath.Join(s.dir, name, upperDir), int(b.uid), int(b.gid)); err != nil {
+		if err := os.Lchown(filepath.Join(s.dir, one.name, upperDir), int(b.uid), int(b.gid)); err != nil {
 			return nil, err
 		}
 	}
 	crash.At("slot.made")
 	// The text of a link is there at once, or not at all.
-	if err := os.Symlink(name+" "+lowest+" "+parent, filepath.Join(s.links, container)); err != nil {
+	if err := os.Symlink(one.name+" "+lowest+" "+parent, filepath.Join(s.links, container)); err != nil {
 		return nil, err
 	}
 	crash.At("slot.taken")
-	s.held[container] = &slot{name, lowest, parent, time.Now()}
-	return s.mounts(*s.held[container], b), nil
+	s.held[container] = &one
+	return s.mounts(one, b), nil
 }
 
-// clean gives a slot that is as new, and nobody's. The mutex is held.
-func (s *slots) clean() (name string, err error) {
-	if len(s.free) > 0 {
-		name, s.free = s.free[0], s.free[1:]
-		return name, nil
-	}
-	name = strconv.Itoa(s.next)
-	s.next++
-	for _, dir := range []string{name, filepath.Join(name, upperDir), filepath.Join(name, workDir)} {
-		if err := os.Mkdir(filepath.Join(s.dir, dir), slotMode); err != nil {
-			return "", errors.Join(err, os.RemoveAll(filepath.Join(s.dir, name)))
+// clean names a slot that is as new and nobody's, or makes the one that is named. The mutex is held.
+func (s *slots) clean(one *slot) error {
+	// Best is the last that was mounted in the same way, as the shard may still have it so, and then the one that has been
+	// free for the longest time.
+	best := -1
+	for i, free := range slices.Backward(s.free) {
+		if free.mountedAs() == one.mountedAs() {
+			best = i
+			break
+		}
+		if free.shard() == one.shard() {
+			best = i
 		}
 	}
-	return name, nil
+	if best >= 0 {
+		one.name = s.free[best].name
+		s.free = slices.Delete(s.free, best, best+1)
+		return nil
+	}
+	s.next++
+	for _, dir := range []string{one.name, filepath.Join(one.name, upperDir), filepath.Join(one.name, workDir)} {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), slotMode); err != nil {
+			return errors.Join(err, os.RemoveAll(filepath.Join(s.dir, one.name)))
+		}
+	}
+	return nil
 }
 
 // giveBack makes a slot that was taken for nothing one for another container, or removes it where that cannot be done.
 // The mutex is held.
-func (s *slots) giveBack(name string) error {
-	dir := filepath.Join(s.dir, name)
-	if !renewSlot(dir) {
+func (s *slots) giveBack(one slot) error {
+	dir := filepath.Join(s.dir, one.name)
+	if !renew(filepath.Join(dir, upperDir)) {
 		return os.RemoveAll(dir)
 	}
-	s.free = append(s.free, name)
+	s.free = append(s.free, one)
 	return nil
 }
 
@@ -266,7 +298,8 @@ func (s *slots) release(container string) error {
 	}
 	crash.At("slot.let-go")
 	dir := filepath.Join(s.dir, one.name)
-	if full || !renewSlot(dir) {
+	_, _, current := strings.Cut(one.name, "-")
+	if full || !current || !renew(filepath.Join(dir, upperDir)) {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}
@@ -274,14 +307,8 @@ func (s *slots) release(container string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free = append(s.free, one.name)
+	s.free = append(s.free, *one)
 	return nil
-}
-
-// renewSlot makes a slot as it was when it was made, and tells whether that worked.
-func renewSlot(dir string) bool {
-	// A volatile mount leaves this, so that nobody takes what it has written for whole.
-	return os.RemoveAll(filepath.Join(dir, workDir, shard.VolatileNote)) == nil && renew(filepath.Join(dir, upperDir))
 }
 
 // renew makes a directory as it was when it was made, and tells whether that worked.

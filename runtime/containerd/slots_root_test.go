@@ -93,3 +93,27 @@ func TestASlotThatCannotBeTakenIsTakenLater(t *testing.T) {
 	r.start(t, c)
 	r.wait(t, c.ID)
 }
+
+// What an older version has left with a container is taken back, but not for others: no shard has it as its own.
+func TestASlotOfAnOlderVersionGoesWithItsContainer(t *testing.T) {
+	dir, links := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "3", upperDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("3 lowest parent", filepath.Join(links, "c")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openSlots(nil, dir, links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if one, ok := s.of("c"); !ok || one.name != "3" || s.next != 4 {
+		t.Errorf("found %+v, the next is %d", one, s.next)
+	}
+	if err := s.release("c"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "3")); !os.IsNotExist(err) || len(s.free) > 0 {
+		t.Errorf("%v, free: %v", err, s.free)
+	}
+}

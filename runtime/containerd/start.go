@@ -67,7 +67,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, nil
 	}
 
-	spec, rootfs, err := r.create(inNamespace(ctx), c)
+	spec, rootfs, err := r.create(inNamespace(ctx), c, held.shard)
 	if err != nil {
 		if !known {
 			r.mu.Lock()
@@ -104,9 +104,9 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	return r.observe(held, started), nil
 }
 
-// create writes the container object and makes its snapshot, in one transaction, or finds both. It returns the spec as
+// create writes the object of a container in a shard and makes its snapshot, in one transaction, or finds both. It returns the spec as
 // the object has it and the mounts of the root file system.
-func (r *Runtime) create(ctx context.Context, c runtime.Container) ([]byte, []shard.Mount, error) {
+func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []shard.Mount, error) {
 	store, snapshotter := r.server.containers(), r.server.snapshots()
 
 	if have, err := store.Get(ctx, c.ID); err == nil {
@@ -133,7 +133,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container) ([]byte, []sh
 		if err := r.server.layers.discard(ctx, c.ID); err != nil {
 			return err
 		}
-		mounts, err = snapshotter.Prepare(forContainer(ctx, c.ID, spec.Mounts), c.ID, c.Image.ChainID)
+		mounts, err = snapshotter.Prepare(forContainer(ctx, c.ID, in, spec.Mounts), c.ID, c.Image.ChainID)
 		if err != nil {
 			return fmt.Errorf("snapshot of image %s: %w", c.Image.Name, err)
 		}

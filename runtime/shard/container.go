@@ -40,9 +40,11 @@ type container struct {
 	host   *host
 	dir    string
 	record startRecord
+	root   *overlay // of this shard's own mounting; nil without
 
 	started chan struct{} // closed when it runs or has failed to
-	cleaned chan struct{} // closed when it has ended and nothing but its directory is left
+	cleaned chan struct{} // closed when it has ended and nothing but its directory is left, or something could not be removed
+	left    bool          // that is so; set before
 	err     error         // set before started is closed: it was not even tried
 
 	mu       sync.Mutex
@@ -83,6 +85,7 @@ func (c *container) start() {
 		close(c.started)
 		c.clean()
 	default:
+		c.host.launcher.overlays.giveBack(c.root)
 		c.err = errors.Join(err, c.removeDir())
 		close(c.started)
 		close(c.cleaned)
@@ -199,7 +202,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		socket = console.path
 	}
 	var unrecorded error
-	runtime, err := c.host.launcher.launch(launch{
+	runtime, root, err := c.host.launcher.launch(launch{
 		shared: c.record.Shared, rootfs: filepath.Join(c.dir, rootfsDir), mounts: c.record.Rootfs, argv: c.record.commandLine(c.dir, c.host.state, socket), files: files,
 		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be taken again.
 		before: func() error {
@@ -209,6 +212,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 			return unrecorded
 		},
 	})
+	c.root = root
 	switch {
 	case unrecorded != nil:
 		return 0, in, unrecorded
@@ -351,7 +355,11 @@ func (c *container) clean() {
 	defer close(c.cleaned)
 	if err := c.release(); err != nil {
 		c.host.logger.Error("container left something behind", "container", c.record.ID, "error", err)
+		c.left = true
+		c.root.close()
+		return
 	}
+	c.host.launcher.overlays.giveBack(c.root)
 }
 
 // release removes cgroups and the OCI runtime's state. The runtime itself is asked only where it has hooks to run.
@@ -378,7 +386,7 @@ func (c *container) runtimeDelete() error {
 	argv = append(argv, "--root", c.host.state, "--log", filepath.Join(c.dir, runtimeLog), "--log-format", "json", "delete", "--force", c.record.ID)
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	pid, err := c.host.launcher.launch(launch{argv: argv, files: [3]*os.File{null, null, null}})
+	pid, _, err := c.host.launcher.launch(launch{argv: argv, files: [3]*os.File{null, null, null}})
 	if err != nil {
 		return err
 	}
@@ -436,8 +444,10 @@ func (c *container) remove(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("container %s does not end: %w", c.record.ID, errdefs.ErrUnavailable)
 	}
-	if err := c.release(); err != nil {
-		return fmt.Errorf("remove container %s: %w", c.record.ID, err)
+	if c.left {
+		if err := c.release(); err != nil {
+			return fmt.Errorf("remove container %s: %w", c.record.ID, err)
+		}
 	}
 	return c.removeDir()
 }
@@ -461,8 +471,10 @@ func (c *container) removeDir() error {
 		}
 	}
 	crash.At("shard.remove.emptied")
-	if err := os.RemoveAll(c.dir); err != nil {
-		return fmt.Errorf("remove bundle: %w", err)
+	for _, err := range []error{unix.Unlink(filepath.Join(c.dir, startFile)), unix.Rmdir(c.dir)} {
+		if err != nil && err != unix.ENOENT {
+			return fmt.Errorf("remove bundle %s: %w", c.dir, err)
+		}
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (c *container) exec(e Exec) (_ *execution, err error) {
 
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	runtime, err := c.host.launcher.launch(launch{argv: append(argv, c.record.ID), files: ends})
+	runtime, _, err := c.host.launcher.launch(launch{argv: append(argv, c.record.ID), files: ends})
 	if err != nil {
 		return nil, &StartError{ID: c.record.ID, Message: err.Error()}
 	}

@@ -19,6 +19,7 @@ type launcher struct {
 	away bool // the thread could not get back from the last container's namespace
 
 	programs programs
+	overlays overlays
 }
 
 // newLauncher starts the thread that launches. There is one, as the runtimes ask the kernel to be killed when the thread
@@ -48,31 +49,32 @@ type launch struct {
 	before func() error // called last before the process is made; may be nil
 }
 
-// launch mounts a root file system and starts a process that sees it.
-func (l *launcher) launch(p launch) (pid int, err error) {
+// launch mounts a root file system and starts a process that sees it. The overlay, which may be nil, is to be given back.
+func (l *launcher) launch(p launch) (pid int, root *overlay, err error) {
 	done := make(chan struct{})
 	l.work <- func() {
 		defer close(done)
-		pid, err = l.inside(p)
+		pid, root, err = l.inside(p)
 		l.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
 	}
 	<-done
-	return pid, err
+	return pid, root, err
 }
 
-func (l *launcher) inside(p launch) (int, error) {
+func (l *launcher) inside(p launch) (pid int, root *overlay, err error) {
 	if err := l.enter(p.shared, p.rootfs); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	if err := mountAll(p.mounts, p.rootfs); err != nil {
-		return 0, err
+	if root, err = l.overlays.mount(p.mounts, p.rootfs); err != nil {
+		return 0, nil, err
 	}
 	if p.before != nil {
 		if err := p.before(); err != nil {
-			return 0, err
+			return 0, root, err
 		}
 	}
-	return fork(l.programs.path(p.argv[0]), p.argv, p.files)
+	pid, err = fork(l.programs.path(p.argv[0]), p.argv, p.files)
+	return pid, root, err
 }
 
 func (l *launcher) enter(paths []string, rootfs string) error {

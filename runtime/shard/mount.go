@@ -81,9 +81,15 @@ func mountOne(m Mount, target string) error {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
+	if slices.Contains(data, volatile) {
+		if err := forgetVolatile(data); err != nil {
+			return err
+		}
+	}
 	err := unix.Mount(m.Source, target, m.Type, flags, text)
-	if errors.Is(err, unix.EINVAL) && slices.Contains(data, volatile) {
-		err = mountVolatileAgain(m, target, flags, text)
+	if errors.Is(err, unix.EINVAL) && slices.Contains(data, volatile) { // a kernel before 5.10 does not know of it
+		options := slices.DeleteFunc(strings.Split(text, ","), func(option string) bool { return option == volatile })
+		err = unix.Mount(m.Source, target, m.Type, flags, strings.Join(options, ","))
 	}
 	if err != nil {
 		return err
@@ -97,26 +103,15 @@ func mountOne(m Mount, target string) error {
 
 const volatile = "volatile"
 
-// VolatileNote is what a volatile overlay leaves below its work directory, so that what it has not written to the disk is
-// not taken for whole. It cannot be mounted there again before that is removed.
-const VolatileNote = "work/incompat"
-
-// mountVolatileAgain mounts an overlay where a shard has died that had mounted it for nothing yet, and for a kernel before
-// 5.10, which does not know of volatile ones.
-func mountVolatileAgain(m Mount, target string, flags uintptr, text string) error {
-	for _, option := range m.Options {
+// forgetVolatile removes what a volatile overlay leaves below its work directory, so that what it has not written to the
+// disk is not taken for whole. It cannot be mounted there again before. Of what it had, nothing is left by then.
+func forgetVolatile(options []string) error {
+	for _, option := range options {
 		if work, ok := strings.CutPrefix(option, "workdir="); ok {
-			if err := os.RemoveAll(filepath.Join(work, VolatileNote)); err != nil {
-				return err
-			}
+			return os.RemoveAll(filepath.Join(work, "work/incompat"))
 		}
 	}
-	err := unix.Mount(m.Source, target, m.Type, flags, text)
-	if errors.Is(err, unix.EINVAL) {
-		options := slices.DeleteFunc(strings.Split(text, ","), func(option string) bool { return option == volatile })
-		err = unix.Mount(m.Source, target, m.Type, flags, strings.Join(options, ","))
-	}
-	return err
+	return nil
 }
 
 // shortenLayers makes an overlay's options relative to the directory that all its layers are in.
