@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,6 +269,27 @@ func (b *bed) die() {
 		_, err = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 60000)
 	}
 	must(b.t, err)
+}
+
+// stop stops the shard, and waits until none of its threads runs any more: one that does still reads what is written now.
+func (b *bed) stop() {
+	b.t.Helper()
+	must(b.t, unix.Kill(b.PID(), unix.SIGSTOP))
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.PID()))
+		must(b.t, err)
+		runs := slices.ContainsFunc(threads, func(stat string) bool {
+			content, err := os.ReadFile(stat)
+			_, state, _ := strings.Cut(string(content), ") ")
+			return err == nil && !strings.HasPrefix(state, "T")
+		})
+		if !runs {
+			return
+		}
+		if time.Now().After(late) {
+			b.t.Fatal("the shard does not stop")
+		}
+	}
 }
 
 // eachRuntimeSerially is for tests that change the environment.
