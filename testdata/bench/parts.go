@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,21 @@ func (b *bench) throughput(ctx context.Context) error {
 		defer d.close()
 		daemons = append(daemons, d)
 	}
+	var own *peer
+	if slices.Contains(b.raw.runtimes, "crun") {
+		var err error
+		if own, err = newPeer(ctx, b.raw, daemons[0]); err != nil {
+			return err
+		}
+		defer own.close()
+	}
+	pod, err := newPodman(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "without podman:", err)
+	}
+	defer pod.close()
 	b.report.table(fmt.Sprintf("Pods of `true` per second, Indexed Job of %d (median of %d rounds, min-max)", b.pods, b.rounds),
-		"parallel", "fork+exec", "crun run", "runc run", "ctr run", "jobd", "jobd / crun", "cluster 1.9 x", "CPU ms a pod: daemon", "shards", "crun and container", "kernel and others", "jobd, bridge", "/ crun")
+		"parallel", "fork+exec", "crun run", "crun run, jobd's spec", "its CPU ms", "runc run", "ctr run", "podman run", "jobd", "/ crun", "/ crun, jobd's spec", "/ podman", "cluster 1.9 x", "CPU ms a pod: daemon", "shards", "crun and container", "kernel and others", "jobd, bridge", "/ crun")
 	for _, parallel := range []int{1, 2, 4, 8, 32} {
 		figures := map[string][]float64{}
 		add := func(name string, value float64) { figures[name] = append(figures[name], value) }
@@ -50,6 +64,21 @@ func (b *bench) throughput(ctx context.Context) error {
 					return err
 				}
 				add(runtime, v)
+			}
+			if own != nil {
+				v, cpu, err := own.containers(ctx, 200, min(parallel, 8))
+				if err != nil {
+					return fmt.Errorf("crun with jobd's spec: %w", err)
+				}
+				add("crun-spec", v)
+				add("crun-spec-cpu", cpu)
+			}
+			if pod != nil && parallel <= 8 && round == 0 { // it is slow
+				v, err := pod.containers(ctx, 10*parallel, parallel)
+				if err != nil {
+					return err
+				}
+				add("podman", v)
 			}
 			if b.raw.containerd != nil && parallel <= 8 && round == 0 { // it is slow
 				v, err := b.raw.ctrRun(ctx, 10*parallel, parallel)
@@ -84,18 +113,22 @@ func (b *bench) throughput(ctx context.Context) error {
 			b.report.figure(fmt.Sprintf("Throughput/%s/parallel=%d", name, parallel), figures[name], "pods/s")
 			return spread(figures[name], "%.0f")
 		}
-		ratio := func(name string) string {
-			if len(figures["crun"]) == 0 {
+		ratio := func(name, to string) string {
+			if len(figures[to]) == 0 {
 				return "-"
 			}
-			return fmt.Sprintf("%.2f", median(figures[name])/median(figures["crun"]))
+			return fmt.Sprintf("%.2f", median(figures[name])/median(figures[to]))
 		}
 		cpu := func(part string) string {
-			b.report.figure(fmt.Sprintf("CPU/%s/parallel=%d", part, parallel), figures["jobd-"+part], "ms/pod")
-			return fmt.Sprintf("%.1f", median(figures["jobd-"+part]))
+			if len(figures[part]) == 0 {
+				return "-"
+			}
+			b.report.figure(fmt.Sprintf("CPU/%s/parallel=%d", strings.TrimPrefix(part, "jobd-"), parallel), figures[part], "ms/pod")
+			return fmt.Sprintf("%.1f", median(figures[part]))
 		}
-		b.report.row(strconv.Itoa(parallel), cell("fork"), cell("crun"), cell("runc"), cell("ctr"), cell("jobd"), ratio("jobd"),
-			fmt.Sprintf("%.0f", median(figures["jobd"])/1.9), cpu("daemon"), cpu("shards"), cpu("runtime"), cpu("rest"), cell("bridge"), ratio("bridge"))
+		b.report.row(strconv.Itoa(parallel), cell("fork"), cell("crun"), cell("crun-spec"), cpu("crun-spec-cpu"), cell("runc"), cell("ctr"), cell("podman"),
+			cell("jobd"), ratio("jobd", "crun"), ratio("jobd", "crun-spec"), ratio("jobd", "podman"), fmt.Sprintf("%.0f", median(figures["jobd"])/1.9),
+			cpu("jobd-daemon"), cpu("jobd-shards"), cpu("jobd-runtime"), cpu("jobd-rest"), cell("bridge"), ratio("bridge", "crun"))
 	}
 	return nil
 }
