@@ -13,7 +13,7 @@ import (
 
 func newDBCommand() *cobra.Command {
 	config := daemon.DefaultConfig()
-	db := &cobra.Command{Use: "db", Short: "Look after the database, whether the daemon runs or not", Args: cobra.NoArgs}
+	db := &cobra.Command{Use: "db", Short: "Look after the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help}
 	addDirs(db.PersistentFlags(), &config)
 	db.PersistentFlags().StringVar(&config.Socket, "socket", config.Socket, "where a running daemon is asked (STATE/jobd.sock)")
 	db.AddCommand(

@@ -27,10 +27,13 @@ func newCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "jobd",
 		Short:         "Kubernetes Jobs without Kubernetes",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
+		RunE:          help,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this program",
@@ -39,3 +42,6 @@ func newCommand() *cobra.Command {
 	})
 	return root
 }
+
+// help is what a command says that has others below it. It is run, so that one which does not exist is an error.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
