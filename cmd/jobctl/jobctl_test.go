@@ -220,12 +220,17 @@ func TestLogsOfAJobAndOfAllContainers(t *testing.T) {
 	if out, code := d.jobctl(t, pi, "apply", "-f", "-"); code != 0 {
 		t.Fatal(out)
 	}
+	two := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: two}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: x}, {name: b, image: x}]}}}\n"
+	if out, code := d.jobctl(t, two, "apply", "-f", "-"); code != 0 {
+		t.Fatal(out)
+	}
 	d.addPod(t, "pi-abcde", "pi", "side")
 	for _, tc := range []struct{ args, want string }{
 		{"logs pi-abcde -c side", "words of pi-abcde/side\n"},
-		{"logs jobs/pi", "words of jobs/pi\n"},
+		{"logs jobs/pi", "words of jobs/pi\n container=pi\n"},
+		{"logs jobs/two", "Defaulted container \"a\" out of: a, b\nwords of jobs/two\n container=a\n"},
 		{"logs job.batch/pi --all-containers --all-attempts --tail=3", "words of jobs/pi\n allAttempts allContainers tail=3\n"},
-		{"logs jobs/pi --all-pods -f -p --stream stdout --limit-bytes=9", "words of jobs/pi\n Stdout follow limit=9 prefix previous\n"},
+		{"logs jobs/pi --all-pods -f -p --stream stdout --limit-bytes=9", "words of jobs/pi\n Stdout container=pi follow limit=9 prefix previous\n"},
 		{"logs jobs/pi -c pi --since-time=2026-01-02T15:00:00Z --timestamps", "words of jobs/pi\n container=pi since=2026-01-02T15:00:00Z timestamps\n"},
 		{"logs -l batch.kubernetes.io/job-name=pi --all-containers --prefix", "[pod/pi-abcde/pi] words of pi-abcde/pi\n[pod/pi-abcde/side] words of pi-abcde/side\n"},
 	} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -15,25 +16,27 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 )
 
 // jobLogs makes "logs jobs/NAME" read the log of the Job, which has what all its pods have written, instead of that of
 // one of its pods. Everything else about the command is kubectl's.
 type jobLogs struct {
-	flags *pflag.FlagSet
+	flags  *pflag.FlagSet
+	errOut io.Writer
 
 	stream      string
 	allAttempts bool
 }
 
 // extendLogs gives kubectl's command for logs what jobd has beyond a cluster.
-func extendLogs(root *cobra.Command) {
+func extendLogs(root *cobra.Command, errOut io.Writer) {
 	logs, _, err := root.Find([]string{"logs"})
 	if err != nil || logs == root {
 		return
 	}
-	l := &jobLogs{flags: logs.Flags()}
+	l := &jobLogs{flags: logs.Flags(), errOut: errOut}
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
 	l.flags.BoolVar(&l.allAttempts, "all-attempts", false, "Of a Job: the logs of every attempt of each container, not of the last alone")
 	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, also of those that are gone."
@@ -63,6 +66,15 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 				return nil, fmt.Errorf("--all-attempts is for Jobs: jobctl logs jobs/NAME")
 			}
 			return others(getter, object, opts, timeout, allContainers)
+		}
+		if opts.Container == "" && !allContainers {
+			// As with a pod: the one that the annotation names, or the first, and it says that there are others.
+			pod := &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec}
+			container, err := podcmd.FindOrDefaultContainerByName(pod, "", false, l.errOut)
+			if err != nil {
+				return nil, err
+			}
+			opts.Container = container.Name
 		}
 		config, err := getter.ToRESTConfig()
 		if err != nil {

@@ -54,7 +54,6 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root := cmd.NewDefaultKubectlCommandWithArgs(options)
 	root.Version = version
 	root.Short = "jobctl controls jobd"
-	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
 	root.PersistentFlags().String("socket", to.socket, "The socket of jobd; $"+socketVariable+" sets it too")
 	if f := root.PersistentFlags().Lookup("kubeconfig"); f != nil {
 		f.DefValue = ""
@@ -63,9 +62,10 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		f.DefValue = ""
 	}
 	if !to.cluster {
-		extendLogs(root)
+		extendLogs(root, streams.ErrOut)
 	}
 	speakOfJobctl(root)
+	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)
 	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams))
 	return root, nil
