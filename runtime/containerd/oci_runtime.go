@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/shard"
@@ -80,7 +79,7 @@ func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, err
 		}
 		reasons = append(reasons, fmt.Sprintf("%s does not work here: %s", path, v.Failure))
 	}
-	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun): %w", strings.Join(reasons, ", "), errdefs.ErrFailedPrecondition)
+	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun)", strings.Join(reasons, ", "))
 }
 
 // fingerprint is of all that a verdict depends on: the two programs and the kernel.

@@ -44,7 +44,7 @@ func (v *Volumes) hostPath(source *corev1.HostPathVolumeSource) (string, error) 
 	if what, ok := expected(kind); !ok {
 		return "", fmt.Errorf("%s is an invalid volume type: %w", kind, errdefs.ErrInvalidArgument)
 	} else if what.is != nil && !(exists && what.is(info.Mode())) {
-		return "", fmt.Errorf("hostPath type check failed: %s is not a %s: %w", path, what.name, errdefs.ErrFailedPrecondition)
+		return "", fmt.Errorf("hostPath type check failed: %s is not a %s", path, what.name)
 	}
 	return path, nil
 }

@@ -47,5 +47,5 @@ func peers(path, what string, properties ...string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("path %q is mounted on %q but it is not a %s mount: %w", path, on.Mountpoint, what, errdefs.ErrFailedPrecondition)
+	return fmt.Errorf("path %q is mounted on %q but it is not a %s mount", path, on.Mountpoint, what)
 }
