@@ -55,7 +55,7 @@ const (
 	noForeign   = "only volumes that lie on this machine exist here"
 	noSELinux   = "SELinux is not built yet"
 	noWindows   = "this machine runs Linux"
-	oneNode     = "there is one node, so it has no effect"
+	oneNode     = "there is one node"
 	noFileOwner = "owners of single files are not built yet"
 )
 
@@ -126,7 +126,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"envFrom":                  works(),
 		"env":                      works(),
 		"resources":                works(),
-		"resizePolicy":             warn("pods are not resized, so it has no effect"),
+		"resizePolicy":             warn("pods are not resized"),
 		"restartPolicy":            works(),
 		"restartPolicyRules":       works(),
 		"volumeMounts":             works(),
