@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What confines a container by AppArmor (SecurityContext.AppArmorProfile), on a host that has it and on one that has not.
@@ -24,8 +26,9 @@ func TestAppArmorProfile(t *testing.T) {
 		if s := p.Status; s.Phase != corev1.PodFailed || s.Reason != "AppArmor" || s.Message != "Pod was rejected: "+why {
 			t.Errorf("pod %s is %s: %s: %s, want %s", p.Name, s.Phase, s.Reason, s.Message, why)
 		}
-		if events := d.jobctl("events", "--for", "pod/"+p.Name); !strings.Contains(events, why) {
-			t.Errorf("events of pod %s: %s", p.Name, events)
+		events, err := d.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=AppArmor,involvedObject.name=" + p.Name})
+		if err != nil || len(events.Items) != 1 || events.Items[0].Message != why {
+			t.Errorf("events of pod %s: %v, %+v", p.Name, err, events)
 		}
 		if table := d.jobctl("get", "pod", p.Name, "--no-headers"); !strings.Contains(table, " AppArmor ") {
 			t.Errorf("pod %s: %s", p.Name, table)
@@ -92,10 +95,11 @@ spec:
 		"annotated":  "jobd-e2e (enforce)\n",
 	} {
 		d.eventually("the log of "+container, func() error {
-			if got := d.jobctl("logs", "confined", "-c", container); got != want {
-				return errText(got + " is not " + want)
+			got, err := d.CoreV1().Pods("default").GetLogs("confined", &corev1.PodLogOptions{Container: container}).DoRaw(t.Context())
+			if err == nil && string(got) != want {
+				err = fmt.Errorf("%q is not %q", got, want)
 			}
-			return nil
+			return err
 		})
 	}
 	if got := d.jobctl("exec", "confined", "-c", "unset", "--", "cat", "/proc/self/attr/current"); got != fallback {
