@@ -15,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // Group is the unix group whose members may use the socket. They can start containers as root: it is as good as
@@ -34,7 +32,7 @@ type Listener struct {
 func (l *Listener) serve(server *http.Server) error {
 	var err error
 	if l.tls != nil {
-		err = server.ServeTLS(netutil.LimitListener(l, maxConnections), "", "")
+		err = server.ServeTLS(limitConnections(l, maxConnections), "", "")
 	} else {
 		err = server.Serve(l)
 	}

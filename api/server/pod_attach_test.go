@@ -61,8 +61,7 @@ func TestAttach(t *testing.T) {
 
 			ctx, hangUp := context.WithCancel(t.Context())
 			r, _ := io.Pipe()
-			time.AfterFunc(100*time.Millisecond, hangUp)
-			if err := attach(ctx, "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: r, Stdout: &out}); !errors.Is(err, context.Canceled) {
+			if err := attach(ctx, "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: r, Stdout: onWrite(hangUp)}); !errors.Is(err, context.Canceled) {
 				t.Errorf("a client that hangs up: %v", err)
 			}
 			if err := <-fake.said; err != nil {
@@ -102,9 +101,20 @@ func (d deafContainers) Attach(ctx context.Context, _ *corev1.Pod, _ string, _ r
 	return ctx.Err()
 }
 
-type talkative struct{}
+// someWords are too many for a process that reads nothing, and few enough for the connection to take them: behind what it does
+// not take, the server would not hear that the client has left before the client's kernel gives up, after minutes.
+type someWords struct {
+	io.Reader
+	said func() // called when they are on their way
+}
 
-func (talkative) Read(b []byte) (int, error) { return len(b), nil }
+func (w someWords) Read(b []byte) (int, error) {
+	n, err := w.Reader.Read(b)
+	if err != nil {
+		w.said()
+	}
+	return n, err
+}
 
 // A process that does not read what a client has said keeps no place for it once the client is gone.
 func TestClientThatIsGoneWithWordsUnread(t *testing.T) {
@@ -114,11 +124,12 @@ func TestClientThatIsGoneWithWordsUnread(t *testing.T) {
 			deaf := deafContainers{attached: make(chan struct{}), left: make(chan struct{})}
 			_, _, attach := attacher(t, transport, deaf)
 			ctx, hangUp := context.WithCancel(t.Context())
-			go func() {
+			said := func() {
 				<-deaf.attached
 				hangUp()
-			}()
-			if err := attach(ctx, "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: talkative{}, Stdout: io.Discard}); err == nil {
+				<-deaf.left // it is not that the client has no more to say
+			}
+			if err := attach(ctx, "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: someWords{strings.NewReader(strings.Repeat("word\n", 6<<10)), said}, Stdout: io.Discard}); err == nil {
 				t.Error("attached to the end")
 			}
 			select {

@@ -115,10 +115,15 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// watchHangUp notices that the client is gone also while what it has said waits to be read by a process that does not.
+// watchHangUp notices that the client is gone also while what it has said waits to be read by a process that does not. Over TCP
+// that is not before all that it has said is here, or before its kernel gives up.
 func watchHangUp(ctx context.Context, gone func()) {
 	c, _ := ctx.Value(connKey{}).(net.Conn)
-	if inner, ok := c.(interface{ NetConn() net.Conn }); ok { // of TLS
+	for {
+		inner, ok := c.(interface{ NetConn() net.Conn }) // of TLS, and of a listener with a limit
+		if !ok {
+			break
+		}
 		c = inner.NetConn()
 	}
 	socket, ok := c.(syscall.Conn)
