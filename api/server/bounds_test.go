@@ -204,27 +204,29 @@ func TestConnectionsOverTheNetworkAreBounded(t *testing.T) {
 	_ = c.Body.Close()
 }
 
+// putConfigMap makes one past the API, whose requests may have little time.
+func (ts *testServer) putConfigMap(t *testing.T, name, content string) {
+	t.Helper()
+	value, err := scheme.Encode(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}, Data: map[string]string{"x": content},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.store.Update(t.Context(), func(tx *store.Tx) error {
+		tx.Put(store.Object{Key: store.Key("configmaps", "default", name), UID: name, Value: value})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSlowReadersAreDropped asks for much and reads none of it: the connection ends, and others are not concerned.
 func TestSlowReadersAreDropped(t *testing.T) {
 	t.Parallel()
-	// Not through the API, whose requests have little time here.
 	fill := func(t *testing.T, ts *testServer) {
-		err := ts.store.Update(t.Context(), func(tx *store.Tx) error {
-			for i := range 16 {
-				name := fmt.Sprint("c", i)
-				value, err := scheme.Encode(&corev1.ConfigMap{
-					ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
-					Data:       map[string]string{"x": strings.Repeat("x", 900_000)},
-				})
-				if err != nil {
-					return err
-				}
-				tx.Put(store.Object{Key: store.Key("configmaps", "default", name), UID: name, Value: value})
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+		for i := range 16 {
+			ts.putConfigMap(t, fmt.Sprint("c", i), strings.Repeat("x", 900_000))
 		}
 	}
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -290,7 +292,7 @@ func TestAWatcherThatOnlyWaitsIsNotSlow(t *testing.T) {
 	t.Parallel()
 	const within = 2 * time.Second
 	ts := startServer(t, func(c *Config) { c.RequestTimeout = within })
-	const path = "/apis/batch/v1/jobs?watch=true"
+	const path = "/api/v1/configmaps?watch=true"
 	overTLS := ts.network(t)
 	overSocket := &http.Client{Transport: &http.Transport{DialContext: ts.config().Dial}}
 	var answers []*bufio.Reader
@@ -309,7 +311,7 @@ func TestAWatcherThatOnlyWaitsIsNotSlow(t *testing.T) {
 	}
 	for _, name := range []string{"a", "b"} {
 		time.Sleep(within + within/2)
-		ts.mustDo(t, "POST", "/apis/batch/v1/namespaces/default/jobs", jobJSON(name), 201)
+		ts.putConfigMap(t, name, "")
 		for _, answer := range answers {
 			if line, err := answer.ReadString('\n'); err != nil || !strings.Contains(line, `"name":"`+name+`"`) {
 				t.Errorf("%s: %v", line, err)

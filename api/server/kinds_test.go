@@ -73,7 +73,7 @@ func TestEveryKindHasEveryVerb(t *testing.T) {
 				o.SetLabels(map[string]string{"test": "yes"})
 				return o
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			selected := metav1.ListOptions{LabelSelector: "test=yes"}
 

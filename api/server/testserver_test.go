@@ -122,7 +122,7 @@ func (ts *testServer) do(t testing.TB, method, path, contentType, body string) (
 	}
 	tr := &http.Transport{DialContext: ts.config().Dial}
 	defer tr.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: tr, Timeout: 30 * time.Second}).Do(r)
+	resp, err := (&http.Client{Transport: tr, Timeout: 5 * time.Minute}).Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

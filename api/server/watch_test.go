@@ -33,7 +33,7 @@ func TestWatch(t *testing.T) {
 				t.Fatalf("%s, not %s: %v", e.Type, want, e.Object)
 			}
 			return e.Object.(*batchv1.Job)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("no %s", want)
 			return nil
 		}
@@ -65,7 +65,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchFromAVersionThatIsGone(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.RequestTimeout = 5 * time.Second })
+	ts := startServer(t, func(c *Config) { c.RequestTimeout = time.Minute })
 	jobs := ts.client(t).BatchV1().Jobs("default")
 	made := mustMake(t, jobs, newJob("a"))
 	// More than the store keeps of what was superseded.
@@ -117,7 +117,7 @@ func TestWatchesEndWhenTheServerStops(t *testing.T) {
 	ts.stop()
 	select {
 	case <-w.ResultChan():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the watch goes on")
 	}
 }
