@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -60,13 +63,20 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// freePort is a loopback address that nobody listened on a moment ago.
+// ports are those that freePort has given. They are below those that the kernel gives to whoever connects: a daemon comes
+// back to its own after a kill.
+var ports = func() *atomic.Int32 { p := &atomic.Int32{}; p.Store(rand.Int32N(10000)); return p }()
+
+// freePort is a loopback address that nobody listened on a moment ago, and another for each caller.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+ports.Add(1)%10000))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }

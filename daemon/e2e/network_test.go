@@ -198,12 +198,7 @@ spec:
 func TestHostPort(t *testing.T) {
 	d := start(t)
 	d.needBridge()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port // likely still free in a moment
-	l.Close()
+	_, port, _ := net.SplitHostPort(freePort(t))
 	d.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
@@ -215,10 +210,10 @@ spec:
   - name: c
     image: busybox:1.36
     command: [sh, -c, "while true; do echo hello | nc -l -p 80; done"]
-    ports: [{containerPort: 80, hostPort: %d}]
+    ports: [{containerPort: 80, hostPort: %s}]
 `, port))
 	reach := func() error {
-		c, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+		c, err := net.DialTimeout("tcp4", net.JoinHostPort("127.0.0.1", port), time.Second)
 		if err != nil {
 			return err
 		}

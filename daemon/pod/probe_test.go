@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -168,6 +169,24 @@ func TestMonitor(t *testing.T) {
 	})
 }
 
+// deafPort is a port of 127.0.0.1 that nobody listens on, and nobody else can take while the test runs.
+func deafPort(t *testing.T) int {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(socket) })
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound.(*unix.SockaddrInet4).Port
+}
+
 func TestTargets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/ok" || r.Host != "name" {
@@ -180,12 +199,7 @@ func TestTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	number := intstr.Parse(port)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	none := intstr.FromInt(closed.Addr().(*net.TCPAddr).Port)
-	closed.Close()
+	none := intstr.FromInt(deafPort(t))
 	named := []corev1.HTTPHeader{{Name: "Host", Value: "name"}}
 	to := target{ip: host, container: &corev1.Container{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(number.IntValue())}}}}
 	for _, tc := range []struct {

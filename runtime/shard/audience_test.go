@@ -70,8 +70,9 @@ func TestListener(t *testing.T) {
 		}
 	})
 	t.Run("but not any amount", func(t *testing.T) {
-		_, w, err := pipe()
+		r, w, err := pipe()
 		must(t, err)
+		defer r.Close() // and not by the collector of garbage: nobody is cut off who has left
 		var a audience
 		a.hurry()
 		cut := make(chan struct{})
