@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // podman runs containers below directories of its own.
@@ -69,6 +71,7 @@ func (p *podman) close() {
 		return
 	}
 	_ = p.command(context.Background(), "rm", "--all", "--force").Run()
+	_ = unix.Unmount(filepath.Join(p.disk, "overlay"), unix.MNT_DETACH) // its driver's, over itself
 	for _, dir := range []string{p.disk, p.state} {
 		if dir != "" {
 			os.RemoveAll(dir)
