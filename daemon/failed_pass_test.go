@@ -138,6 +138,7 @@ func TestAPassReadsNoMoreThanItsBudget(t *testing.T) {
 		completions := int32(n)
 		j.Spec.Completions, j.Spec.Parallelism = &completions, &completions
 		w.create(j)
+		time.Sleep(company) // then all that was seen of them is stored
 		if got := len(w.pods()); got != n {
 			t.Fatalf("%d pods, want %d", got, n)
 		}

@@ -198,6 +198,45 @@ func TestAJobRunsToItsEnd(t *testing.T) {
 	})
 }
 
+func TestWhatPeopleOnlySeeIsStoredWithWhatFollows(t *testing.T) {
+	for name, c := range map[string]struct {
+		duration string
+		seen     []corev1.PodPhase // of the pod, one after the other
+	}{
+		"a pod that ends within a moment is never stored as running": {"5ms", []corev1.PodPhase{corev1.PodPending, corev1.PodSucceeded}},
+		"one that goes on is, though nothing else happens":           {"1h", []corev1.PodPhase{corev1.PodPending, corev1.PodRunning}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				begin := w.store.Version()
+				w.create(simulate("j", c.duration, "0"))
+				time.Sleep(2 * company)
+				synctest.Wait()
+				var seen []corev1.PodPhase
+				if err := w.store.View(func(s *store.Snapshot) error {
+					return s.Changes(begin, func(change store.Change) bool {
+						if resourceOf(change.Object.Key) == pods {
+							p := newPod()
+							if err := decode(change.Object, p); err != nil {
+								t.Error(err)
+							}
+							seen = append(seen, p.Status.Phase)
+						}
+						return true
+					})
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if got := slices.Compact(seen); !slices.Equal(got, c.seen) {
+					t.Errorf("stored as %v, want %v", got, c.seen)
+				}
+			})
+		})
+	}
+}
+
 func TestBackoffIsToTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

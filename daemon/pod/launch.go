@@ -117,6 +117,9 @@ func (w *Workers) launched(pod *corev1.Pod, p *worker, launches []*launch, seen 
 		// This clears what is behind the end too: a launch would be kept for as long as its pod.
 		p.launches = slices.DeleteFunc(p.launches, func(other *launch) bool { return other == l })
 	}
+	for i := range seen {
+		seen[i].Later = shownOnly(pod, seen[i])
+	}
 	// Under the lock, so that nothing overtakes it.
 	w.report(pod, seen...)
 	crash.At("launch.reported")
@@ -140,6 +143,17 @@ func (w *Workers) stopStarted(pod *corev1.Pod, launches []*launch, o Observation
 			w.group.Go(func() { w.stop(pod, *l.stop) })
 		}
 	}
+}
+
+// shownOnly tells of an observation that no other container waits for.
+func shownOnly(pod *corev1.Pod, o Observation) bool {
+	switch o.What {
+	case SetUp, Pulled:
+		return true
+	case Started:
+		return !find(pod, o.Container).init
+	}
+	return false
 }
 
 // slow waits for the image, unless it has to be pulled and that is not done.

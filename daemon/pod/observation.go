@@ -64,4 +64,7 @@ type Observation struct {
 	IPs             []string       // SetUp
 	Check           Check          // Checked
 	OK, Verdict     bool           // Checked
+
+	// Later: people see it, but nothing is decided from it, so it may wait a moment to be stored with others.
+	Later bool
 }

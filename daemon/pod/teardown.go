@@ -51,7 +51,8 @@ func (w *Workers) tearDown(pod *corev1.Pod, p *worker) {
 	} else {
 		p.sandbox, p.leftovers, p.failed = nil, nil, 0
 	}
-	w.report(pod, Observation{What: TornDown})
+	// The end of one that is being deleted is waited for.
+	w.report(pod, Observation{What: TornDown, Later: pod.DeletionTimestamp == nil})
 	crash.At("tear-down.reported")
 }
 
