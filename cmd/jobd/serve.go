@@ -57,6 +57,7 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 	flags.StringVar(&file, "config", "", "YAML file with these settings")
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		tell := systemd()
 		if file != "" {
 			if err := readConfig(file, &config, flags); err != nil {
 				return err
@@ -67,7 +68,12 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 			return err
 		}
 		config.Logger, config.Version = logger, version
-		return daemon.Run(cmd.Context(), config, func(s daemon.Serving) { announce(cmd.OutOrStdout(), s) })
+		return daemon.Run(cmd.Context(), config, func(s daemon.Serving) {
+			announce(cmd.OutOrStdout(), s)
+			if err := tell("READY=1"); err != nil {
+				logger.Warn("systemd does not know that jobd is ready", "error", err)
+			}
+		})
 	}
 	return cmd
 }
