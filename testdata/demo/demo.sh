@@ -66,8 +66,8 @@ bin/jobctl apply -f testdata/examples/pi.yaml
 
 say "jobctl logs -f jobs/pi"
 bin/jobctl wait --for=jsonpath='{.status.ready}'=1 jobs/pi --timeout=300s >/dev/null
-bin/jobctl logs -f jobs/pi | tee "$root/pi.txt"
-cmp "$root/pi.txt" testdata/demo/pi.txt || die "these are not the digits of pi"
+bin/jobctl logs -f jobs/pi | tee "$state/pi.txt"
+cmp "$state/pi.txt" testdata/demo/pi.txt || die "these are not the digits of pi"
 
 say "The digits are right. jobctl describe jobs/pi"
 bin/jobctl wait --for=condition=complete jobs/pi --timeout=300s
