@@ -79,11 +79,10 @@ func (o *overlays) mount(mounts []Mount, root string) (*overlay, error) {
 	if v.mount, err = unix.OpenTree(unix.AT_FDCWD, root, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC); err != nil {
 		return nil, nil
 	}
-	if v.was == nil {
-		if v.was, _, err = v.look(); err != nil {
-			v.close()
-			return nil, nil
-		}
+	// Also where it is used again: who has it made as new may have taken from it what the kernel puts there when it mounts.
+	if v.was, _, err = v.look(); err != nil {
+		v.close()
+		return nil, nil
 	}
 	return v, nil
 }
