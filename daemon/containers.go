@@ -178,7 +178,7 @@ func networkStep(n *network.Network) pod.Step {
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) error {
 			a, err := n.SetUp(p)
-			sandbox.Namespaces, sandbox.IPs = a.Namespaces, a.IPs
+			sandbox.Namespaces, sandbox.IPs, sandbox.HostNetwork = a.Namespaces, a.IPs, a.Host
 			return err
 		},
 		TearDown: func(_ context.Context, uid types.UID) error { return n.TearDown(string(uid)) },

@@ -56,6 +56,9 @@ type Container struct {
 	Image Image
 	// Spec is complete but for its root path, which the runtime sets.
 	Spec *specs.Spec
+	// Alone: no process of another container can have got hold of one of its files, so the layer that it wrote to may be
+	// another one's after it.
+	Alone bool
 	// Stdin: it reads what those who attach write, and without them waits for it. With StdinOnce, and without a terminal,
 	// it reads an end when the first of those has no more. Whether it has a terminal stands in Spec.
 	Stdin, StdinOnce bool

@@ -248,7 +248,7 @@ func (w *Workers) start(pod *corev1.Pod, p *worker, l *launch) (seen []Observati
 	}
 	request := runtime.Container{
 		ID: containerID(pod, c.Name, l.attempt), PodUID: string(pod.UID), Name: c.Name, Attempt: l.attempt,
-		Image: l.image, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		Image: l.image, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce, Alone: alone(pod, p.sandbox),
 	}
 	crash.At("launch.spec.after")
 	if w.config.LogPath != nil {

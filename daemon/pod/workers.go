@@ -42,6 +42,8 @@ type SpecInput struct {
 type Sandbox struct {
 	// IPs are the pod's addresses, the first one first.
 	IPs []string
+	// HostNetwork: the network is the host's.
+	HostNetwork bool
 	// Namespaces are the paths of the namespaces that the containers share.
 	Namespaces map[specs.LinuxNamespaceType]string
 	// Mounts are those of the pod's volumes, whole, by the container's name.

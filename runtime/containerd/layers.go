@@ -60,12 +60,13 @@ type containerKey struct{}
 type ofContainer struct {
 	id     string
 	shard  int
+	alone  bool
 	mounts []specs.Mount
 }
 
 // forContainer marks a Prepare as that of a container's snapshot, in a transaction that may still fail.
-func forContainer(ctx context.Context, id string, shard int, mounts []specs.Mount) context.Context {
-	return context.WithValue(ctx, containerKey{}, ofContainer{id, shard, mounts})
+func forContainer(ctx context.Context, of ofContainer) context.Context {
+	return context.WithValue(ctx, containerKey{}, of)
 }
 
 func (l *layers) Prepare(ctx context.Context, key, parent string, opts ...snapshots.Opt) ([]mount.Mount, error) {
@@ -74,7 +75,7 @@ func (l *layers) Prepare(ctx context.Context, key, parent string, opts ...snapsh
 		return prepare(ctx, l.Snapshotter, key, parent, opts...)
 	}
 	if l.slots != nil {
-		return l.slots.take(ctx, of.id, parent, of.shard, of.mounts)
+		return l.slots.take(ctx, parent, of)
 	}
 	l.mu.Lock()
 	l.keys[of.id], l.hidden[key] = key, true

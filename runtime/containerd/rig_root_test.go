@@ -223,7 +223,7 @@ func (r *rig) prepare(p *corev1.Pod, name string) (runtime.Container, error) {
 		if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 			return runtime.Container{}, err
 		}
-		return runtime.Container{ID: id, PodUID: string(p.UID), Name: name, Image: r.image, Spec: spec, LogPath: log}, nil
+		return runtime.Container{ID: id, PodUID: string(p.UID), Name: name, Image: r.image, Spec: spec, Alone: true, LogPath: log}, nil
 	}
 	return runtime.Container{}, fmt.Errorf("pod has no container %s", name)
 }

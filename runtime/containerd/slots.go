@@ -18,7 +18,6 @@ import (
 	"github.com/containerd/containerd/v2/core/snapshots"
 	continuity "github.com/containerd/continuity/fs"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
@@ -30,7 +29,8 @@ const maxFreeSlots = 512
 // slots are the writable layers of containers on overlayfs: pairs of directories that are used by one container after
 // the other, since making and removing directories is most of what a layer costs, and the more so the longer a disk has
 // been in use. Each is for the containers of one shard, which keeps it mounted while it is clean. Below all layers of the image is one with the places that the container has mounts at, so that one that
-// writes nothing leaves a layer that is as new.
+// writes nothing leaves a layer that is as new. A container whose files others may have got hold of has a slot of its own:
+// with its root directory, say, which a UNIX socket carries anywhere, they would be in the next one's.
 type slots struct {
 	backend snapshots.Snapshotter
 	dir     string // the slots, by number
@@ -56,15 +56,19 @@ type slot struct {
 // mountedAs is what the mounts of two slots have in common if they are of the same layers and held by the same shard.
 func (s slot) mountedAs() string { return s.shard() + " " + s.lowest + " " + s.parent }
 
-// The name of a slot is SHARD-NUMBER.
+// The name of a slot is SHARD-NUMBER, or NUMBER if it is not used again.
 func slotName(shard, number int) string { return fmt.Sprintf("%d-%d", shard, number) }
 
+// shard is empty for a slot that is not used again.
 func (s slot) shard() string {
-	shard, _, _ := strings.Cut(s.name, "-")
+	shard, _, again := strings.Cut(s.name, "-")
+	if !again {
+		return ""
+	}
 	return shard
 }
 
-// slotNumber gives false for what is no slot. Those of older versions have a number alone, and are not used again.
+// slotNumber gives false for what is no slot.
 func slotNumber(name string) (int, bool) {
 	_, number, ok := strings.Cut(name, "-")
 	if !ok {
@@ -139,22 +143,25 @@ func (s *slots) open() error {
 	return err
 }
 
-// take gives a container of a shard a slot over the layers of an image, for what it mounts.
-func (s *slots) take(ctx context.Context, container, parent string, shard int, mounts []specs.Mount) (_ []mount.Mount, err error) {
+// take gives a container a slot over the layers of an image.
+func (s *slots) take(ctx context.Context, parent string, of ofContainer) (_ []mount.Mount, err error) {
 	b, err := s.base(ctx, parent)
 	if err != nil {
 		return nil, err
 	}
-	lowest, err := s.lowest.of(mounts)
+	lowest, err := s.lowest.of(of.mounts)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[container] != nil {
-		return nil, fmt.Errorf("layer of container %s: %w", container, errdefs.ErrAlreadyExists)
+	if s.held[of.id] != nil {
+		return nil, fmt.Errorf("layer of container %s: %w", of.id, errdefs.ErrAlreadyExists)
 	}
-	one := slot{name: slotName(shard, s.next), lowest: lowest, parent: parent, since: time.Now()}
+	one := slot{name: strconv.Itoa(s.next), lowest: lowest, parent: parent, since: time.Now()}
+	if of.alone {
+		one.name = slotName(of.shard, s.next)
+	}
 	if err := s.clean(&one); err != nil {
 		return nil, err
 	}
@@ -170,11 +177,11 @@ func (s *slots) take(ctx context.Context, container, parent string, shard int, m
 	}
 	crash.At("slot.made")
 	// The text of a link is there at once, or not at all.
-	if err := os.Symlink(one.name+" "+lowest+" "+parent, filepath.Join(s.links, container)); err != nil {
+	if err := os.Symlink(one.name+" "+lowest+" "+parent, filepath.Join(s.links, of.id)); err != nil {
 		return nil, err
 	}
 	crash.At("slot.taken")
-	s.held[container] = &one
+	s.held[of.id] = &one
 	return s.mounts(one, b), nil
 }
 
@@ -206,11 +213,11 @@ func (s *slots) clean(one *slot) error {
 	return nil
 }
 
-// giveBack makes a slot that was taken for nothing one for another container, or removes it where that cannot be done.
+// giveBack makes a slot that was taken for nothing one for another container, or removes it where that cannot be.
 // The mutex is held.
 func (s *slots) giveBack(one slot) error {
 	dir := filepath.Join(s.dir, one.name)
-	if !renew(filepath.Join(dir, upperDir)) {
+	if one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
 		return os.RemoveAll(dir)
 	}
 	s.free = append(s.free, one)
@@ -281,8 +288,7 @@ func (s *slots) base(ctx context.Context, parent string) (b base, err error) {
 	return b, nil
 }
 
-// release takes the slot of a container back. It is emptied and given to another one, or removed where that cannot be
-// done.
+// release takes the slot of a container back. It is emptied and given to another one, or removed where that cannot be.
 func (s *slots) release(container string) error {
 	s.mu.Lock()
 	one := s.held[container]
@@ -298,8 +304,7 @@ func (s *slots) release(container string) error {
 	}
 	crash.At("slot.let-go")
 	dir := filepath.Join(s.dir, one.name)
-	_, _, current := strings.Cut(one.name, "-")
-	if full || !current || !renew(filepath.Join(dir, upperDir)) {
+	if full || one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 // A container sees the image and nothing of the one that had its layer before.
@@ -94,8 +96,8 @@ func TestASlotThatCannotBeTakenIsTakenLater(t *testing.T) {
 	r.wait(t, c.ID)
 }
 
-// What an older version has left with a container is taken back, but not for others: no shard has it as its own.
-func TestASlotOfAnOlderVersionGoesWithItsContainer(t *testing.T) {
+// A slot that is not used again is known by its name, also to a daemon that has not made it.
+func TestASlotOfOneContainerGoesWithIt(t *testing.T) {
 	dir, links := t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "3", upperDir), 0o755); err != nil {
 		t.Fatal(err)
@@ -115,5 +117,30 @@ func TestASlotOfAnOlderVersionGoesWithItsContainer(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "3")); !os.IsNotExist(err) || len(s.free) > 0 {
 		t.Errorf("%v, free: %v", err, s.free)
+	}
+}
+
+// Who has got hold of a container's root directory is in nobody else's.
+func TestALayerThatOthersMayHoldIsNotUsedAgain(t *testing.T) {
+	r := newRig(t, "")
+	begin := func() (runtime.Container, string) {
+		c := r.container(t, pod("u1", "sleep 1000"), "main")
+		c.Alone = false
+		return c, fmt.Sprintf("/proc/%d/root", r.start(t, c).PID)
+	}
+	c, path := begin()
+	held, err := os.OpenRoot(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := r.Remove(context.Background(), c.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.cleanup.Wait()
+	_, path = begin()
+	_ = held.WriteFile("planted", nil, 0o644) // there may be nothing left to write to
+	if _, err := os.Lstat(path + "/planted"); !os.IsNotExist(err) {
+		t.Errorf("the next container has what was planted: %v", err)
 	}
 }

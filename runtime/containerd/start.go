@@ -133,7 +133,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 		if err := r.server.layers.discard(ctx, c.ID); err != nil {
 			return err
 		}
-		mounts, err = snapshotter.Prepare(forContainer(ctx, c.ID, in, spec.Mounts), c.ID, c.Image.ChainID)
+		mounts, err = snapshotter.Prepare(forContainer(ctx, ofContainer{c.ID, in, c.Alone, spec.Mounts}), c.ID, c.Image.ChainID)
 		if err != nil {
 			return fmt.Errorf("snapshot of image %s: %w", c.Image.Name, err)
 		}

@@ -70,6 +70,8 @@ type Attachment struct {
 	// Namespaces are the paths of those that the containers share.
 	Namespaces map[specs.LinuxNamespaceType]string
 	IPs        []string
+	// Host: the network is the host's.
+	Host bool
 }
 
 // Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked for
@@ -176,7 +178,7 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 	}
 	switch {
 	case pod.Spec.HostNetwork:
-		a.IPs = n.hostIPs()
+		a.IPs, a.Host = n.hostIPs(), true
 	case n.mode == Host:
 		for _, p := range portsOf(pod) {
 			if p.Port != p.HostPort {
@@ -189,7 +191,7 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 			}
 		}
 		a.Namespaces[specs.NetworkNamespace] = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
-		a.IPs = n.hostIPs()
+		a.IPs, a.Host = n.hostIPs(), true
 	case n.mode == Bridge:
 		r, err := n.attach(pod, p)
 		if err != nil {

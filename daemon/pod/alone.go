@@ -1,0 +1,24 @@
+package pod
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// alone tells whether each container of a pod is the only one that runs as long as it does, and no container of another pod
+// can be given one of its files. Files are handed over through UNIX sockets, which are found in a network namespace or on a
+// volume, and taken through /proc.
+func alone(pod *corev1.Pod, s *Sandbox) bool {
+	together := len(pod.Spec.Containers)
+	for i := range pod.Spec.InitContainers {
+		if initContainer(pod, i).sidecar() {
+			together++
+		}
+	}
+	shared := func(v corev1.Volume) bool {
+		own := v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+		return !own
+	}
+	return together == 1 && !s.HostNetwork && !pod.Spec.HostPID && !slices.ContainsFunc(pod.Spec.Volumes, shared)
+}
