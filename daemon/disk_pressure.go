@@ -40,7 +40,7 @@ type diskPressure struct {
 
 	pressure eviction.Pressure
 	next     time.Time   // when something may be done against it again
-	going    *corev1.Pod // was evicted last; nil when it has gone
+	going    *corev1.Pod // was evicted last
 	since    time.Time
 }
 
@@ -83,21 +83,18 @@ func (w *diskPressure) look(ctx context.Context, disk eviction.Disk, now time.Ti
 		w.logger.Warn(says, "available", disk.Available.Bytes, "inodesFree", disk.Available.Inodes)
 		w.node.tell(ctx, corev1.EventTypeNormal, status, fmt.Sprintf("Node %s status is now: %s", w.node.name, status))
 	}
-	if is && !w.waits(now) {
+	if is && !w.waits(now, w.disk.holds) {
 		w.relieve(ctx, now)
 	}
 }
 
 // waits tells whether what was done before has still to take effect.
-func (w *diskPressure) waits(now time.Time) bool {
-	if w.going == nil {
-		return now.Before(w.next)
+func (w *diskPressure) waits(now time.Time, holds func(*corev1.Pod) bool) bool {
+	if w.going != nil && now.Sub(w.since) < evictionPatience && holds(w.going) {
+		// From its end on the disk has time to show it: files go in the background, and some file systems tell of it late.
+		w.next = now.Add(diskPeriod)
 	}
-	if now.Sub(w.since) < evictionPatience && w.disk.holds(w.going) {
-		return true
-	}
-	w.going = nil
-	return false
+	return now.Before(w.next)
 }
 
 // relieve makes room: by images if that suffices, else by a pod.
@@ -133,7 +130,7 @@ var podOnNode = scheme.Fields{
 	3: {1: nil},  // status: phase
 }
 
-// uses measures the pods that run.
+// uses measures the pods that run, but for the one that was evicted last.
 func (w *diskPressure) uses() (uses []eviction.Use, err error) {
 	var running []*corev1.Pod
 	err = w.node.store.View(func(s *store.Snapshot) error {
@@ -150,6 +147,9 @@ func (w *diskPressure) uses() (uses []eviction.Use, err error) {
 		return failed
 	})
 	for _, p := range running {
+		if w.going != nil && w.going.UID == p.UID {
+			continue // it was waited for in vain
+		}
 		uses = append(uses, w.disk.use(p))
 	}
 	return uses, err

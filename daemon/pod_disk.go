@@ -26,10 +26,13 @@ func (d podDisk) overLimit(p *corev1.Pod) string {
 		return over
 	}
 	use := d.use(p)
+	for name, written := range use.Containers {
+		use.Containers[name] = written.Plus(eviction.Size(volume.DiskUsage(filepath.Dir(d.logPath(p, name, 0)))))
+	}
 	return overStorageLimit(p, use.Containers, use.Volumes)
 }
 
-// use is what a pod takes.
+// use is what a pod takes for as long as it is there: its logs are kept.
 func (d podDisk) use(p *corev1.Pod) eviction.Use {
 	return eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.volumes.Usage(p))}
 }
@@ -40,7 +43,7 @@ func (d podDisk) holds(p *corev1.Pod) bool {
 	return use.Volumes.Bytes > 0 || len(use.Containers) > 0
 }
 
-// ofContainers is what each container of a pod has written: into its root file system, and to its log.
+// ofContainers is what each container of a pod has written into its root file system.
 func (d podDisk) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 	used := map[string]eviction.Size{}
 	ctx := context.Background()
@@ -56,9 +59,6 @@ func (d podDisk) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 		if bytes, inodes, err := d.runtime.Written(ctx, c.ID); err == nil {
 			used[c.Name] = used[c.Name].Plus(eviction.Size{Bytes: bytes, Inodes: inodes})
 		}
-	}
-	for name := range used {
-		used[name] = used[name].Plus(eviction.Size(volume.DiskUsage(filepath.Dir(d.logPath(p, name, 0)))))
 	}
 	return used
 }

@@ -21,7 +21,7 @@ func TestDiskPressure(t *testing.T) {
 	disk := smallDisk(t, 192)
 	fill(t, disk, 90) // so little that it is looked at every second
 	d := startIn(t, disk, "--eviction-hard", "nodefs.available<45Mi", "--eviction-pressure-transition-period", "1s", "--image-gc-high-threshold", "100")
-	d.apply(onePod("small", "busybox:1.36", "sleep 1000"))
+	d.apply(onePod("small", "busybox:1.36", "head -c 1200000 /dev/zero | base64 -w 0; sleep 1000")) // its end would give no room: logs are kept
 	d.podUntil("small", "runs", runs)
 	d.apply(`{apiVersion: batch/v1, kind: Job, metadata: {name: hog}, spec: {
 		podFailurePolicy: {rules: [{action: FailJob, onPodConditions: [{type: DisruptionTarget}]}]},

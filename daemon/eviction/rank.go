@@ -19,10 +19,10 @@ const (
 	leastBytes, leastInodes = 1 << 20, 1000
 )
 
-// Use is what a pod takes of the disk.
+// Use is what a pod takes of the disk, and its end would give back.
 type Use struct {
 	Pod        *corev1.Pod
-	Containers map[string]Size // what each has written into its root file system and log
+	Containers map[string]Size // what each has written into its root file system
 	Volumes    Size
 }
 
