@@ -33,7 +33,15 @@ func TestPurgeRemovesOnlyARoot(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 
-	for _, names := range [][]string{{"thesis.tex", "containerd/x"}, {"jobd.db", "backup.db"}} {
+	disk := holding("jobd.db", "lost+found/x")
+	if err := purge(disk); err != nil {
+		t.Errorf("a file system of its own: %v", err)
+	}
+	if left, err := os.ReadDir(disk); err != nil || len(left) != 1 || left[0].Name() != "lost+found" {
+		t.Errorf("of a file system of its own there is left %v, %v", left, err)
+	}
+
+	for _, names := range [][]string{{"thesis.tex", "containerd/x"}, {"jobd.db", "backup.db"}, {"jobd.db", "jobd.db.bak"}} {
 		dir := holding(names...)
 		if err := purge(dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("with %v: got %v, want that %s stays", names, err, dir)
