@@ -18,7 +18,8 @@ ask=
 if [ "${1:-}" = --ask ]; then ask=yes; shift; fi
 missing=()
 for what; do
-  present "$what" || missing+=("${what#*=}")
+  # A package that is there is its host's, with its services, also where a program of it is not in the path.
+  present "$what" || installed "${what#*=}" || missing+=("${what#*=}")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
@@ -36,7 +37,7 @@ say "installing ${missing[*]}"
 # whoever comes here after one that was killed brings it back.
 policy=/usr/sbin/policy-rc.d
 ours='# of jobd: no services while packages are installed'
-exec 9>/run/lock/jobd-apt-install
+exec 9>/run/jobd-apt-install.lock # not in /run/lock, which is everybody's, and not everywhere
 flock 9
 restore() {
   if grep -qsxF "$ours" "$policy"; then rm "$policy"; fi
