@@ -8,7 +8,7 @@ import (
 
 // alone tells whether each container of a pod is the only one that runs as long as it does, and no container of another pod
 // can be given one of its files. Files are handed over through UNIX sockets, which are found in a network namespace or on a
-// volume, and taken through /proc.
+// volume, and taken through /proc. A device may bring mounts of the host's along.
 func alone(pod *corev1.Pod, s *Sandbox) bool {
 	together := len(pod.Spec.Containers)
 	for i := range pod.Spec.InitContainers {
@@ -20,5 +20,5 @@ func alone(pod *corev1.Pod, s *Sandbox) bool {
 		own := v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 		return !own
 	}
-	return together == 1 && !s.HostNetwork && !pod.Spec.HostPID && !slices.ContainsFunc(pod.Spec.Volumes, shared)
+	return together == 1 && !s.HostNetwork && !pod.Spec.HostPID && len(s.Devices) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, shared)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/devices"
 )
 
 func TestAlone(t *testing.T) {
@@ -24,6 +26,7 @@ func TestAlone(t *testing.T) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d"})
 		}, false},
 		"with a sidecar":             {func(p *corev1.Pod, _ *Sandbox) { p.Spec.InitContainers = []corev1.Container{{RestartPolicy: &always}} }, false},
+		"with a device":              {func(_ *corev1.Pod, s *Sandbox) { s.Devices = devices.Assigned{"c": nil} }, false},
 		"in the host's network":      {func(_ *corev1.Pod, s *Sandbox) { s.HostNetwork = true }, false},
 		"among the host's processes": {func(p *corev1.Pod, _ *Sandbox) { p.Spec.HostPID = true }, false},
 	} {
