@@ -124,12 +124,15 @@ func TestLogOfAJob(t *testing.T) {
 			},
 		} {
 			options = strings.Replace(options, "00:00Z", "00:00:00Z", 1)
+			if !strings.Contains(options, "-c ") && !strings.Contains(options, "--all-containers") {
+				options += " -c c" // which is the default, but said to be
+			}
 			got := sorted(podName.ReplaceAllString(d.jobctl(append([]string{"logs", "jobs/many"}, strings.Fields(options)...)...), "pod/$1/"))
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: %q, want %q", options, got, want)
 			}
 		}
-		if out := d.jobctl("logs", "jobs/many", "--timestamps", "--tail=1"); !stamped.MatchString(out) {
+		if out := d.jobctl("logs", "jobs/many", "-c", "c", "--timestamps", "--tail=1"); !stamped.MatchString(out) {
 			t.Errorf("with timestamps: %q", out)
 		}
 		for options, refusal := range map[string]string{
