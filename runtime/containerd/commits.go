@@ -12,6 +12,7 @@ import (
 // there together. A lone one waits for nobody.
 type commits struct {
 	update func(func(*bbolt.Tx) error) error
+	turns  turns
 
 	mu      sync.Mutex
 	waiting []*commit
@@ -61,6 +62,8 @@ func (c *commits) write() {
 }
 
 func (c *commits) commit(batch []*commit) error {
+	c.turns.Lock()
+	defer c.turns.Unlock()
 	return c.update(func(tx *bbolt.Tx) error {
 		for _, one := range batch {
 			if err := one.do(boltutil.WithTransaction(one.ctx, tx)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/defaults"
 	"github.com/containerd/containerd/v2/plugins"
+	"github.com/containerd/containerd/v2/plugins/services"
 	"github.com/containerd/containerd/v2/plugins/snapshots/overlay/overlayutils"
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/errdefs"
@@ -142,6 +143,12 @@ func init() {
 			}
 			e.db = db.(*metadata.DB)
 			e.commits.update = e.updateVolatile
+			service, err := ic.GetByID(plugins.ServicePlugin, services.SnapshotsService)
+			if err != nil {
+				return nil, err
+			}
+			// This map is also that of clients on the socket.
+			service.(map[string]snapshots.Snapshotter)[e.snapshotter] = e.commits.turns.forImages(e.snapshots())
 			e.client, err = client.New("", client.WithDefaultNamespace(Namespace),
 				client.WithDefaultPlatform(platforms.Default()), client.WithInMemoryServices(ic))
 			return e, err
