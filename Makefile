@@ -66,7 +66,7 @@ bench: build ## figures beside the raw limits of the same run, as in BENCHMARKS.
 
 lint:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet ./... ./testdata/images ./testdata/images/cmd/mkimage ./testdata/oracle ./testdata/registry ./testdata/bench ./testdata/vm
+	go vet ./... ./testdata/images ./testdata/images/cmd/mkimage ./testdata/inotify ./testdata/oracle ./testdata/registry ./testdata/bench ./testdata/vm
 
 generate: ## the OpenAPI models of the served types
 	go generate ./api/openapi

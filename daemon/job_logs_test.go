@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
+	"github.com/jobd/jobd/testdata/inotify"
 )
 
 // Who follows a Job of 300 pods sees all that each of them prints, while the whole machine may have no more than 128
@@ -66,7 +65,7 @@ func TestFollowAJobOfManyPods(t *testing.T) {
 	}
 	save()
 	write("one")
-	before := inotifyInstances(t)
+	before := inotify.Instances(t)
 	stream, err := a.OpenJob(t.Context(), job, &batch.JobLogOptions{Follow: true})
 	a.must(err)
 	defer stream.Close()
@@ -85,7 +84,7 @@ func TestFollowAJobOfManyPods(t *testing.T) {
 		}
 	}
 	see("one")
-	if took := inotifyInstances(t) - before; took > 1 {
+	if took := inotify.Instances(t) - before; took > 1 {
 		t.Errorf("it takes %d instances of inotify", took)
 	}
 	write("two")
@@ -100,19 +99,4 @@ func TestFollowAJobOfManyPods(t *testing.T) {
 	if out.Scan() || out.Err() != nil {
 		t.Errorf("after all: %q, %v", out.Text(), out.Err())
 	}
-}
-
-// inotifyInstances counts those of this process.
-func inotifyInstances(t *testing.T) (n int) {
-	t.Helper()
-	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fd := range fds {
-		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "inotify") {
-			n++
-		}
-	}
-	return n
 }

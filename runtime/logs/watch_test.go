@@ -3,27 +3,11 @@ package logs
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
-)
 
-// inotifyInstances counts those of this process.
-func inotifyInstances(t *testing.T) (n int) {
-	t.Helper()
-	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, fd := range fds {
-		if to, err := os.Readlink(fd); err == nil && strings.Contains(to, "inotify") {
-			n++
-		}
-	}
-	return n
-}
+	"github.com/jobd/jobd/testdata/inotify"
+)
 
 // Three hundred logs are followed at once by one instance, though a user has no more than 128.
 func TestFollowManyLogs(t *testing.T) {
@@ -53,12 +37,12 @@ func TestFollowManyLogs(t *testing.T) {
 	for n, out := range outs {
 		out.waitFor(t, fmt.Sprintf("begin %d\nmore %d\n", n, n))
 	}
-	if n := inotifyInstances(t); n != 1 {
+	if n := inotify.Instances(t); n != 1 {
 		t.Errorf("%d inotify instances", n)
 	}
 	close(ended)
 	group.Wait()
-	if n := inotifyInstances(t); n != 0 {
+	if n := inotify.Instances(t); n != 0 {
 		t.Errorf("%d inotify instances when nobody follows", n)
 	}
 }
