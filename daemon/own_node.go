@@ -52,14 +52,21 @@ func (n *ownNode) tell(ctx context.Context, kind, reason, message string) {
 // get gives the object; nil where it is not there, which it soon will be.
 func (n *ownNode) get() (node *corev1.Node, err error) {
 	err = n.store.View(func(s *store.Snapshot) error {
-		stored, ok := s.Get(store.Key(nodes, "", n.name))
-		if !ok {
-			return nil
-		}
-		node = &corev1.Node{}
-		return decode(stored, node)
+		_, node, err = n.read(s)
+		return err
 	})
 	return node, err
+}
+
+func (n *ownNode) read(from interface {
+	Get(key string) (store.Object, bool)
+}) (stored store.Object, node *corev1.Node, err error) {
+	stored, ok := from.Get(store.Key(nodes, "", n.name))
+	if !ok {
+		return stored, nil, nil
+	}
+	node = &corev1.Node{}
+	return stored, node, decode(stored, node)
 }
 
 // update writes the object as change leaves it. Nothing is written where that is as it was, or where there is none.
@@ -73,13 +80,8 @@ func (n *ownNode) update(ctx context.Context, change func(*corev1.Node)) error {
 		return nil
 	}
 	return n.store.Update(ctx, func(tx *store.Tx) error {
-		key := store.Key(nodes, "", n.name)
-		stored, ok := tx.Get(key)
-		if !ok {
-			return nil
-		}
-		node := &corev1.Node{}
-		if err := decode(stored, node); err != nil {
+		stored, node, err := n.read(tx)
+		if err != nil || node == nil {
 			return err
 		}
 		change(node)
@@ -88,7 +90,7 @@ func (n *ownNode) update(ctx context.Context, change func(*corev1.Node)) error {
 		if err != nil {
 			return err
 		}
-		tx.Put(store.Object{Key: key, UID: stored.UID, Owners: stored.Owners, Value: value})
+		tx.Put(store.Object{Key: stored.Key, UID: stored.UID, Owners: stored.Owners, Value: value})
 		return nil
 	})
 }
