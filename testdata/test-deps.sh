@@ -14,6 +14,7 @@ packages=(
 # Debian's containerd brings ctr, which one test looks at jobd with; but it would take the place of Docker's packages, so
 # only a CI machine gets it.
 if [ -n "${CI:-}" ]; then packages+=(ctr=containerd); fi
+if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then packages+=(apparmor_parser=apparmor); fi
 "$(dirname "$0")/apt-install.sh" "${packages[@]}" || {
   if [ -n "${CI:-}" ]; then exit 1; fi # or CI would be green without having tested anything
   echo "tests that need these packages are skipped" >&2
