@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
 )
@@ -47,7 +48,7 @@ func (k *keptLogs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogO
 		return nil, ctx.Err()
 	}
 	l := &jobLogs{keptLogs: k, job: j, opts: o, containers: o.Containers(j)}
-	there := l.there()
+	there := l.there(l.Of(j.UID))
 	if len(there) == 0 && (!o.Follow || o.Previous) {
 		if err := l.whyNone(); err != nil {
 			return nil, err
@@ -63,7 +64,7 @@ func (k *keptLogs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogO
 		defer stop()
 		var err error
 		if o.Follow && !o.Previous {
-			err = l.follow(reading)
+			err = l.follow(reading, l.store.Version())
 		} else {
 			err = l.readAll(reading, there)
 		}
@@ -106,9 +107,9 @@ type recorded struct {
 	record logRecord
 }
 
-// there lists the logs that are wanted and there, pod by pod.
-func (l *jobLogs) there() (all []recorded) {
-	for _, r := range l.Of(l.job.UID) {
+// there lists the logs of some pods that are wanted and there.
+func (l *jobLogs) there(of []logRecord) (all []recorded) {
+	for _, r := range of {
 		for _, c := range l.containers {
 			attempts := l.attempts(&r, c)
 			switch n := len(attempts); {
@@ -262,12 +263,12 @@ func (s *lineSource) Close() error {
 	return s.to.write(s, s.held)
 }
 
-// follow reads what is there, and then all that is written until the Job is over.
-func (l *jobLogs) follow(ctx context.Context) error {
+// follow reads what is there, and then, by the changes since a version, all that is written until the Job is over.
+func (l *jobLogs) follow(ctx context.Context, from uint64) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := &following{jobLogs: l, ctx: ctx, stop: stop, seen: map[attemptLog]chan struct{}{}}
 	defer f.readers.Wait()
-	return f.run()
+	return f.run(from)
 }
 
 // following is a Job whose logs are being read while they are written.
@@ -284,9 +285,8 @@ type following struct {
 	err error
 }
 
-func (f *following) run() error {
+func (f *following) run(from uint64) error {
 	over, changes := make(chan struct{}), make(chan []store.Change)
-	from := f.store.Version()
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer f.stop()
@@ -377,6 +377,7 @@ func (f *following) awaitJob() {
 
 // look takes in all of the Job's pods as they are now.
 func (f *following) look() error {
+	records := f.Of(f.job.UID) // before the pods: whose pod is not there has lost it
 	live := map[types.UID]*corev1.Pod{}
 	if err := f.eachPod(func(p *corev1.Pod) { live[p.UID] = p }); err != nil {
 		return err
@@ -389,11 +390,11 @@ func (f *following) look() error {
 	first := !f.begun
 	if first {
 		f.begun = true
-		if err := f.readAll(f.ctx, f.ended(live)); err != nil {
+		if err := f.readAll(f.ctx, f.ended(records, live)); err != nil {
 			return err
 		}
 	}
-	for _, r := range f.Of(f.job.UID) {
+	for _, r := range records {
 		if p := live[r.UID]; p != nil {
 			f.observe(p, r, !first)
 			continue
@@ -404,9 +405,9 @@ func (f *following) look() error {
 }
 
 // ended are the logs that are wanted, were there at first and will not grow. They come first, in the order of the pods.
-func (f *following) ended(live map[types.UID]*corev1.Pod) (all []recorded) {
-	for _, log := range f.there() {
-		if p := live[log.pod]; p == nil || !writes(p, log.attemptLog) {
+func (f *following) ended(of []logRecord, live map[types.UID]*corev1.Pod) (all []recorded) {
+	for _, log := range f.there(of) {
+		if p := live[log.pod]; p == nil || over(p, log.attemptLog) {
 			all = append(all, log)
 			f.seen[log.attemptLog] = nil
 		}
@@ -443,7 +444,7 @@ func (f *following) change(c store.Change) error {
 		if r.UID != p.UID {
 			continue
 		}
-		f.observe(p, r, false)
+		f.observe(p, r, true)
 		if c.Deleted {
 			f.remaining(r)
 		}
@@ -466,7 +467,7 @@ func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 				f.begin(recorded{attemptLog{p.UID, c, a}, r}, whole)
 			}
 		}
-		f.end(func(log attemptLog) bool { return log.pod == p.UID && log.container == c && !writes(p, log) })
+		f.end(func(log attemptLog) bool { return log.pod == p.UID && log.container == c && over(p, log) })
 	}
 }
 
@@ -514,8 +515,17 @@ func (f *following) failure() error {
 	return f.err
 }
 
-// writes tells whether an attempt may still write.
-func writes(p *corev1.Pod, log attemptLog) bool {
+// over tells whether nothing more will be written by an attempt. What a pod was like before the attempt never says so:
+// a container writes before it is known to have begun, and changes may be told late.
+func over(p *corev1.Pod, log attemptLog) bool {
 	status := statusOf(p, log.container)
-	return status != nil && int(status.RestartCount) == log.attempt && status.State.Running != nil
+	switch {
+	case pod.Terminal(p):
+		return true
+	case status == nil || int(status.RestartCount) < log.attempt:
+		return false
+	case int(status.RestartCount) > log.attempt:
+		return true
+	}
+	return status.ContainerID != "" && status.State.Running == nil
 }

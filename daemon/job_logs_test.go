@@ -3,6 +3,7 @@ package daemon
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -18,56 +19,129 @@ import (
 	"github.com/jobd/jobd/testdata/inotify"
 )
 
+// followed is a Job whose pods write logs.
+type followed struct {
+	*archive
+	job *batchv1.Job
+}
+
+func newFollowed(t *testing.T) *followed {
+	f := &followed{archive: newArchive(t), job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "uid-j"}}}
+	f.watcher = &logs.Watcher{}
+	close(f.loaded)
+	f.job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
+	return f
+}
+
+// pod is one of the Job's, whose container has not yet begun.
+func (f *followed) pod(name string) *corev1.Pod {
+	p := f.wrote("j", name, 0)
+	p.Spec.Containers = f.job.Spec.Template.Spec.Containers
+	return p
+}
+
+func is(p *corev1.Pod, state corev1.ContainerState) {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", ContainerID: "containerd://" + p.Name, State: state}}
+}
+
+var (
+	running = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	exited  = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+)
+
+func (f *followed) complete() {
+	f.job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+}
+
+func (f *followed) save(pods ...*corev1.Pod) {
+	f.must(f.store.Update(f.t.Context(), func(tx *store.Tx) error {
+		f.put(tx, jobs, f.job)
+		for _, p := range pods {
+			f.put(tx, "pods", p)
+		}
+		return nil
+	}))
+}
+
+func (f *followed) put(tx *store.Tx, resource string, obj object) {
+	value, err := scheme.Encode(obj)
+	f.must(err)
+	o := store.Object{Key: keyOf(resource, obj), UID: string(obj.GetUID()), Value: value}
+	for _, owner := range obj.GetOwnerReferences() {
+		o.Owners = append(o.Owners, string(owner.UID))
+	}
+	tx.Put(o)
+}
+
+// says makes a pod print its name and a line.
+func (f *followed) says(p *corev1.Pod, line string) {
+	log, err := os.OpenFile(f.Path(p, "c", 0), os.O_APPEND|os.O_WRONLY, 0)
+	f.must(err)
+	_, err = fmt.Fprintf(log, "%s stdout F %s of %s\n", time.Now().UTC().Format(time.RFC3339Nano), line, p.Name)
+	f.must(err)
+	f.must(log.Close())
+}
+
+// Containers write before the store knows that they run, and a change that was on its way when its pod was looked at
+// tells of a pod that does not run yet. What they write is followed all the same, and whole, whatever was left out of
+// the logs that were there at first.
+func TestFollowAJobWhosePodsHaveJustBegun(t *testing.T) {
+	f := newFollowed(t)
+	before := f.store.Version()
+	first, second := f.pod("first"), f.pod("second")
+	f.save(first, second)
+	is(first, running)
+	f.save(first)
+	r, w := io.Pipe()
+	l := &jobLogs{keptLogs: f.keptLogs, job: f.job, opts: &batch.JobLogOptions{Follow: true, TailLines: new(int64(1))}, containers: []string{"c"}, out: &lineMerger{w: w, remaining: -1}}
+	out := bufio.NewScanner(r)
+	see := func(want string) {
+		t.Helper()
+		if !out.Scan() || out.Text() != want {
+			t.Fatalf("%q, %v, want %q", out.Text(), out.Err(), want)
+		}
+	}
+	f.says(first, "left out")
+	f.says(first, "begin")
+	f.says(second, "zero")
+	f.says(second, "begin")
+	go func() { w.CloseWithError(l.follow(t.Context(), before)) }()
+	see("begin of first")
+	is(second, running)
+	f.save(second)
+	see("zero of second")
+	see("begin of second") // and so all changes before were taken in
+	f.says(first, "end")
+	see("end of first")
+	is(first, exited)
+	is(second, exited)
+	f.complete()
+	f.save(first, second)
+	if out.Scan() || out.Err() != nil {
+		t.Errorf("after all: %q, %v", out.Text(), out.Err())
+	}
+}
+
 // Who follows a Job of 300 pods sees all that each of them prints, while the whole machine may have no more than 128
 // instances of inotify.
 func TestFollowAJobOfManyPods(t *testing.T) {
 	const n = 300
-	a := newArchive(t)
-	a.watcher = &logs.Watcher{}
-	close(a.loaded)
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "uid-j"}}
-	job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
-	put := func(tx *store.Tx, key string, obj object) {
-		value, err := scheme.Encode(obj)
-		a.must(err)
-		o := store.Object{Key: key, UID: string(obj.GetUID()), Value: value}
-		for _, owner := range obj.GetOwnerReferences() {
-			o.Owners = append(o.Owners, string(owner.UID))
-		}
-		tx.Put(o)
-	}
+	f := newFollowed(t)
 	all := make([]*corev1.Pod, n)
 	for i := range all {
-		p := a.wrote("j", fmt.Sprint("p", i), 0)
-		p.Spec.Containers = job.Spec.Template.Spec.Containers
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "c", ContainerID: "containerd://" + p.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-		}}
-		all[i] = p
-	}
-	save := func() {
-		a.must(a.store.Update(t.Context(), func(tx *store.Tx) error {
-			put(tx, keyOf(jobs, job), job)
-			for _, p := range all {
-				put(tx, keyOf(pods, p), p)
-			}
-			return nil
-		}))
+		all[i] = f.pod(fmt.Sprint("p", i))
+		is(all[i], running)
 	}
 	write := func(line string) {
 		for _, p := range all {
-			f, err := os.OpenFile(a.Path(p, "c", 0), os.O_APPEND|os.O_WRONLY, 0)
-			a.must(err)
-			_, err = fmt.Fprintf(f, "%s stdout F %s of %s\n", time.Now().UTC().Format(time.RFC3339Nano), line, p.Name)
-			a.must(err)
-			a.must(f.Close())
+			f.says(p, line)
 		}
 	}
-	save()
+	f.save(all...)
 	write("one")
 	before := inotify.Instances(t)
-	stream, err := a.OpenJob(t.Context(), job, &batch.JobLogOptions{Follow: true})
-	a.must(err)
+	stream, err := f.OpenJob(t.Context(), f.job, &batch.JobLogOptions{Follow: true})
+	f.must(err)
 	defer stream.Close()
 	out := bufio.NewScanner(stream)
 	see := func(line string) {
@@ -91,10 +165,10 @@ func TestFollowAJobOfManyPods(t *testing.T) {
 	see("two")
 	write("three") // and they end before anybody has looked
 	for _, p := range all {
-		p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		is(p, exited)
 	}
-	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-	save()
+	f.complete()
+	f.save(all...)
 	see("three")
 	if out.Scan() || out.Err() != nil {
 		t.Errorf("after all: %q, %v", out.Text(), out.Err())
