@@ -27,7 +27,11 @@ test-deps: ## the Debian packages that tests need
 unit: ## all packages, under the race detector (vetted by lint)
 	CGO_ENABLED=1 go test -race -vet=off ./... ./testdata/images ./testdata/registry
 
-e2e: build ## real containers, a real kubectl, kill -9
+# The OCI runtime of the end-to-end tests: crun or runc, or what jobd takes by itself.
+RUNTIME ?=
+e2e crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
+
+e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -timeout 20m ./daemon/e2e
 
 VM := .vm
@@ -43,13 +47,12 @@ e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboot
 e2e-vm-short: VMFLAGS += -short
 e2e-vm-short: e2e-vm ## a few tests, one reboot and one power cut, in one machine
 
-RUNTIME ?= crun
 crash: build ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc
-	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all JOBD_CRASH_RUNTIME=$(RUNTIME) go test -count=1 -timeout 0 -v -run '^TestCrashMatrix$$' ./daemon/e2e
+	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all go test -count=1 -timeout 0 -v -run '^TestCrashMatrix$$' ./daemon/e2e
 
 HAMMER ?= 10m
 crash-hammer: build ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have
-	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_HAMMER=$(HAMMER) JOBD_CRASH_RUNTIME=$(RUNTIME) go test -count=1 -timeout 0 -v -run '^TestCrashHammer$$' ./daemon/e2e
+	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestCrashHammer$$' ./daemon/e2e
 
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestHammer$$' ./daemon/clients

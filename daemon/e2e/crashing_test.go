@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -25,7 +24,7 @@ type crashing struct {
 // startCrashing starts a daemon as it is configured so far.
 func startCrashing(t *testing.T, d *daemon) *crashing {
 	t.Helper()
-	d.flags = append(d.flags, "--pod-backoff-base", "10ms", "--oci-runtime", cmp.Or(os.Getenv("JOBD_CRASH_RUNTIME"), "crun"))
+	d.flags = append(d.flags, "--pod-backoff-base", "10ms")
 	d.begin("/var/tmp")
 	return &crashing{d, d.onHost()}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,14 @@ var patience = func() time.Duration {
 
 // bin is the directory of the programs under test: what `make build` has made.
 var bin = os.Getenv("JOBD_E2E")
+
+// runtimeFlags choose the OCI runtime of daemons that are not told one: JOBD_E2E_RUNTIME, or what jobd takes by itself.
+func runtimeFlags() []string {
+	if name := os.Getenv("JOBD_E2E_RUNTIME"); name != "" {
+		return []string{"--oci-runtime", name}
+	}
+	return nil
+}
 
 // needContainers skips a test where containers cannot be run.
 func needContainers(t *testing.T) {
@@ -146,7 +155,8 @@ func (d *daemon) serve() {
 // launch starts the process.
 func (d *daemon) launch() {
 	d.t.Helper()
-	d.process = exec.Command(filepath.Join(d.build, "jobd"), append([]string{"serve", "--root", d.root, "--state", d.state}, d.flags...)...)
+	args := slices.Concat([]string{"serve", "--root", d.root, "--state", d.state}, runtimeFlags(), d.flags)
+	d.process = exec.Command(filepath.Join(d.build, "jobd"), args...)
 	d.process.Env = append(os.Environ(), d.env...)
 	d.process.Stdout, d.process.Stderr = d.output, d.output
 	d.process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
