@@ -1,0 +1,281 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+// follow reads what is there, and then, by the changes since a version, all that is written until the Job is over.
+func (l *jobLogs) follow(ctx context.Context, from uint64) error {
+	ctx, stop := context.WithCancel(ctx)
+	f := &following{jobLogs: l, ctx: ctx, stop: stop, seen: map[attemptLog]chan struct{}{}}
+	defer f.readers.Wait()
+	return f.run(from)
+}
+
+// following is a Job whose logs are being read while they are written.
+type following struct {
+	*jobLogs
+	ctx     context.Context
+	stop    context.CancelFunc
+	readers sync.WaitGroup
+	// seen are the logs that are read or were, with what tells their readers that they have ended; nil when that was said.
+	seen  map[attemptLog]chan struct{}
+	begun bool // the logs that were there at first are in seen
+
+	mu  sync.Mutex
+	err error
+}
+
+func (f *following) run(from uint64) error {
+	over, changes := make(chan struct{}), make(chan []store.Change)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer f.stop()
+	watching.Go(func() {
+		defer close(over)
+		f.awaitJob()
+	})
+	watching.Go(func() { f.watchPods(from, changes) })
+	if err := f.look(); err != nil {
+		return err
+	}
+	for jobOver := false; ; {
+		select {
+		case <-over:
+			over, jobOver = nil, true
+			// What the Job's end was decided on is in the store.
+			if err := f.look(); err != nil {
+				return err
+			}
+		case seen := <-changes:
+			if err := f.take(seen); err != nil {
+				return err
+			}
+		case <-f.ctx.Done():
+			return errors.Join(f.failure(), f.ctx.Err())
+		}
+		if jobOver && !f.reading() {
+			f.readers.Wait()
+			return f.failure()
+		}
+	}
+}
+
+// watchPods gives the changes of pods, and nil when it cannot tell some of them.
+func (f *following) watchPods(from uint64, changes chan<- []store.Change) {
+	prefix := store.Key(pods, f.job.Namespace, "")
+	for cursor := f.store.Cursor(from, prefix); ; {
+		seen, _, err := cursor.Next(f.ctx, 64)
+		switch {
+		case errors.Is(err, store.ErrCompacted):
+			cursor, seen = f.store.Cursor(f.store.Version(), prefix), nil
+		case err != nil:
+			return
+		}
+		select {
+		case changes <- seen:
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+func (f *following) take(changes []store.Change) error {
+	if changes == nil {
+		return f.look()
+	}
+	for _, c := range changes {
+		if err := f.change(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitJob returns when the Job has finished or is gone.
+func (f *following) awaitJob() {
+	key := keyOf(jobs, f.job)
+	for cursor := f.store.Cursor(f.store.Version(), key); ; {
+		j, over := newJob(), false
+		err := f.store.View(func(s *store.Snapshot) error {
+			o, ok := s.Get(key)
+			if over = !ok || o.UID != string(f.job.UID); over {
+				return nil
+			}
+			return decode(o, j)
+		})
+		if err != nil || over || finished(j) {
+			return
+		}
+		if _, _, err := cursor.Next(f.ctx, 1); err != nil && !errors.Is(err, store.ErrCompacted) {
+			return
+		}
+		if at := f.store.Version(); at > cursor.At() {
+			cursor = f.store.Cursor(at, key)
+		}
+	}
+}
+
+// look takes in all of the Job's pods as they are now.
+func (f *following) look() error {
+	records := f.Of(f.job.UID) // before the pods: whose pod is not there has lost it
+	live := map[types.UID]*corev1.Pod{}
+	if err := f.eachPod(func(p *corev1.Pod) { live[p.UID] = p }); err != nil {
+		return err
+	}
+	for uid := range f.unended() {
+		if live[uid] == nil {
+			f.end(func(log attemptLog) bool { return log.pod == uid })
+		}
+	}
+	first := !f.begun
+	if first {
+		f.begun = true
+		if err := f.readAll(f.ctx, f.ended(records, live)); err != nil {
+			return err
+		}
+	}
+	for _, r := range records {
+		if p := live[r.UID]; p != nil {
+			f.observe(p, r, !first)
+			continue
+		}
+		f.remaining(r) // it has come and gone unseen
+	}
+	return nil
+}
+
+// ended are the logs that are wanted, were there at first and will not grow. They come first, in the order of the pods.
+func (f *following) ended(of []logRecord, live map[types.UID]*corev1.Pod) (all []recorded) {
+	for _, log := range f.there(of) {
+		if p := live[log.pod]; p == nil || over(p, log.attemptLog) {
+			all = append(all, log)
+			f.seen[log.attemptLog] = nil
+		}
+		for a := range log.attempt { // those before it are among what is wanted, or not wanted
+			f.seen[attemptLog{log.pod, log.container, a}] = nil
+		}
+	}
+	return all
+}
+
+// unended are the pods whose logs are being read.
+func (f *following) unended() map[types.UID]bool {
+	of := map[types.UID]bool{}
+	for log, ended := range f.seen {
+		if ended != nil {
+			of[log.pod] = true
+		}
+	}
+	return of
+}
+
+func (f *following) reading() bool { return len(f.unended()) > 0 }
+
+// change takes in what has become of a pod.
+func (f *following) change(c store.Change) error {
+	if !slices.Contains(c.Object.Owners, string(f.job.UID)) {
+		return nil
+	}
+	p := newPod()
+	if err := decode(c.Object, p); err != nil {
+		return err
+	}
+	for _, r := range f.Of(f.job.UID) {
+		if r.UID != p.UID {
+			continue
+		}
+		f.observe(p, r, true)
+		if c.Deleted {
+			f.remaining(r)
+		}
+	}
+	if c.Deleted {
+		f.end(func(log attemptLog) bool { return log.pod == p.UID })
+	}
+	return nil
+}
+
+// observe begins to read what a pod has begun to write, and says what has ended.
+func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
+	for _, c := range f.containers {
+		status := statusOf(p, c)
+		if status == nil {
+			continue
+		}
+		for _, a := range f.attempts(&r, c) {
+			if a < int(status.RestartCount) || a == int(status.RestartCount) && status.ContainerID != "" {
+				f.begin(recorded{attemptLog{p.UID, c, a}, r}, whole)
+			}
+		}
+		f.end(func(log attemptLog) bool { return log.pod == p.UID && log.container == c && over(p, log) })
+	}
+}
+
+// remaining reads what a pod that is gone has written and was not yet seen.
+func (f *following) remaining(r logRecord) {
+	for _, c := range f.containers {
+		for _, a := range f.attempts(&r, c) {
+			f.begin(recorded{attemptLog{r.UID, c, a}, r}, true)
+		}
+	}
+	f.end(func(log attemptLog) bool { return log.pod == r.UID })
+}
+
+func (f *following) begin(log recorded, whole bool) {
+	if _, ok := f.seen[log.attemptLog]; ok {
+		return
+	}
+	ended := make(chan struct{})
+	f.seen[log.attemptLog] = ended
+	f.readers.Go(func() {
+		if err := f.read(f.ctx, log, whole, ended); err != nil {
+			f.mu.Lock()
+			if f.err == nil && f.ctx.Err() == nil {
+				f.err = err
+			}
+			f.mu.Unlock()
+			f.stop()
+		}
+	})
+}
+
+// end says of some logs that nothing will be written to them any more.
+func (f *following) end(which func(attemptLog) bool) {
+	for log, ended := range f.seen {
+		if ended != nil && which(log) {
+			close(ended)
+			f.seen[log] = nil
+		}
+	}
+}
+
+func (f *following) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// over tells whether nothing more will be written by an attempt. What a pod was like before the attempt never says so:
+// a container writes before it is known to have begun, and changes may be told late.
+func over(p *corev1.Pod, log attemptLog) bool {
+	status := statusOf(p, log.container)
+	switch {
+	case pod.Terminal(p):
+		return true
+	case status == nil || int(status.RestartCount) < log.attempt:
+		return false
+	case int(status.RestartCount) > log.attempt:
+		return true
+	}
+	return status.ContainerID != "" && status.State.Running == nil
+}
