@@ -6,14 +6,13 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // host is the machine as pods see it: the node that they are bound to.
 type host struct {
-	Name string
+	Name string // a nodeName
 	IP   string
 	// Boot names this run of the kernel. It changes with a reboot.
 	Boot string
@@ -28,7 +27,7 @@ func readHost() (host, error) {
 	if err != nil {
 		return host{}, fmt.Errorf("boot id: %w", err)
 	}
-	return host{Name: strings.ToLower(name), IP: address(), Boot: string(bytes.TrimSpace(boot))}, nil
+	return host{Name: nodeName(name), IP: address(), Boot: string(bytes.TrimSpace(boot))}, nil
 }
 
 // labels are those that nodeSelector and node affinity may name.

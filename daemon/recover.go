@@ -21,6 +21,9 @@ func (l *loop) recover(ctx context.Context) error {
 	if err := l.dropMemories(ctx); err != nil {
 		return err
 	}
+	if err := l.renameNode(ctx); err != nil {
+		return fmt.Errorf("name of the node: %w", err)
+	}
 	if err := l.rebuild(); err != nil {
 		return err
 	}
