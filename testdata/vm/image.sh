@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1" && cd "$1"
 bin=$2
 
-programs="dash bash coreutils util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
+programs="dash bash coreutils diffutils util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
   perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static"
 
 unpacked() { # downloads a package, unpacks it without installing it, and gives the directory
