@@ -298,6 +298,12 @@ func TestWhomItSpeaksTo(t *testing.T) {
 			t.Errorf("%d: %s", code, out)
 		}
 	})
+	t.Run("its own version is told without a daemon", func(t *testing.T) {
+		out, code := d.jobctl(t, "", "version", "--socket", elsewhere)
+		if code != 1 || !strings.HasPrefix(out, "Client Version: ") || !strings.Contains(out, "jobd does not answer on "+elsewhere) {
+			t.Errorf("%d: %s", code, out)
+		}
+	})
 	t.Run("--kubeconfig speaks to that cluster", func(t *testing.T) {
 		if out, code := d.jobctl(t, "", "--kubeconfig", d.kubeconfig, "get", "ns", "-o", "name"); code != 0 || !strings.Contains(out, "namespace/kube-system") {
 			t.Error(out)

@@ -74,8 +74,8 @@ func (t target) bind(flags *genericclioptions.ConfigFlags, errOut io.Writer) {
 }
 
 // dialer connects to the socket. When that fails at the first time, nothing else that could be said is of use: it
-// says so and ends the program, where kubectl would try and complain several times. Later failures are returned,
-// since the daemon may be restarting.
+// says so and ends the program, where kubectl would try and complain several times, unless the program is asked for its
+// own version. Later failures are returned, since the daemon may be restarting.
 func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error) {
 	var met atomic.Bool
 	return func(ctx context.Context) (net.Conn, error) {
@@ -85,7 +85,7 @@ func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error)
 			return c, nil
 		}
 		err = unreachable(err, t.socket)
-		if !met.Load() && ctx.Err() == nil {
+		if !met.Load() && ctx.Err() == nil && t.verb != "version" {
 			fmt.Fprintf(errOut, "error: %v\n", err)
 			os.Exit(1)
 		}
