@@ -206,7 +206,7 @@ func TestExamples(t *testing.T) {
 func waitsForGPUs(e *examples) {
 	e.create("distributed-training.yaml")
 	e.eventually("its pods say what they wait for", func() error {
-		if got := e.kubectl("describe", "pods", "-l", "job-name=distributed-training"); strings.Count(got, "Insufficient nvidia.com/gpu") < 8 {
+		if got := e.kubectl("describe", "pods", "--show-events", "-l", "job-name=distributed-training"); strings.Count(got, "Insufficient nvidia.com/gpu") < 8 {
 			return errors.New(got)
 		}
 		return nil

@@ -50,7 +50,7 @@ func TestAGangStartsTogether(t *testing.T) {
 	if got := d.kubectl("get", "podgroups"); !strings.Contains(got, "Gang(3)") || !strings.Contains(got, "Unschedulable") {
 		t.Errorf("get podgroups:\n%s", got)
 	}
-	if got := d.kubectl("describe", "pods", "-l", "job-name=gang"); strings.Count(got, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining") != 3 {
+	if got := d.kubectl("describe", "pods", "--show-events", "-l", "job-name=gang"); strings.Count(got, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining") != 3 {
 		t.Errorf("describe pods:\n%s", got)
 	}
 	d.kill() // those who wait do so in the next daemon too

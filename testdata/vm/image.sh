@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1" && cd "$1"
 bin=$2
 
-programs="dash bash coreutils diffutils util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
+programs="dash bash coreutils diffutils dpkg util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
   perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static"
 
 unpacked() { # downloads a package, unpacks it without installing it, and gives the directory
@@ -63,6 +63,9 @@ base() { # the packages are in the file packages~
   tar -C "$apparmor" -c ./sbin ./etc ./usr | tar -C base.d -x --keep-directory-symlink -f -
   cp -r "$kernel/lib/modules" base.d/usr/lib/
   ldconfig -r base.d
+  mkdir -p base.d/var/lib/dpkg/info # the stand-in for Ubuntu is made of what coreutils consists of
+  cp /var/lib/dpkg/status base.d/var/lib/dpkg/
+  cp /var/lib/dpkg/info/coreutils.list base.d/var/lib/dpkg/info/
   for file in passwd group nsswitch.conf services protocols; do cp "/etc/$file" base.d/etc/; done
   echo vm >base.d/etc/hostname
   echo '127.0.0.1 localhost vm' >base.d/etc/hosts
