@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-)
 
-// hugePages is where the kernel tells of them, one directory a size.
-const hugePages = "/sys/kernel/mm/hugepages"
+	"github.com/jobd/jobd/runtime/oci"
+)
 
 // allocatable is what pods may ask for together: what the machine has, devices too, and over it what the settings name.
 // Nil is anything, for pods that are only simulated.
@@ -60,24 +59,18 @@ func (c *Config) machine() (corev1.ResourceList, error) {
 		return nil, fmt.Errorf("disk of %s: %w", c.Root, err)
 	}
 	list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(disk.Blocks)*disk.Bsize, resource.BinarySI)
-	maps.Copy(list, readHugePages(hugePages))
+	maps.Copy(list, readHugePages(oci.HugePagesDir))
 	return list, nil
 }
 
 // readHugePages gives what there is of each size, and nothing on a kernel without any.
 func readHugePages(dir string) corev1.ResourceList {
 	list := corev1.ResourceList{}
-	sizes, _ := filepath.Glob(filepath.Join(dir, "hugepages-*kB"))
-	for _, size := range sizes {
-		var kib, n int64
-		if _, err := fmt.Sscanf(filepath.Base(size), "hugepages-%dkB", &kib); err != nil {
-			continue
+	for _, size := range oci.HugePageSizes(dir) {
+		var n int64
+		if _, err := fmt.Sscan(line(filepath.Join(dir, fmt.Sprintf("hugepages-%dkB", size>>10), "nr_hugepages")), &n); err == nil {
+			list[oci.HugePages(size)] = *resource.NewQuantity(n*size, resource.BinarySI)
 		}
-		if _, err := fmt.Sscan(line(filepath.Join(size, "nr_hugepages")), &n); err != nil {
-			continue
-		}
-		name := corev1.ResourceHugePagesPrefix + resource.NewQuantity(kib<<10, resource.BinarySI).String()
-		list[corev1.ResourceName(name)] = *resource.NewQuantity(n*kib<<10, resource.BinarySI)
 	}
 	return list
 }

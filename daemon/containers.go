@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +82,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
+	warnOfHugePages(c.Logger, allocatable, limits)
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
 		DockerConfigPath: filepath.Join(c.Root, "docker", "config.json"),
@@ -112,10 +114,22 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
 			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
-			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
+			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids, limits), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
 	}, nil
+}
+
+// warnOfHugePages says so where the machine offers some and nothing keeps pods to what they ask for.
+func warnOfHugePages(logger *slog.Logger, allocatable corev1.ResourceList, limits oci.Host) {
+	if len(limits.HugePages) > 0 {
+		return
+	}
+	for name, amount := range allocatable {
+		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) && !amount.IsZero() {
+			logger.Warn("pods are not kept to the " + string(name) + " that they ask for: hugetlb is not among the controllers of the cgroups that containers are in")
+		}
+	}
 }
 
 // openDevices finds the devices of this machine that pods may have.
@@ -156,12 +170,12 @@ func devicesStep(d *devices.Devices) pod.Step {
 }
 
 // cgroupStep makes the cgroup of a pod that has limits of its own beside those of its containers.
-func cgroupStep(cgroups *containerd.PodCgroups, pids int64) pod.Step {
+func cgroupStep(cgroups *containerd.PodCgroups, pids int64, host oci.Host) pod.Step {
 	return pod.Step{
 		Name:   "cgroup",
 		Reason: "FailedCreatePodContainer",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
-			if limits := oci.PodResources(p, pids); limits != nil {
+			if limits := oci.PodResources(p, pids, host); limits != nil {
 				sandbox.Cgroup, err = cgroups.SetUp(string(p.UID), limits)
 			}
 			return err

@@ -99,8 +99,10 @@ func settings(r *specs.LinuxResources) []setting {
 		add("pids", pids, pids)
 	}
 	for _, h := range r.HugepageLimits {
-		bytes := strconv.FormatUint(h.Limit, 10)
-		add("hugetlb", []cgroupFile{{"hugetlb." + h.Pagesize + ".limit_in_bytes", bytes}}, []cgroupFile{{"hugetlb." + h.Pagesize + ".max", bytes}})
+		// What is used, and what is reserved: mmap fails then, and not the use of what it gave.
+		bytes, pages := strconv.FormatUint(h.Limit, 10), "hugetlb."+h.Pagesize
+		add("hugetlb", []cgroupFile{{pages + ".limit_in_bytes", bytes}, {pages + ".rsvd.limit_in_bytes", bytes}},
+			[]cgroupFile{{pages + ".max", bytes}, {pages + ".rsvd.max", bytes}})
 	}
 	return out
 }

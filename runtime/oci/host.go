@@ -28,6 +28,9 @@ type Host struct {
 	MayLowerOOMScore bool
 	// Memory is the machine's, in bytes.
 	Memory int64
+	// HugePages are the sizes in bytes of those that can be limited. There are none where the controller for it is not in the
+	// cgroups that OCI runtimes use: pods run all the same, as with a kubelet.
+	HugePages []int64
 	// Devices are the nodes below /dev, for privileged containers.
 	Devices []specs.LinuxDevice
 }
@@ -70,6 +73,9 @@ func ReadHost() (Host, error) {
 		return h, fmt.Errorf("memory of this machine: %w", err)
 	}
 	h.Memory = int64(uint64(info.Totalram) * uint64(info.Unit))
+	if limitsHugePages("/sys/fs/cgroup", h.CgroupV2) {
+		h.HugePages = HugePageSizes(HugePagesDir)
+	}
 	h.Devices, err = hostDevices("/dev")
 	return h, err
 }

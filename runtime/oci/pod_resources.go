@@ -1,27 +1,35 @@
 package oci
 
 import (
+	"slices"
+
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837), and how many processes
-// and threads they may have; 0 is no limit. Nil: nothing of that is limited.
-func PodResources(pod *corev1.Pod, pids int64) *specs.LinuxResources {
-	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 {
+// PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837), how many processes and
+// threads they may have, 0 for no limit, and how many huge pages: what an init container leaves in a volume is the whole
+// pod's. Nil: nothing of that is limited.
+func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	pages := hugepages(host.HugePages, requests)
+	asksForPages := slices.ContainsFunc(pages, func(l specs.LinuxHugepageLimit) bool { return l.Limit > 0 })
+	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages {
 		return nil
 	}
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	limits := corev1.ResourceList{}
 	if pod.Spec.Resources != nil {
 		limits = pod.Spec.Resources.Limits
 	}
-	out := &specs.LinuxResources{CPU: cpu(requests[corev1.ResourceCPU], limits[corev1.ResourceCPU]), HugepageLimits: hugepages(limits)}
+	out := &specs.LinuxResources{CPU: cpu(requests[corev1.ResourceCPU], limits[corev1.ResourceCPU])}
 	if limit := limits[corev1.ResourceMemory]; limit.Value() > 0 {
 		bytes := limit.Value()
 		out.Memory = &specs.LinuxMemory{Limit: &bytes}
+	}
+	if asksForPages {
+		out.HugepageLimits = pages
 	}
 	if pids > 0 {
 		out.Pids = &specs.LinuxPids{Limit: &pids}

@@ -1,8 +1,6 @@
 package oci
 
 import (
-	"strings"
-
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,10 +15,9 @@ const (
 func resources(in Input) *specs.LinuxResources {
 	cpuLimit, _ := limit(in, corev1.ResourceCPU)
 	out := &specs.LinuxResources{
-		Devices:        deviceRules(in),
-		CPU:            cpu(request(in.Container, corev1.ResourceCPU), cpuLimit),
-		Memory:         memory(in),
-		HugepageLimits: hugepages(in.Container.Resources.Limits),
+		Devices: deviceRules(in),
+		CPU:     cpu(request(in.Container, corev1.ResourceCPU), cpuLimit),
+		Memory:  memory(in),
 	}
 	if in.PidsLimit > 0 {
 		out.Pids = &specs.LinuxPids{Limit: &in.PidsLimit}
@@ -29,6 +26,7 @@ func resources(in Input) *specs.LinuxResources {
 		// A container is one workload: where the kernel runs out of its memory, all of it goes, as with a kubelet.
 		out.Unified = map[string]string{"memory.oom.group": "1"}
 	}
+	limitHugePages(out, in)
 	return out
 }
 
@@ -63,29 +61,6 @@ func request(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
 		return quantity
 	}
 	return c.Resources.Limits[name]
-}
-
-func hugepages(limits corev1.ResourceList) (out []specs.LinuxHugepageLimit) {
-	for name, limit := range limits {
-		if size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix); ok {
-			if page, err := resource.ParseQuantity(size); err == nil {
-				out = append(out, specs.LinuxHugepageLimit{Pagesize: hugepageSize(page.Value()), Limit: uint64(limit.Value())})
-			}
-		}
-	}
-	return out
-}
-
-func hugepageSize(bytes int64) string {
-	for _, unit := range []struct {
-		name string
-		size int64
-	}{{"GB", 1 << 30}, {"MB", 1 << 20}} {
-		if bytes >= unit.size {
-			return resource.NewQuantity(bytes/unit.size, resource.DecimalSI).String() + unit.name
-		}
-	}
-	return resource.NewQuantity(bytes>>10, resource.DecimalSI).String() + "KB"
 }
 
 // oomScoreAdj tells the kernel whom to end first when the host runs out of memory: BestEffort pods first, Guaranteed ones

@@ -163,10 +163,10 @@ func TestResourcesOfAPod(t *testing.T) {
 		in.Pod.Spec.Resources = &corev1.ResourceRequirements{Requests: quantities("500m", "600Mi"), Limits: quantities("2", "1Gi")}
 	}
 	in := input(whole)
-	if r := PodResources(in.Pod, 7); *r.CPU.Shares != 512 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 || *r.Pids.Limit != 7 {
+	if r := PodResources(in.Pod, 7, in.Host); *r.CPU.Shares != 512 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 || *r.Pids.Limit != 7 {
 		t.Errorf("the pod: %+v", r)
 	}
-	if r := PodResources(input(nil).Pod, 0); r != nil {
+	if r := PodResources(input(nil).Pod, 0, in.Host); r != nil {
 		t.Errorf("one that says nothing: %+v", r)
 	}
 	if r := specOf(t, whole).Linux.Resources; *r.CPU.Shares != 2 || *r.CPU.Quota != 200000 || *r.Memory.Limit != 1<<30 {
