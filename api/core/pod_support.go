@@ -177,7 +177,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"storageos":             refused(noForeign),
 	},
 	reflect.TypeFor[corev1.EmptyDirVolumeSource](): {
-		"medium":    refused("huge pages as a volume are not built yet").but(corev1.StorageMediumMemory),
+		"medium":    works(),
 		"sizeLimit": works(),
 		"mode":      refused("a mode of its own is not built yet"),
 	},
@@ -247,7 +247,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		string(corev1.ResourceCPU):              works(),
 		string(corev1.ResourceMemory):           works(),
 		string(corev1.ResourceEphemeralStorage): works(),
-		corev1.ResourceHugePagesPrefix:          works(),
+		corev1.ResourceHugePagesPrefix:          as("what a pod uses is limited where the cgroups of containers have the controller `hugetlb`"),
 		anyOther:                                as("devices that a CDI file offers, and what --allocatable names, which is only counted"),
 	},
 	reflect.TypeFor[corev1.ContainerRestartRule]():            {"action": works(), "exitCodes": works()},

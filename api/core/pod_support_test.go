@@ -86,7 +86,7 @@ func TestWhatJobdDoesNotHonourIsSaid(t *testing.T) {
 		{"a service account is honoured", `{serviceAccountName: robot, automountServiceAccountToken: true}`, "", ""},
 		{"volumes of this machine are honoured", `volumes: [{name: a, emptyDir: {medium: Memory, sizeLimit: 1Gi}}, {name: b, hostPath: {path: /x, type: Directory}}]`, "", ""},
 		{"a limit of a volume on disk is honoured", `volumes: [{name: a, emptyDir: {sizeLimit: 1Gi}}]`, "", ""},
-		{"huge pages as a volume are refused", `volumes: [{name: a, emptyDir: {medium: HugePages}}]`, "spec.volumes[0].emptyDir.medium", ""},
+		{"huge pages as a volume are honoured", `volumes: [{name: a, emptyDir: {medium: HugePages}}, {name: b, emptyDir: {medium: HugePages-2Mi}}]`, "", ""},
 		{"resources are honoured, with a limit of disk", `containers: [{name: c, resources: {limits: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1, ephemeral-storage: 1Gi}}}]`,
 			"", ""},
 		{"where a pod goes among several nodes has no effect", `{nodeSelector: {disk: ssd}, schedulerName: mine, affinity: {podAffinity: {}}, tolerations: [{operator: Exists}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]}`,

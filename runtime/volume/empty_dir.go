@@ -5,24 +5,32 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// emptyDir is a directory below ROOT that lives as long as the pod, or a tmpfs below STATE for medium Memory. All users
-// may write to it; with an fsGroup it is that group's and new files are too.
+// emptyDir is a directory below ROOT that lives as long as the pod, or for a medium of memory a mount below STATE: a tmpfs
+// for Memory, a hugetlbfs for HugePages. All users may write to it; with an fsGroup it is that group's and new files are too.
 func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
 	medium, parent := corev1.StorageMediumDefault, v.rootPod(string(pod.UID))
 	if volume.EmptyDir != nil {
 		medium = volume.EmptyDir.Medium
 	}
-	if medium == corev1.StorageMediumMemory {
+	var page int64
+	switch {
+	case medium == corev1.StorageMediumDefault:
+	case medium == corev1.StorageMediumMemory:
 		parent = v.statePod(string(pod.UID))
-	} else if medium != corev1.StorageMediumDefault {
-		return "", fmt.Errorf("emptyDir medium %q is not served: %w", medium, errdefs.ErrNotImplemented)
+	case isHugePages(medium):
+		parent = v.statePod(string(pod.UID))
+		var err error
+		if page, err = hugePageSize(pod, medium); err != nil {
+			return "", err
+		}
+	default:
+		return "", fmt.Errorf("unknown storage medium %q", medium)
 	}
 	parent = filepath.Join(parent, "volumes", "emptydir")
 	if err := os.MkdirAll(parent, 0o711); err != nil {
@@ -36,6 +44,9 @@ func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, erro
 	}
 	if medium == corev1.StorageMediumMemory {
 		return dir, mountTmpfs(dir, memorySize(pod, volume.EmptyDir), mode, group)
+	}
+	if isHugePages(medium) {
+		return dir, mountHugePages(dir, page, volume.EmptyDir.SizeLimit, mode, group)
 	}
 	if _, err := os.Lstat(dir); err == nil {
 		return dir, nil
