@@ -34,11 +34,11 @@ func TestAttach(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				one := talk(t, program("attach", "talk", "-c", "lines", "-i", "-q"))
 				other := talk(t, program("attach", "talk", "-c", "lines", "-i", "-q"))
-				for i := 0; !strings.Contains(other.output(), "got hello"); i++ { // it may come later than the first word
+				// It may come later than the first word, or between the two streams.
+				for i := 0; !strings.Contains(other.output(), "got hello") || !strings.Contains(other.output(), "err hello"); i++ {
 					one.says(fmt.Sprintf("hello %d\n", i))
 					one.hears(fmt.Sprintf("got hello %d\n", i))
 				}
-				other.hears("err hello")
 				other.says("from the other\n")
 				one.hears("got from the other\n")
 				one.kill()

@@ -14,6 +14,7 @@ metadata: {name: hello}
 spec:
   schedule: "@every 2s"
   concurrencyPolicy: Forbid
+  successfulJobsHistoryLimit: 1000 # the first one is looked at, however late
   jobTemplate:
     spec:
       template:

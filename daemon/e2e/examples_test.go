@@ -143,6 +143,8 @@ const (
 	fiftyOfPi  = "3.1415926535897932384626433832795028841971693993751"
 	longSleep  = "sleep 20"
 	shortSleep = "sleep 2"
+	// lastRunSleeps until it is ended, however late that is.
+	lastRunSleeps = "echo >>/runs/n && mapfile n </runs/n && sleep $((${#n[@]} > 3 ? 600 : 1))"
 )
 
 // TestExamples runs every manifest of testdata/examples and looks for what its documentation says. Long waits are made
@@ -158,7 +160,8 @@ func TestExamples(t *testing.T) {
 	d.importImage(images.Ubuntu("ubuntu:latest"))
 
 	// What takes longest begins first, and ends while the others are looked at.
-	all.create("retry-onfailure.yaml", longSleep, shortSleep)
+	all.create("retry-onfailure.yaml", longSleep, lastRunSleeps, "        image:", "        volumeMounts: [{name: runs, mountPath: /runs}]\n        image:",
+		"      containers:", "      volumes: [{name: runs, emptyDir: {}}]\n      containers:")
 	all.hold("retry-onfailure")
 	all.create("retry-never.yaml", longSleep, shortSleep)
 	all.create("pi.yaml")
@@ -368,7 +371,7 @@ func oldAndNew(e *examples) {
 
 func replacementPolicy(e *examples) {
 	const name = "replace-when-failed"
-	e.create("pod-replacement-policy.yaml")
+	e.create("pod-replacement-policy.yaml", "sleep 3;", "until [ -e /tmp/seen ]; do sleep 0.1; done;")
 	pod := e.running(name, 1)[0].Name
 	e.eventually("it is ready for the signal", func() error {
 		if got := e.kubectl("logs", pod); got != "ready\n" {
@@ -383,6 +386,7 @@ func replacementPolicy(e *examples) {
 	if pods := e.pods(name); len(pods) != 1 {
 		e.t.Errorf("%d pods while it ends", len(pods))
 	}
+	e.kubectl("exec", pod, "--", "touch", "/tmp/seen")
 	e.until(name, "replaced", func(j *batchv1.Job) bool {
 		return *j.Status.Terminating == 0 && j.Status.Active == 1 && j.Status.Failed == 1
 	})

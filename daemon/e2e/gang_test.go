@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,13 +33,24 @@ func each(manifest, requests string) string {
 	return manifest + "        resources: {requests: {" + requests + "}}\n"
 }
 
+// gangWaits waits until a gang is found not to fit. Its PodGroup may not have been made yet, which kubectl does not wait for.
+func (d *daemon) gangWaits() {
+	d.t.Helper()
+	d.eventually("a gang waits", func() error {
+		if out, err := d.tryKubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=100s"); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+}
+
 func TestAGangStartsTogether(t *testing.T) {
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--allocatable", "cpu=3", "--network", "none")
 	d.apply(asking("blocker", "", "cpu: 1500m"))
 	d.podUntil("blocker", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	d.apply(each(sleeper("gang", 3, 0, "completionMode: Indexed\n  scheduling: {schedulingPolicy: {gang: {}}}"), "cpu: 1"))
-	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=100s")
+	d.gangWaits()
 	for _, p := range d.pods("gang") {
 		if p.Spec.NodeName != "" {
 			t.Errorf("%s is on the node, which has no room for the others", p.Name)
@@ -85,7 +97,7 @@ func TestJobsBecomeGangsWhereThatIsSet(t *testing.T) {
 	d.apply(asking("blocker", "", "cpu: 1500m"))
 	d.podUntil("blocker", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	d.apply(each(sleeper("gang", 3, 0, "completionMode: Indexed"), "cpu: 1"))
-	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=100s")
+	d.gangWaits()
 	if out, err := d.tryKubectl("patch", "job", "gang", "-p", `{"spec":{"parallelism":2}}`); err == nil || !strings.Contains(out, "field is immutable while all pods of the Job are scheduled as a gang") {
 		t.Errorf("another size: %v\n%s", err, out)
 	}

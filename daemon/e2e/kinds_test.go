@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,7 +48,16 @@ func TestKubectlOnKinds(t *testing.T) {
 	has("whoami", run("", "auth", "whoami"), "jobd:admin")
 
 	run("", "create", "namespace", "team")
-	run("", "wait", "--for=jsonpath={.metadata.name}=default", "-n", "team", "sa/default", "--timeout=100s")
+	eventually := func(args ...string) { // kubectl does not wait for what is not there yet
+		t.Helper()
+		d.eventually(strings.Join(args, " "), func() error {
+			if out, err := try(kubeconfig, "", args...); err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	eventually("get", "-n", "team", "sa/default", "cm/kube-root-ca.crt")
 	has("root certificate", run("", "get", "cm", "-n", "team", "kube-root-ca.crt", "-o", "yaml"), "BEGIN CERTIFICATE")
 	run("", "create", "configmap", "-n", "team", "c", "--from-literal=a=b")
 	run("", "create", "secret", "generic", "-n", "team", "s", "--from-literal=a=b")
@@ -64,7 +74,7 @@ func TestKubectlOnKinds(t *testing.T) {
 	run("", "cordon", node)
 	has("cordoned", run("", "get", "nodes"), "Ready,SchedulingDisabled")
 	run(sleeper("waits", 1, 0, ""), "apply", "-n", "team", "-f", "-")
-	run("", "wait", "-n", "team", "--for=jsonpath={.status.phase}=Pending", "pod", "-l", "job-name=waits", "--timeout=100s")
+	eventually("wait", "-n", "team", "--for=jsonpath={.status.phase}=Pending", "pod", "-l", "job-name=waits", "--timeout=100s")
 	run("", "uncordon", node)
 	run("", "wait", "-n", "team", "--for=condition=complete", "job/waits", "--timeout=100s")
 

@@ -58,9 +58,12 @@ func TestKubectl(t *testing.T) {
 		t.Errorf("pods: %q", got)
 	}
 	run("", "delete", "job/hello", "--wait=true")
-	if got := run("", "get", "jobs,pods"); !strings.Contains(got, "No resources found") {
-		t.Errorf("after the deletion:\n%s", got)
-	}
+	d.eventually("its pod goes after it", func() error {
+		if got := run("", "get", "jobs,pods"); !strings.Contains(got, "No resources found") {
+			return errText(got)
+		}
+		return nil
+	})
 }
 
 // ports are those that freePort has given. They are below those that the kernel gives to whoever connects: a daemon comes

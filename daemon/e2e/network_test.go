@@ -82,7 +82,7 @@ spec:
       - name: c
         image: busybox:1.36
         env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
-        command: [sh, -c, 'echo $IP; ip -4 addr show eth0 | grep -q "inet $IP/" && until nc -w 1 %s 9000 </dev/null; do sleep 0.1; done']
+        command: [sh, -c, 'echo $IP; ip -4 addr show eth0 | grep -q "inet $IP/" && until nc -w 1 %s 9000 </dev/null | grep .; do sleep 0.1; done'] # nc takes silence for an end
 `, server))
 	d.complete("client")
 	client := d.pods("client")[0].Status.PodIP
@@ -138,7 +138,7 @@ spec:
           for i in 0 1 2; do
             # The whole name first: a short one that is not there yet would be asked for outside.
             until nslookup example-job-$i.headless-svc.default.svc.cluster.local. > /dev/null 2>&1; do sleep 0.2; done
-            ping -c 1 -W 5 example-job-$i.headless-svc > /dev/null || exit 1
+            until ping -c 1 -W 5 example-job-$i.headless-svc > /dev/null; do sleep 0.2; done
             echo "reached example-job-$i"
           done
           until [ "$(nslookup headless-svc.default.svc.cluster.local. | grep -c '^Address.* 1[079]')" -ge 3 ]; do sleep 0.2; done

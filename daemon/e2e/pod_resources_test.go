@@ -72,9 +72,12 @@ spec:
 	if len(podCgroup(string(p.UID), "pids.max")) == 0 {
 		t.Error("the pod has no cgroup of its own")
 	}
-	if got := d.jobctl("logs", "shared", "-c", "limited"); got != "16777216\n" {
-		t.Errorf("a container with a limit of its own: %q", got)
-	}
+	d.eventually("a container with a limit of its own has read it", func() error {
+		if got := d.jobctl("logs", "shared", "-c", "limited"); got != "16777216\n" {
+			return errText(got)
+		}
+		return nil
+	})
 	d.eventually("the other one has run into the pod's limit of processes", func() error {
 		got := d.jobctl("logs", "shared", "-c", "free")
 		if strings.HasPrefix(got, "67108864\n67108864\n") && strings.Count(got, "\n") == 3 && !strings.HasSuffix(got, "\n0\n") {

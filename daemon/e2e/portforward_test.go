@@ -26,8 +26,9 @@ spec:
   terminationGracePeriodSeconds: 1
   hostNetwork: %s
   containers:
-  - {name: web, image: "busybox:1.36", ports: [{name: http, containerPort: %s}], command: [sh, -c, "mkdir /w; echo I am %s >/w/index.html; exec httpd -f -p 127.0.0.1:%s -h /w"]}
-`, name, network, port, name, port)
+  - {name: web, image: "busybox:1.36", ports: [{name: http, containerPort: %s}], command: [sh, -c, "mkdir /w; echo I am %s >/w/index.html; exec httpd -f -p 127.0.0.1:%s -h /w"],
+     readinessProbe: {exec: {command: [wget, -q, -O, /dev/null, "http://127.0.0.1:%s/"]}, periodSeconds: 1, timeoutSeconds: 60}}
+`, name, network, port, name, port, port)
 	}
 	d.apply(web("inside", "8080", "false") + "---" + web("outside", port, "true"))
 	d.jobctl("wait", "--for=condition=Ready", "pod/inside", "pod/outside", "--timeout=120s")

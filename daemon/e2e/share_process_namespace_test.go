@@ -19,7 +19,8 @@ spec:
   restartPolicy: Never
   shareProcessNamespace: true
   containers:
-  - {name: served, image: "busybox:1.36", command: [sh, -c, "trap 'echo told; exit 7' TERM; while :; do sleep 0.05; done"]}
+  # It starts nothing that for a moment looks like it.
+  - {name: served, image: "busybox:1.36", command: [sh, -c, "trap 'echo told; exit 7' TERM; sleep 1000 & wait"]}
   - name: again
     image: busybox:1.36
     restartPolicy: OnFailure
@@ -55,6 +56,7 @@ spec:
 			t.Errorf("the served one said %q", got)
 		}
 		// The first process leads nowhere, even for one that may trace it. Where AppArmor confines that, it may not.
+		d.jobctl("wait", "--for=jsonpath={.status.containerStatuses[2].state.terminated}", "pod/shared", "--timeout=100s")
 		if got := d.jobctl("logs", "shared", "-c", "watcher"); got != "/proc/1/root/:\n\n/proc/1/root/..:\n" &&
 			got != "ls: /proc/1/root/: Permission denied\nls: /proc/1/root/..: Permission denied\n" {
 			t.Errorf("in the root of the first process: %q", got)
