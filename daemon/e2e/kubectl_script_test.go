@@ -190,6 +190,8 @@ var varying = []struct {
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "SERVER"},
 	{regexp.MustCompile(`NODE/[0-9.]+`), "NODE/IP"},
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "IP"},
+	// What runc says, as crun says it.
+	{regexp.MustCompile(`exec failed: unable to start container process: exec: "(\w+)": executable file not found in \$PATH`), "executable file `$1` not found in $$PATH: No such file or directory"},
 	// The letters of generated names have no vowels.
 	{regexp.MustCompile(`\b([a-z][a-z0-9-]*)-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "$1-RANDOM"},
 	{regexp.MustCompile(`\.[0-9a-f]{16}\b`), ".HEX"},

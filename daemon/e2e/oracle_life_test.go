@@ -60,6 +60,9 @@ func (l *life) manifest() *batchv1.Job {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "gate", MountPath: "/gate"})
 		c.Env = append(c.Env, corev1.EnvVar{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
 	}
+	if l.Name == "deadline" {
+		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](30) // by then its pods run, though all scenarios begin at once
+	}
 	return j
 }
 

@@ -18,11 +18,11 @@ kind: Pod
 metadata: {name: shared}
 spec:
   restartPolicy: Never
-  resources: {requests: {cpu: 500m}, limits: {cpu: "1", memory: 64Mi}}
+  resources: {requests: {cpu: 500m}, limits: {cpu: "1", memory: 128Mi}}
   volumes: [{name: memory, emptyDir: {medium: Memory}}]
   initContainers:
-  # What it has written stays, and is the pod's from then on.
-  - {name: filler, image: "busybox:1.36", command: [dd, if=/dev/zero, of=/memory/filler, bs=1M, count=40], volumeMounts: [{name: memory, mountPath: /memory}]}
+  # What it has written stays, and is the pod's from then on. What is left is enough for three OCI runtimes at once.
+  - {name: filler, image: "busybox:1.36", command: [dd, if=/dev/zero, of=/memory/filler, bs=1M, count=72], volumeMounts: [{name: memory, mountPath: /memory}]}
   containers:
   - name: limited
     image: busybox:1.36
@@ -42,7 +42,7 @@ spec:
       sleep 1000
   - name: greedy # its buffer makes it the one that the kernel chooses
     image: busybox:1.36
-    command: [dd, if=/dev/zero, of=/memory/greedy, bs=8M, count=5]
+    command: [dd, if=/dev/zero, of=/memory/greedy, bs=8M, count=10]
     volumeMounts: [{name: memory, mountPath: /memory}]
 `)
 	p := d.podUntil("shared", "has a container that was killed", func(p *corev1.Pod) bool {
@@ -58,7 +58,7 @@ spec:
 		t.Errorf("allocated to a container: %s, want %s", got, want)
 	}
 	for file, want := range map[string]string{
-		"memory.limit_in_bytes memory.max": "67108864", "cpu.cfs_quota_us": "100000", "cpu.max": "100000 100000",
+		"memory.limit_in_bytes memory.max": "134217728", "cpu.cfs_quota_us": "100000", "cpu.max": "100000 100000",
 		"cpu.shares": "512", "cpu.weight": "20", "pids.max": "40",
 	} {
 		for name := range strings.FieldsSeq(file) {
@@ -80,7 +80,7 @@ spec:
 	})
 	d.eventually("the other one has run into the pod's limit of processes", func() error {
 		got := d.jobctl("logs", "shared", "-c", "free")
-		if strings.HasPrefix(got, "67108864\n67108864\n") && strings.Count(got, "\n") == 3 && !strings.HasSuffix(got, "\n0\n") {
+		if strings.HasPrefix(got, "134217728\n134217728\n") && strings.Count(got, "\n") == 3 && !strings.HasSuffix(got, "\n0\n") {
 			return nil
 		}
 		return errText(got)
