@@ -63,9 +63,9 @@ base() { # the packages are in the file packages~
   tar -C "$apparmor" -c ./sbin ./etc ./usr | tar -C base.d -x --keep-directory-symlink -f -
   cp -r "$kernel/lib/modules" base.d/usr/lib/
   ldconfig -r base.d
-  mkdir -p base.d/var/lib/dpkg/info # the stand-in for Ubuntu is made of what coreutils consists of
-  cp /var/lib/dpkg/status base.d/var/lib/dpkg/
-  cp /var/lib/dpkg/info/coreutils.list base.d/var/lib/dpkg/info/
+  mkdir -p base.d/usr/lib/packages/info # the stand-in for Ubuntu is made of what coreutils consists of
+  cp /var/lib/dpkg/status base.d/usr/lib/packages/
+  cp /var/lib/dpkg/info/coreutils.list base.d/usr/lib/packages/info/
   for file in passwd group nsswitch.conf services protocols; do cp "/etc/$file" base.d/etc/; done
   echo vm >base.d/etc/hostname
   echo '127.0.0.1 localhost vm' >base.d/etc/hosts
