@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	units "github.com/docker/go-units"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/scheme"
@@ -35,8 +36,8 @@ type imageGC struct {
 	logger *slog.Logger
 	hurry  chan struct{} // the disk is full
 
-	mu   sync.Mutex // held by the one who collects
-	told shortage   // of what was said last that the disk stays too full
+	mu    sync.Mutex // held by the one who collects
+	short shortage
 }
 
 // Run collects now and then until ctx ends, and at once when the disk is full.
@@ -72,9 +73,16 @@ func (c *imageGC) collect(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if c.told.worthTelling(done, time.Now(), c.node.eventTTL) {
-		c.node.tell(ctx, corev1.EventTypeWarning, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. Attempted to free %d bytes, but only found %d bytes eligible to free.", done.Wanted, done.Freed))
+	for _, reason := range c.short.reasons(done, time.Now(), c.node.eventTTL) {
+		c.node.tell(ctx, corev1.EventTypeWarning, reason, tooFull(done))
 	}
+}
+
+// tooFull says in a kubelet's words that what a collection could free does not suffice.
+func tooFull(done image.Collected) string {
+	capacity := units.CustomSize("%.1f %s", float64(done.Before.Capacity), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"})
+	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). Failed to free sufficient space by deleting unused images (freed %d bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
+		100-done.Before.Available*100/done.Before.Capacity, capacity, done.Freed)
 }
 
 // reclaim removes all images that may go, since otherwise pods have to: but none for the sake of the disk where the settings
@@ -108,21 +116,29 @@ func (c *imageGC) remove(ctx context.Context, p image.GCPolicy) image.Collected 
 	return done
 }
 
-// shortage is that of the disk as it was told last.
-type shortage struct{ at time.Time }
+// shortage is that of the disk.
+type shortage struct {
+	inARow int       // collections after which the disk was still too full
+	told   time.Time // when that was said last
+}
 
-// worthTelling tells whether it is to be said that the disk stays too full. Where it is full of what is no image, that is
-// so every time, with other figures: then it is said as often as what was said is forgotten.
-func (s *shortage) worthTelling(done image.Collected, now time.Time, forgotten time.Duration) bool {
-	switch {
-	case !done.Short():
-		s.at = time.Time{}
-		return false
-	case len(done.Removed) == 0 && !s.at.IsZero() && now.Sub(s.at) < forgotten:
-		return false
+// reasons are those of the events that say so, as a kubelet has them: the second one from the second time in a row. Where
+// the disk is full of what is no image, it is too full every time, with other figures: then that is said as often as what
+// was said is forgotten.
+func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.Duration) []string {
+	if !done.Short() {
+		*s = shortage{}
+		return nil
 	}
-	s.at = now
-	return true
+	s.inARow++
+	if s.inARow > 2 && len(done.Removed) == 0 && now.Sub(s.told) < forgotten {
+		return nil
+	}
+	s.told = now
+	if s.inARow == 1 {
+		return []string{"FreeDiskSpaceFailed"}
+	}
+	return []string{"FreeDiskSpaceFailed", "ImageGCFailed"}
 }
 
 func (c *imageGC) disk() (image.Disk, error) { return imageDisk(c.root) }

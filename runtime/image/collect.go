@@ -30,8 +30,9 @@ type Collected struct {
 	// Removed are the names of the images that went, and Freed the bytes that the disk has more room for.
 	Removed []string
 	Freed   int64
-	// Wanted is what should have been freed for the sake of the disk.
+	// Wanted is what should have been freed for the sake of the disk, which was like Before.
 	Wanted int64
+	Before Disk
 }
 
 // Short tells that the disk stays too full.
@@ -50,7 +51,7 @@ func (i *Images) Collect(ctx context.Context, p GCPolicy, users Users, disk func
 	if err != nil {
 		return done, err
 	}
-	done.Wanted = p.excess(before)
+	done.Wanted, done.Before = p.excess(before), before
 	expired, spare := p.choose(all, now)
 	var errs []error
 	remove := func(c candidate) (ok bool) {
