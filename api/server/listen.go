@@ -81,13 +81,17 @@ func (e *NotLoopbackError) Error() string {
 // ListenUnix makes the socket, for its owner and the members of Group if there is one. A socket that nobody serves
 // any more is replaced; one that is served is a *SocketInUseError.
 func ListenUnix(path string) (*Listener, error) {
-	if err := removeStale(path); err != nil {
+	if err := checkStale(path); err != nil {
 		return nil, err
 	}
 	// It gets its name when its mode is set, and nobody can ask too early.
-	young := filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
+	young := youngSocket(path)
 	if longest := 107; len(young) > longest || len(path) > longest {
 		return nil, fmt.Errorf("the path of the socket %s is too long: the system allows %d bytes", path, longest-len(filepath.Base(young)))
+	}
+	// One may have been left by a process of the same number that was killed.
+	if err := os.Remove(young); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("make the socket %s: %w", path, err)
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: young, Net: "unix"})
 	if err != nil {
@@ -98,6 +102,11 @@ func ListenUnix(path string) (*Listener, error) {
 		return nil, errors.Join(fmt.Errorf("make the socket %s: %w", path, err), l.Close(), os.Remove(young))
 	}
 	return &Listener{Listener: l, path: path}, nil
+}
+
+// youngSocket is what a socket of this process is called until it may be found.
+func youngSocket(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
 }
 
 func publish(young, path string) error {
@@ -116,8 +125,9 @@ func publish(young, path string) error {
 	return os.Rename(young, path)
 }
 
-// removeStale removes a socket that was left behind by a process that is gone.
-func removeStale(path string) error {
+// checkStale lets a socket be replaced that was left behind by a process that is gone. Until then it stays: clients try again
+// where nobody answers, but some give up where nothing is.
+func checkStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -129,7 +139,7 @@ func removeStale(path string) error {
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return os.Remove(path)
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("ask who serves the socket: %w", err)

@@ -29,20 +29,37 @@ func TestSocketHasItsModeFromTheStart(t *testing.T) {
 }
 
 func TestStaleSocketIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	old, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	for _, name := range []string{path, youngSocket(path)} { // of a process that had the same number
+		old, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.SetUnlinkOnClose(false) // as a process that was killed
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := checkStale(path); err != nil {
 		t.Fatal(err)
 	}
-	old.SetUnlinkOnClose(false) // as a process that was killed
-	if err := old.Close(); err != nil {
-		t.Fatal(err)
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("clients find nothing where they are to find nobody: %v", err)
 	}
 	l, err := ListenUnix(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
 	_ = l.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
 }
 
 func TestSocketOfAnotherProcessIsLeftAlone(t *testing.T) {
