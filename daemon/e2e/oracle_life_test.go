@@ -40,9 +40,12 @@ type life struct {
 
 func (l *life) namespace() string { return "or-" + l.Name }
 
-// manifest is the scenario's, with the gate in front of its commands.
+// manifest is the scenario's, with the gate in front of its commands and a later deadline.
 func (l *life) manifest() *batchv1.Job {
 	j := l.Manifest.DeepCopy()
+	if deadline := j.Spec.ActiveDeadlineSeconds; deadline != nil {
+		*deadline += oracleDeadlineLater
+	}
 	spec := &j.Spec.Template.Spec
 	for i := range spec.Volumes {
 		spec.Volumes[i].HostPath.Path = filepath.Join(l.dir, "memory")

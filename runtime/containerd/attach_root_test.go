@@ -80,6 +80,10 @@ func TestAttach(t *testing.T) {
 		idle, undecided := io.Pipe()
 		defer undecided.Close()
 		go func() { attached <- r.Attach(t.Context(), once.ID, runtime.AttachRequest{Stdin: idle, Stdout: &out}) }()
+		if _, err := io.WriteString(undecided, "i\n"); err != nil { // it is not to come after the end
+			t.Fatal(err)
+		}
+		out.waitFor(t, "got i\n")
 		var rest heard
 		if err := r.Attach(t.Context(), once.ID, runtime.AttachRequest{Stdin: strings.NewReader("d\n"), Stdout: &rest}); err != nil {
 			t.Errorf("until the end: %v", err)

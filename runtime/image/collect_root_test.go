@@ -169,7 +169,7 @@ func TestCollectedDiskIsFree(t *testing.T) {
 	if _, err := i.Collect(t.Context(), GCPolicy{HighThreshold: 85, MaxAge: time.Nanosecond}, usedBy(), roomy); err != nil {
 		t.Fatal(err)
 	}
-	if after := onDisk(t, root); before < 8<<20 || after > before-8<<20 {
+	if after := onDisk(t, root); before < 8<<20 || after > 1<<20 { // databases have grown meanwhile
 		t.Errorf("its blob and its files took 8 MB: %d bytes before, %d after", before, after)
 	}
 }
