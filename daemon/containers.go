@@ -93,7 +93,10 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	collector.images = images
 	go images.Watch(ctx)
 	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
-	volumes := volume.New(c.Root, c.State, node)
+	volumes, err := volume.New(c.Root, c.State, node)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	shared := &processes.Processes{Dir: filepath.Join(c.State, "processes"), Shim: shim, Cgroup: containerd.CgroupParent(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	disk := podDisk{r, volumes, podLogs{dir: c.logDir()}.Path}

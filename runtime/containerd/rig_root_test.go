@@ -128,7 +128,9 @@ func (r *rig) configure(t testing.TB, root, state, ociRuntime string) {
 		OCIRuntime: ociRuntime, ShimPath: path, Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	r.config.CgroupParent = CgroupParent(r.config.Root)
-	r.volumes = volume.New(r.config.Root, r.config.State, volume.Node{})
+	if r.volumes, err = volume.New(r.config.Root, r.config.State, volume.Node{}); err != nil {
+		t.Fatal(err)
+	}
 	if r.host, err = oci.ReadHost(); err != nil {
 		t.Fatal(err)
 	}

@@ -40,12 +40,22 @@ type Node struct {
 	Tokens Tokens
 }
 
-// New takes the daemon's root and state directories.
-func New(root, state string, node Node) *Volumes {
+// New takes the daemon's root and state directories. What pods have there only root gets at: a volume holds secrets, anybody
+// may write to it, and programs in it may be setuid. A directory that an older jobd has left open is closed.
+func New(root, state string, node Node) (*Volumes, error) {
 	if node.Objects == nil {
 		node.Objects = oci.NoObjects{}
 	}
-	return &Volumes{root: root, state: state, node: node}
+	v := &Volumes{root: root, state: state, node: node}
+	for _, dir := range []string{v.rootPod(""), v.statePod("")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("volumes: %w", err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("volumes: %w", err)
+		}
+	}
+	return v, nil
 }
 
 // source is a volume as it is on the host.

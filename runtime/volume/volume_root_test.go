@@ -4,8 +4,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -20,7 +22,10 @@ func newVolumes(t *testing.T) *Volumes {
 		t.Skip("needs root")
 	}
 	dir := t.TempDir()
-	v := New(filepath.Join(dir, "root"), filepath.Join(dir, "state"), Node{})
+	v, err := New(filepath.Join(dir, "root"), filepath.Join(dir, "state"), Node{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := UnmountBelow(dir); err != nil {
 			t.Error(err)
@@ -246,6 +251,33 @@ func TestSubPathIsWhatAnInitContainerHasMade(t *testing.T) {
 	}
 	if content, err := os.ReadFile(mounts[0].Source); string(content) != "made" {
 		t.Errorf("got %q, %v", content, err)
+	}
+}
+
+func TestOnlyRootGetsAtVolumes(t *testing.T) {
+	for _, medium := range []corev1.StorageMedium{corev1.StorageMediumDefault, corev1.StorageMediumMemory} {
+		t.Run("medium "+string(medium), func(t *testing.T) {
+			v := newVolumes(t)
+			var err error
+			for _, dir := range []string{filepath.Dir(filepath.Dir(v.root)), filepath.Dir(v.root), v.root, v.state, v.rootPod(""), v.statePod("")} {
+				if err := os.Chmod(dir, 0o711); err != nil { // as an older jobd has them
+					t.Fatal(err)
+				}
+			}
+			if v, err = New(v.root, v.state, v.node); err != nil {
+				t.Fatal(err)
+			}
+			mounts, err := setUp(v, podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}, corev1.VolumeMount{MountPath: "/m"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("ls", "-d", v.root, mounts[0].Source)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, err := cmd.CombinedOutput()
+			if got := string(out); !strings.Contains(got, v.root+"\n") || !strings.Contains(got, "Permission denied") {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
 	}
 }
 
