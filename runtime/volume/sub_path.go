@@ -33,9 +33,9 @@ func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, 
 		return "", err
 	}
 	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
-	if mounted, err := isMountPoint(target); err != nil {
-		return "", err
-	} else if mounted {
+	if shown, err := shows(target, &stat); err != nil {
+		return "", fmt.Errorf("%s: %w", target, err)
+	} else if shown {
 		return target, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o711); err != nil {
@@ -55,6 +55,22 @@ func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, 
 	}
 	crash.At("volume.sub-path.after")
 	return target, nil
+}
+
+// shows tells whether a file is mounted at a place. What an earlier start of the container has mounted there, and what since
+// has made way for another file of that name, is unmounted.
+func shows(target string, file *unix.Stat_t) (bool, error) {
+	if mounted, err := isMountPoint(target); err != nil || !mounted {
+		return false, err
+	}
+	var there unix.Stat_t
+	if err := unix.Stat(target, &there); err == nil && there.Dev == file.Dev && there.Ino == file.Ino {
+		return true, nil
+	}
+	if err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return false, err
+	}
+	return false, os.Remove(target) // it may have to be of the other kind now
 }
 
 // openBeneath opens a path inside a directory. No symlink leads out of it. What is missing is made, step by step, with

@@ -254,6 +254,52 @@ func TestSubPathIsWhatAnInitContainerHasMade(t *testing.T) {
 	}
 }
 
+func TestSubPathOfAContainerStartedAgainIsWhatIsThereThen(t *testing.T) {
+	v := newVolumes(t)
+	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})
+	whole, err := v.SetUp(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := filepath.Join(whole["main"][0].Source, "sub")
+	start := func() string {
+		t.Helper()
+		mounts, err := v.Within(p, &p.Spec.Containers[0], whole["main"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mounts[0].Source
+	}
+	write := func(path, content string) {
+		t.Helper()
+		fresh := path + ".new" // so that it is another file
+		if err := errors.Join(os.WriteFile(fresh, []byte(content), 0o600), os.Rename(fresh, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, content := range []string{"one", "two"} {
+		write(sub, content)
+		if got, err := os.ReadFile(start()); string(got) != content {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if err := errors.Join(os.Remove(sub), os.Mkdir(sub, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	write(filepath.Join(sub, "file"), "three")
+	for range 2 {
+		if got, err := os.ReadFile(filepath.Join(start(), "file")); string(got) != "three" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if err := v.TearDown("uid"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := mountPoints(v.state); len(left) > 0 || err != nil {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
 func TestOnlyRootGetsAtVolumes(t *testing.T) {
 	for _, medium := range []corev1.StorageMedium{corev1.StorageMediumDefault, corev1.StorageMediumMemory} {
 		t.Run("medium "+string(medium), func(t *testing.T) {
