@@ -62,6 +62,11 @@ func TestLeaderElection(t *testing.T) {
 	d := start(t)
 	l := &leaders{leading: map[string]bool{}}
 	stand := func(name string, resigns bool) candidate {
+		// Who resigns keeps the lease until then, however long a restart of the daemon takes.
+		lasts := 2 * patience
+		if !resigns {
+			lasts = 12 * time.Second
+		}
 		c := clientset(t, d.network())
 		ctx, stop := context.WithCancel(t.Context())
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -70,7 +75,7 @@ func TestLeaderElection(t *testing.T) {
 				Client:     c.CoordinationV1(),
 				LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 			},
-			LeaseDuration: 12 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 100 * time.Millisecond,
+			LeaseDuration: lasts, RenewDeadline: lasts * 5 / 6, RetryPeriod: 100 * time.Millisecond,
 			ReleaseOnCancel: resigns,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(context.Context) { l.begin(name) },

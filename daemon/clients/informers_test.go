@@ -68,6 +68,16 @@ func (o *observer) note(obj any) {
 	o.seen[key] = append(o.seen[key], version)
 }
 
+// told is how many versions it has been told of.
+func (o *observer) told() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, versions := range o.seen {
+		n += len(versions)
+	}
+	return n
+}
+
 // plainList takes WatchList from a client.
 type plainList struct{ *cache.ListWatch }
 
@@ -148,10 +158,10 @@ func TestInformersMissNothingOverRestarts(t *testing.T) {
 	}
 	c := clientset(t, d.socket())
 	begin(false)
-	writeRound(t, c, d, 0)
+	writeRound(t, c, d, observers, 0)
 	begin(true)
 	for round := 1; round <= 2; round++ {
-		writeRound(t, c, d, round)
+		writeRound(t, c, d, observers, round)
 	}
 
 	// Nothing moves any more when all Jobs have ended and every informer is at the end.
@@ -169,8 +179,12 @@ func TestInformersMissNothingOverRestarts(t *testing.T) {
 }
 
 // writeRound makes Jobs, changes and deletes some of them, kills the daemon in the middle, and waits until all is done.
-func writeRound(t *testing.T, c *kubernetes.Clientset, d *daemon, round int) {
+func writeRound(t *testing.T, c *kubernetes.Clientset, d *daemon, observers []*observer, round int) {
 	t.Helper()
+	before := map[*observer]int{}
+	for _, o := range observers {
+		before[o] = o.told()
+	}
 	jobs := c.BatchV1().Jobs("default")
 	const writers, each = 3, 6
 	var wg sync.WaitGroup
@@ -202,6 +216,15 @@ func writeRound(t *testing.T, c *kubernetes.Clientset, d *daemon, round int) {
 		})
 	}
 	<-half
+	// A watch that ends soon and has told nothing is a broken one to clients: they list anew, and miss what came between.
+	for _, o := range observers {
+		eventually(t, o.name+" is told something", func() error {
+			if o.told() == before[o] {
+				return errNotYet
+			}
+			return nil
+		})
+	}
 	d.kill()
 	d.serve()
 	wg.Wait()
