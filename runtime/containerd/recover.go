@@ -56,7 +56,10 @@ func (r *Runtime) recover(ctx context.Context) error {
 		}
 		if f, ok := records[object.ID]; ok {
 			held.shard = f.shard
-			fold(&held.status, f.record)
+			// One whose start has not come to its end is not known to run: whoever asks for it waits for that end.
+			if f.record.State != shard.Starting {
+				fold(&held.status, f.record)
+			}
 		}
 		if s := held.status.State; s == runtime.Exited || s == runtime.Lost {
 			held.reported = true // found by Containers

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/leases"
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/jobd/jobd/runtime"
 )
@@ -66,6 +68,50 @@ func TestReopenFindsContainers(t *testing.T) {
 			if left := r.held(id); len(left) > 0 {
 				t.Errorf("left of %s: %v", id, left)
 			}
+		}
+	})
+}
+
+// A daemon that comes back in the middle of a start waits for the end of it, and knows then what it has to know.
+func TestReopenDuringAStart(t *testing.T) {
+	ociRuntimes(t, func(t *testing.T, r *rig) {
+		gate := filepath.Join(filepath.Dir(r.config.Root), "gate")
+		c := r.container(t, pod("u", "while [ ! -e /stop ]; do sleep 0.05; done; exit 3"), "main", func(s *specs.Spec) {
+			s.Hooks = &specs.Hooks{CreateRuntime: []specs.Hook{{
+				Path: "/bin/sh", Args: []string{"sh", "-c", "touch " + gate + "-reached; until [ -e " + gate + " ]; do sleep 0.01; done"},
+			}}}
+		})
+		ctx, die := context.WithCancel(context.Background())
+		var starting sync.WaitGroup
+		starting.Go(func() { _, _ = r.Start(ctx, c) })
+		for late := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			if _, err := os.Stat(gate + "-reached"); err == nil {
+				break
+			}
+			if time.Now().After(late) {
+				t.Fatal("the start does not come to its hook")
+			}
+		}
+		die()
+		starting.Wait()
+		r.Close()
+
+		r.open(t)
+		if err := os.WriteFile(gate, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		status := r.start(t, c)
+		if status.State != runtime.Running || status.PID == 0 || status.StartedAt.IsZero() {
+			t.Errorf("after its start: %+v", status)
+		}
+		if now := r.state(t, c.ID); now != status {
+			t.Errorf("held is %+v", now)
+		}
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/root/stop", status.PID), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if end := r.wait(t, c.ID); end.ExitCode != 3 {
+			t.Errorf("got %+v", end)
 		}
 	})
 }
