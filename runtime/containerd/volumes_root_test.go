@@ -27,7 +27,7 @@ func TestVolumes(t *testing.T) {
 					if medium == corev1.StorageMediumMemory {
 						on = r.config.State
 					}
-					if _, err := os.Stat(on + "/pods/u1/volumes/emptydir/data/file"); err == nil {
+					if info, err := os.Stat(on + "/pods/u1/volumes/emptydir/data/file"); err == nil && info.Size() > 0 {
 						break
 					}
 					time.Sleep(5 * time.Millisecond)
