@@ -146,7 +146,8 @@ func (p *planner) stop(s stop) {
 	})
 }
 
-// end ends a container: its stop signal, in turn, and SIGKILL after the grace period.
+// end ends a container: its stop signal, in turn, and SIGKILL after the grace period, which bounds the hook before the signal
+// (lifecycle.preStop) too.
 func (p *planner) end(c container, attempt int, turn bool, s stop) {
 	kill := s.kill
 	var asked, killed time.Time
@@ -170,6 +171,9 @@ func (p *planner) end(c container, attempt int, turn bool, s stop) {
 		kill = p.now.Add(s.grace)
 	}
 	action := Action{Kind: Stop, Container: c.spec.Name, Attempt: attempt, Grace: kill.Sub(p.now)}
+	if c.hasPreStop() && s.grace > 0 {
+		kill = kill.Add(minimumGrace) // the hook may take all of the grace, and the signal comes after it
+	}
 	switch {
 	case !p.now.Before(kill):
 		if !killed.IsZero() && p.now.Before(killed.Add(killAgain)) {

@@ -39,6 +39,10 @@ func hasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
 }
 
+func (c container) hasPreStop() bool {
+	return c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil
+}
+
 // startsAtOnce tells whether a container has started as soon as its process runs (status.started).
 func startsAtOnce(c *corev1.Container) bool { return !hasPostStart(c) && c.StartupProbe == nil }
 

@@ -243,3 +243,28 @@ func TestTargets(t *testing.T) {
 		t.Errorf("a gRPC service that is not there: %v", err)
 	}
 }
+
+// A hook before the stop may take all of the grace: what the signal tells the container to do still has its time.
+func TestTheSignalAfterAPreStopHookHasItsTime(t *testing.T) {
+	p := newPod(corev1.RestartPolicyNever, "hook", "plain")
+	p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
+	l := newLife(t, p)
+	l.turn()
+	l.turn(l.started("hook", 0), l.started("plain", 0))
+	l.delete(10 * time.Second)
+	l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+	l.wakeIn(10 * time.Second)
+	l.wait(10 * time.Second)
+	l.want(l.turn(), "killed plain/0")
+	l.wakeIn(minimumGrace)
+	l.wait(minimumGrace)
+	l.want(l.turn(), "killed hook/0")
+
+	// Who is not given any time gets none.
+	l = newLife(t, p.DeepCopy())
+	l.pod.Status, l.pod.DeletionTimestamp = corev1.PodStatus{Phase: corev1.PodPending}, nil
+	l.turn()
+	l.turn(l.started("hook", 0), l.started("plain", 0))
+	l.delete(0)
+	l.want(l.turn(), "killed hook/0", "killed plain/0")
+}

@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// minimumGrace is what a sidecar gets to end, also when those that were stopped before it have used up the pod's grace.
+// minimumGrace is what a container gets to end after its signal, also when a hook of its own, or for a sidecar those that were
+// stopped before it, have used up the pod's grace.
 const minimumGrace = 2 * time.Second
 
 // sidecar tells whether it is an init container that is not waited for, but runs for as long as the main containers do
