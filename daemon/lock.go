@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/jobd/jobd/runtime/containerd"
 )
@@ -68,16 +70,17 @@ func lockFile(path string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	take := func() error { return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	err = take()
+	for end := time.Now().Add(heldByChild); errors.Is(err, syscall.EWOULDBLOCK) && dead(holder(file)) && time.Now().Before(end); err = take() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err != nil {
 		defer file.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		pid, _ := io.ReadAll(io.LimitReader(file, 20))
-		if len(pid) == 0 {
-			pid = []byte("unknown")
-		}
-		return nil, &InUseError{Dir: filepath.Dir(path), PID: strings.TrimSpace(string(pid))}
+		return nil, &InUseError{Dir: filepath.Dir(path), PID: cmp.Or(holder(file), "unknown")}
 	}
 	if err := file.Truncate(0); err == nil {
 		_, err = file.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
@@ -87,6 +90,29 @@ func lockFile(path string) (*lock, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	return &lock{file}, nil
+}
+
+// heldByChild is how long a lock may outlive its process: one that was killed just when it started another leaves a copy of
+// its descriptors until that one has become the program which it is to be.
+const heldByChild = 10 * time.Second
+
+// holder is the pid that a lock's file names, empty where there is none.
+func holder(file *os.File) string {
+	pid, _ := io.ReadAll(io.NewSectionReader(file, 0, 20))
+	return strings.TrimSpace(string(pid))
+}
+
+// dead tells whether there is no such process, or nothing of it but its exit code.
+func dead(pid string) bool {
+	if pid == "" {
+		return false
+	}
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+	}
+	_, state, _ := strings.Cut(string(stat), ") ") // the name before it is jobd's
+	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
 }
 
 func (l *lock) release() { l.file.Close() }

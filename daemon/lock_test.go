@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -47,6 +49,34 @@ func TestARootIsHeldByOneDaemon(t *testing.T) {
 	again, err := lockRoot(root)
 	if err != nil {
 		t.Fatalf("after the release: %v", err)
+	}
+	again.release()
+}
+
+// A daemon that is killed while it starts a program leaves its lock to that one for a moment.
+func TestALockOfADeadDaemonIsWaitedFor(t *testing.T) {
+	root := t.TempDir()
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lockRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.file.WriteAt(fmt.Appendln(nil, gone.Process.Pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("sleep", "0.3")
+	child.ExtraFiles = []*os.File{held.file}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Wait() }()
+	held.release()
+	again, err := lockRoot(root)
+	if err != nil {
+		t.Fatal(err)
 	}
 	again.release()
 }
