@@ -189,7 +189,9 @@ func deafPort(t *testing.T) int {
 
 func TestTargets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/ok" || r.Host != "name" {
+		if r.URL.Path == "/headers" {
+			http.Error(w, strings.Join(slices.Concat(r.Header["X"], r.Header["Accept"], r.Header["User-Agent"]), " "), http.StatusTeapot)
+		} else if r.URL.Path != "/ok" || r.Host != "name" {
 			http.Error(w, "no: "+r.URL.Path+" of "+r.Host, http.StatusTeapot)
 		}
 	}))
@@ -201,6 +203,7 @@ func TestTargets(t *testing.T) {
 	number := intstr.Parse(port)
 	none := intstr.FromInt(deafPort(t))
 	named := []corev1.HTTPHeader{{Name: "Host", Value: "name"}}
+	several := []corev1.HTTPHeader{{Name: "X", Value: "a"}, {Name: "x", Value: "b"}, {Name: "accept", Value: "text/html"}}
 	to := target{ip: host, container: &corev1.Container{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(number.IntValue())}}}}
 	for _, tc := range []struct {
 		name, want string
@@ -210,6 +213,7 @@ func TestTargets(t *testing.T) {
 		{"a port by its name", "", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: intstr.FromString("web"), HTTPHeaders: named}}},
 		{"a name that no port has", `no port "other"`, corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("other")}}},
 		{"a bad answer", "statuscode: 418: no: /x of name", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: number, HTTPHeaders: named}}},
+		{"headers", "418: a b text/html jobd-probe", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/headers", Port: number, HTTPHeaders: several}}},
 		{"a port that is open", "", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: number}}},
 		{"a port that is not", "refused", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: none}}},
 		{"no service", "", corev1.ProbeHandler{}},

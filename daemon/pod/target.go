@@ -155,13 +155,16 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
 	if err != nil {
 		return err
 	}
-	r.Header.Set("User-Agent", "jobd-probe")
-	r.Header.Set("Accept", "*/*")
 	for _, h := range a.HTTPHeaders {
 		if strings.EqualFold(h.Name, "Host") {
 			r.Host = h.Value
 		}
-		r.Header.Set(h.Name, h.Value)
+		r.Header.Add(h.Name, h.Value) // one may stand there several times
+	}
+	for name, value := range map[string]string{"User-Agent": "jobd-probe", "Accept": "*/*"} {
+		if len(r.Header.Values(name)) == 0 {
+			r.Header.Set(name, value)
+		}
 	}
 	client := http.Client{
 		// Whoever asks a container how it is does not ask who it is.
