@@ -40,12 +40,9 @@ type life struct {
 
 func (l *life) namespace() string { return "or-" + l.Name }
 
-// manifest is the scenario's, with the gate in front of its commands and a later deadline.
+// manifest is the scenario's, with the gate in front of its commands.
 func (l *life) manifest() *batchv1.Job {
 	j := l.Manifest.DeepCopy()
-	if deadline := j.Spec.ActiveDeadlineSeconds; deadline != nil {
-		*deadline += oracleDeadlineLater
-	}
 	spec := &j.Spec.Template.Spec
 	for i := range spec.Volumes {
 		spec.Volumes[i].HostPath.Path = filepath.Join(l.dir, "memory")

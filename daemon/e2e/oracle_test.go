@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// What a real cluster did (testdata/oracle) is done again with real containers: the manifests are posted nearly as they are,
+// What a real cluster did (testdata/oracle) is done again with real containers: the manifests are posted as they are,
 // users act in the recorded order, and everything else is left to jobd. Compared are
 //
 //   - the sequence of the Job's states: generation, finalizers, deletion, conditions with type, status, reason and
@@ -39,9 +39,6 @@ const (
 	// Back-off begins with 4 seconds instead of 10 and ends with 10 instead of 600 (the flags of the daemon): never-b6
 	// would take 11 minutes.
 	oracleBackoff, oracleBackoffCap = "4s", "10s"
-	// Deadlines are later by so many seconds: here the pods of all scenarios are started at once, which a busy machine may
-	// take longer for than the 5 seconds that one has.
-	oracleDeadlineLater = 15
 )
 
 // different is what differs in one scenario, and why.
