@@ -92,7 +92,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	})
 	collector.images = images
 	go images.Watch(ctx)
-	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
+	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Epoch: r.Epoch(), Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
 	volumes, err := volume.New(c.Root, c.State, node)
 	if err != nil {
 		return nil, errors.Join(err, r.Close())

@@ -26,14 +26,15 @@ type FilesOptions struct {
 }
 
 // Files writes the files of a pod, and the empty termination message of one start of a container, as far as they are not
-// there. They lie below STATE and go with TearDown.
+// there. They lie below ROOT, since containers may write to them without end, which is not to fill the memory that STATE
+// may be in, and go with TearDown. In another epoch the pod has other addresses, and so its files have other names.
 func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt int, o FilesOptions) (oci.Files, error) {
-	dir := v.statePod(string(pod.UID))
+	dir := v.ownFiles(string(pod.UID))
 	files := oci.Files{
-		Hosts:          filepath.Join(dir, "etc-hosts"),
-		Hostname:       filepath.Join(dir, "hostname"),
-		ResolvConf:     filepath.Join(dir, "resolv.conf"),
-		TerminationLog: filepath.Join(dir, "containers", container.Name, strconv.Itoa(attempt)+".message"),
+		Hosts:          filepath.Join(dir, "hosts."+v.node.Epoch),
+		Hostname:       filepath.Join(dir, "hostname."+v.node.Epoch),
+		ResolvConf:     filepath.Join(dir, "resolv.conf."+v.node.Epoch),
+		TerminationLog: filepath.Join(dir, container.Name+"."+strconv.Itoa(attempt)+".message"),
 	}
 	hostname := oci.Hostname(pod, o.NodeName)
 	hosts, err := hostsFile(pod, hostname, o.PodIPs)
@@ -44,7 +45,7 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 	if err != nil {
 		return files, err
 	}
-	if err := os.MkdirAll(filepath.Dir(files.TerminationLog), 0o711); err != nil {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return files, err
 	}
 	for path, content := range map[string][]byte{files.Hosts: hosts, files.Hostname: []byte(hostname + "\n"), files.ResolvConf: resolv} {
@@ -57,6 +58,8 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 	}
 	return files, nil
 }
+
+func (v *Volumes) ownFiles(uid string) string { return filepath.Join(v.rootPod(uid), "files") }
 
 // writeOnce leaves a file that is there alone: a container has it mounted, and may have written to it.
 func writeOnce(path string, content []byte, mode uint32) error {

@@ -39,17 +39,20 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 	return ""
 }
 
-// Usage is what the volumes of a pod take of the disk: its emptyDirs and the files of its ConfigMaps. Those of Secrets,
-// of the downward API and projected ones are in memory.
-func (v *Volumes) Usage(pod *corev1.Pod) Used {
-	used := DiskUsage(filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"))
+// Usage is what a pod takes of the disk beside the roots and logs of its containers: its emptyDirs, the files of its
+// ConfigMaps, and its own, as /etc/hosts. Those of Secrets, of the downward API and projected ones are in memory.
+func (v *Volumes) Usage(pod *corev1.Pod) (used Used) {
+	dirs := []string{filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"), v.ownFiles(string(pod.UID))}
 	for i := range pod.Spec.Volumes {
 		if volume := &pod.Spec.Volumes[i]; volume.ConfigMap != nil {
 			dir, _ := v.filesDir(pod, volume)
-			files := DiskUsage(dir)
-			used.Bytes += files.Bytes
-			used.Inodes += files.Inodes
+			dirs = append(dirs, dir)
 		}
+	}
+	for _, dir := range dirs {
+		files := DiskUsage(dir)
+		used.Bytes += files.Bytes
+		used.Inodes += files.Inodes
 	}
 	return used
 }

@@ -32,6 +32,8 @@ type Volumes struct {
 type Node struct {
 	Name    string
 	HostIPs []string
+	// Epoch names this life of the state directory; it is part of a file's name.
+	Epoch string
 	// Allocatable is what a limit that is not set stands for in resourceFieldRef.
 	Allocatable corev1.ResourceList
 	// Objects are the ConfigMaps and Secrets. Nil: there are none.

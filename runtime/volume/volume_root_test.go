@@ -442,6 +442,14 @@ func TestFiles(t *testing.T) {
 	if _, err := v.Files(p, c, 0, FilesOptions{}); err != nil || read(files.TerminationLog) != "last words" {
 		t.Errorf("writing them again lost the message: %v", err)
 	}
+	if used := v.Usage(p); used.Bytes < 4*4096 || used.Inodes < 4 {
+		t.Errorf("they count as %+v", used)
+	}
+	v.node.Epoch = "2" // the host was rebooted
+	anew, err := v.Files(p, c, 0, FilesOptions{PodIPs: []string{"10.0.0.10"}})
+	if err != nil || !strings.Contains(read(anew.Hosts), "10.0.0.10\tpod\n") {
+		t.Errorf("with another address: %v, %s", err, read(anew.Hosts))
+	}
 	next, err := v.Files(p, c, 1, FilesOptions{})
 	if err != nil || next.TerminationLog == files.TerminationLog {
 		t.Errorf("the next start has the same message file: %v", err)
