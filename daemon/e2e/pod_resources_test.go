@@ -18,18 +18,20 @@ kind: Pod
 metadata: {name: shared}
 spec:
   restartPolicy: Never
-  resources: {requests: {cpu: 500m}, limits: {cpu: "1", memory: 128Mi}}
+  resources: {requests: {cpu: 500m}, limits: {cpu: "1", memory: 256Mi}}
   volumes: [{name: memory, emptyDir: {medium: Memory}}]
   initContainers:
   # What it has written stays, and is the pod's from then on. What is left is enough for three OCI runtimes at once.
-  - {name: filler, image: "busybox:1.36", command: [dd, if=/dev/zero, of=/memory/filler, bs=1M, count=72], volumeMounts: [{name: memory, mountPath: /memory}]}
+  - {name: filler, image: "busybox:1.36", command: [dd, if=/dev/zero, of=/memory/filler, bs=1M, count=150], volumeMounts: [{name: memory, mountPath: /memory}]}
   containers:
   - name: limited
     image: busybox:1.36
     resources: {limits: {cpu: 100m, memory: 16Mi}}
-    command: [sh, -c, "` + cgroup + ` cg memory.max memory memory.limit_in_bytes; exec sleep 1000"]
-  - name: free
+    command: [sh, -c, "` + cgroup + ` cg memory.max memory memory.limit_in_bytes; touch /memory/limited; exec sleep 1000"]
+    volumeMounts: [{name: memory, mountPath: /memory}]
+  - name: free # takes all processes that there are when the others need none any more
     image: busybox:1.36
+    volumeMounts: [{name: memory, mountPath: /memory}]
     env: [{name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}]
     command:
     - sh
@@ -38,11 +40,12 @@ spec:
       ` + cgroup + `
       cg memory.max memory memory.limit_in_bytes
       echo $LIMIT
+      until [ -e /memory/limited ] && [ -e /memory/greedy ]; do sleep 0.1; done
       for i in $(seq 50); do sleep 1000 >/dev/null 2>&1 & done 2>&1 | grep -c fork
       sleep 1000
   - name: greedy # its buffer makes it the one that the kernel chooses
     image: busybox:1.36
-    command: [dd, if=/dev/zero, of=/memory/greedy, bs=8M, count=10]
+    command: [dd, if=/dev/zero, of=/memory/greedy, bs=8M, count=20]
     volumeMounts: [{name: memory, mountPath: /memory}]
 `)
 	p := d.podUntil("shared", "has a container that was killed", func(p *corev1.Pod) bool {
@@ -58,7 +61,7 @@ spec:
 		t.Errorf("allocated to a container: %s, want %s", got, want)
 	}
 	for file, want := range map[string]string{
-		"memory.limit_in_bytes memory.max": "134217728", "cpu.cfs_quota_us": "100000", "cpu.max": "100000 100000",
+		"memory.limit_in_bytes memory.max": "268435456", "cpu.cfs_quota_us": "100000", "cpu.max": "100000 100000",
 		"cpu.shares": "512", "cpu.weight": "20", "pids.max": "40",
 	} {
 		for name := range strings.FieldsSeq(file) {
@@ -80,7 +83,7 @@ spec:
 	})
 	d.eventually("the other one has run into the pod's limit of processes", func() error {
 		got := d.jobctl("logs", "shared", "-c", "free")
-		if strings.HasPrefix(got, "134217728\n134217728\n") && strings.Count(got, "\n") == 3 && !strings.HasSuffix(got, "\n0\n") {
+		if strings.HasPrefix(got, "268435456\n268435456\n") && strings.Count(got, "\n") == 3 && !strings.HasSuffix(got, "\n0\n") {
 			return nil
 		}
 		return errText(got)
