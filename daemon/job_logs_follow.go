@@ -103,26 +103,14 @@ func (f *following) take(changes []store.Change) error {
 
 // awaitJob returns when the Job has finished or is gone.
 func (f *following) awaitJob() {
-	key := keyOf(jobs, f.job)
-	for cursor := f.store.Cursor(f.store.Version(), key); ; {
-		j, over := newJob(), false
-		err := f.store.View(func(s *store.Snapshot) error {
-			o, ok := s.Get(key)
-			if over = !ok || o.UID != string(f.job.UID); over {
-				return nil
-			}
-			return decode(o, j)
-		})
-		if err != nil || over || finished(j) {
-			return
+	_ = watch(f.ctx, f.store, keyOf(jobs, f.job), func(o store.Object, ok bool) (bool, error) {
+		if !ok || o.UID != string(f.job.UID) {
+			return true, nil
 		}
-		if _, _, err := cursor.Next(f.ctx, 1); err != nil && !errors.Is(err, store.ErrCompacted) {
-			return
-		}
-		if at := f.store.Version(); at > cursor.At() {
-			cursor = f.store.Cursor(at, key)
-		}
-	}
+		j := newJob()
+		err := decode(o, j)
+		return err == nil && finished(j), err
+	})
 }
 
 // look takes in all of the Job's pods as they are now.

@@ -161,25 +161,33 @@ var errGone = errors.New("the pod is gone")
 
 // watch calls enough with the pod as it is and after each change, until that is so.
 func (l podLogs) watch(ctx context.Context, p *corev1.Pod, enough func(*corev1.Pod) bool) error {
-	key := keyOf(pods, p)
-	cursor := l.store.Cursor(l.store.Version(), key)
-	for {
+	return watch(ctx, l.store, keyOf(pods, p), func(o store.Object, ok bool) (bool, error) {
+		if !ok || o.UID != string(p.UID) {
+			return false, errGone
+		}
 		current := newPod()
-		err := l.store.View(func(s *store.Snapshot) error {
-			o, ok := s.Get(key)
-			if !ok || o.UID != string(p.UID) {
-				return errGone
-			}
-			return decode(o, current)
+		err := decode(o, current)
+		return err == nil && enough(current), err
+	})
+}
+
+// watch calls enough with the object at key, if there is one, as it is and after each change, until that is so.
+func watch(ctx context.Context, s *store.Store, key string, enough func(o store.Object, ok bool) (bool, error)) error {
+	cursor := s.Cursor(s.Version(), key)
+	for {
+		var over bool
+		err := s.View(func(now *store.Snapshot) (err error) {
+			over, err = enough(now.Get(key))
+			return err
 		})
-		if err != nil || enough(current) {
+		if err != nil || over {
 			return err
 		}
 		if _, _, err := cursor.Next(ctx, 1); err != nil && !errors.Is(err, store.ErrCompacted) {
 			return err
 		}
-		if at := l.store.Version(); at > cursor.At() {
-			cursor = l.store.Cursor(at, key)
+		if at := s.Version(); at > cursor.At() {
+			cursor = s.Cursor(at, key)
 		}
 	}
 }
