@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/jobd/jobd/runtime/crash"
 )
@@ -27,43 +28,27 @@ func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (int64, error) {
 		wanted = quantity.Value()
 	}
 	found := int64(0)
-	for _, requests := range allRequests(pod) {
-		for name := range requests {
-			size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
-			if !ok {
-				continue
-			}
-			quantity, err := resource.ParseQuantity(size)
-			if err != nil {
-				return 0, err
-			}
-			switch asked := quantity.Value(); {
-			case wanted != 0 && asked != wanted:
-			case found != 0 && asked != found:
-				return 0, fmt.Errorf("medium: %s can't be used if container requests multiple huge page sizes", medium)
-			default:
-				found = asked
-			}
+	for name := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		size, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
+		if !ok {
+			continue
+		}
+		quantity, err := resource.ParseQuantity(size)
+		if err != nil {
+			return 0, err
+		}
+		switch asked := quantity.Value(); {
+		case wanted != 0 && asked != wanted:
+		case found != 0 && asked != found:
+			return 0, fmt.Errorf("medium: %s can't be used if container requests multiple huge page sizes", medium)
+		default:
+			found = asked
 		}
 	}
 	if found == 0 {
 		return 0, fmt.Errorf("medium %s: hugePages storage requested, but there is no resource request for huge pages", medium)
 	}
 	return found, nil
-}
-
-// allRequests are those of a pod as a whole and of its containers.
-func allRequests(pod *corev1.Pod) []corev1.ResourceList {
-	var out []corev1.ResourceList
-	if pod.Spec.Resources != nil {
-		out = append(out, pod.Spec.Resources.Requests)
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			out = append(out, list[i].Resources.Requests)
-		}
-	}
-	return out
 }
 
 // mountHugePages mounts a hugetlbfs of pages of that many bytes. A limit is rounded down to whole pages.
