@@ -149,12 +149,12 @@ func (d *daemon) lock(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.onStop(root.release)
+	d.onStop(d.closing("the lock of the root", root))
 	state, err := lockState(d.config.State)
 	if err != nil {
 		return err
 	}
-	d.onStop(state.release)
+	d.onStop(d.closing("the lock of the state directory", state))
 	return claim(d.config.State, d.config.Root)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/jobd/jobd/filelock"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/store"
@@ -72,7 +73,7 @@ func withDatabase(ctx context.Context, c Config, do func(database) error) (err e
 	} else if err != nil {
 		return err
 	}
-	defer lock.release()
+	defer lock.Close()
 	s, err := store.Open(path, store.Options{})
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func Clean(ctx context.Context, c Config, rootToo bool) error {
 	if err := c.Complete(); err != nil {
 		return err
 	}
-	for dir, hold := range map[string]func(string) (*lock, error){c.Root: lockRoot, c.State: lockState} {
+	for dir, hold := range map[string]func(string) (*filelock.Lock, error){c.Root: lockRoot, c.State: lockState} {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
@@ -95,7 +96,7 @@ func Clean(ctx context.Context, c Config, rootToo bool) error {
 		if err != nil {
 			return err
 		}
-		defer held.release()
+		defer held.Close()
 	}
 	if err := foreign(c.State, c.Root); err != nil {
 		return err

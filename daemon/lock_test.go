@@ -2,12 +2,8 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -17,12 +13,12 @@ func TestAStateDirectoryIsHeldByOneDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.release()
+	defer root.Close()
 	held, err := lockState(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer held.release()
+	defer held.Close()
 	var inUse *InUseError
 	c := DefaultConfig()
 	c.Root, c.State = t.TempDir(), dir
@@ -45,62 +41,10 @@ func TestARootIsHeldByOneDaemon(t *testing.T) {
 	if !errors.As(err, &inUse) || inUse.PID != strconv.Itoa(os.Getpid()) {
 		t.Fatalf("the second lock: got %v, want an error that names pid %d", err, os.Getpid())
 	}
-	held.release()
+	held.Close()
 	again, err := lockRoot(root)
 	if err != nil {
 		t.Fatalf("after the release: %v", err)
 	}
-	again.release()
-}
-
-// A daemon that is killed while it starts a program leaves its lock to that one for a moment.
-func TestALockOfADeadDaemonIsWaitedFor(t *testing.T) {
-	root := t.TempDir()
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
-	held, err := lockRoot(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := held.file.WriteAt(fmt.Appendln(nil, gone.Process.Pid), 0); err != nil {
-		t.Fatal(err)
-	}
-	child := exec.Command("sleep", "0.3")
-	child.ExtraFiles = []*os.File{held.file}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = child.Wait() }()
-	held.release()
-	again, err := lockRoot(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again.release()
-}
-
-func TestAStateDirectoryWithContainersServesItsOwnRoot(t *testing.T) {
-	state := t.TempDir()
-	if err := claim(state, "/a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := claim(state, "/b"); err != nil {
-		t.Errorf("nothing is held: %v", err)
-	}
-	if err := os.MkdirAll(filepath.Join(state, "shards", "0", "containers", "x"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := claim(state, "/b"); err != nil {
-		t.Errorf("its own root: %v", err)
-	}
-	if err := claim(state, "/a"); err == nil || !strings.Contains(err.Error(), "jobd clean --root /b --state "+state) {
-		t.Errorf("another root: got %v, want what to do", err)
-	}
-	c := DefaultConfig()
-	c.Root, c.State = "/a", state
-	if err := Clean(t.Context(), c, false); err == nil {
-		t.Error("clean of another root ends the containers")
-	}
+	again.Close()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,27 +46,6 @@ func TestAStrayToolThatHoldsTheFileIsMet(t *testing.T) {
 	if _, err := Open(path, Options{}); !errors.As(err, &locked) {
 		t.Fatalf("got %v", err)
 	}
-}
-
-// TestThePIDOfADeadHolderIsNotNamed: the lock file of a process that was killed still has its id.
-func TestThePIDOfADeadHolderIsNotNamed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "jobd.db")
-	s := openAt(t, path, Options{})
-	child := exec.Command("true")
-	if err := child.Run(); err != nil {
-		t.Skip("needs the program true")
-	}
-	if err := os.WriteFile(path+".lock", fmt.Appendf(nil, "%d\n", child.Process.Pid), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var locked *LockedError
-	if _, err := Open(path, Options{}); !errors.As(err, &locked) || locked.PID != 0 {
-		t.Errorf("got %v", err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	openAt(t, path, Options{})
 }
 
 func TestANewerFormatIsRefused(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/jobd/jobd/filelock"
 )
 
 const (
@@ -56,7 +58,7 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	path    string
 	options Options
-	lock    *fileLock
+	lock    *filelock.Lock
 
 	mu   sync.RWMutex // held for reading by every use of bolt, for writing to replace it
 	bolt *bolt.DB
@@ -80,13 +82,10 @@ func Open(path string, o Options) (*Store, error) {
 
 func open(path string, o Options, format uint64, migrations map[uint64]migration) (*Store, error) {
 	o = o.withDefaults()
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		var locked *LockedError
-		if errors.As(err, &locked) {
-			locked.Path = path
-			return nil, locked
-		}
+	lock, err := filelock.Take(path + ".lock")
+	if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
+		return nil, &LockedError{Path: path, PID: held.PID}
+	} else if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	db, err := openBolt(path, o)
@@ -96,7 +95,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		}
 	}
 	if err != nil {
-		_ = lock.unlock()
+		_ = lock.Close()
 		var locked *LockedError
 		if errors.As(err, &locked) {
 			return nil, locked
@@ -111,7 +110,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 	}
 	if err := s.View(func(sn *Snapshot) error { s.version.Store(sn.Version()); return nil }); err != nil {
 		_ = db.Close()
-		_ = lock.unlock()
+		_ = lock.Close()
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	go s.write()
@@ -165,7 +164,7 @@ func (s *Store) Close() error {
 		defer s.mu.Unlock()
 		err = s.bolt.Close()
 		s.bolt = nil
-		if unlockErr := s.lock.unlock(); err == nil {
+		if unlockErr := s.lock.Close(); err == nil {
 			err = unlockErr
 		}
 	})

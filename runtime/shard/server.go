@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/filelock"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 )
@@ -27,7 +28,7 @@ type Server struct {
 	dir    string
 	build  string
 	logger *slog.Logger
-	lock   *os.File
+	lock   *filelock.Lock // for as long as the process lives
 	host   *host
 
 	mu         sync.Mutex
@@ -65,7 +66,7 @@ func NewServer(dir string, o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	var err error
-	if s.lock, err = lockFile(filepath.Join(dir, "lock")); err != nil {
+	if s.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
 	cgroups, err := findHierarchies()
@@ -94,25 +95,14 @@ func NewServer(dir string, o ServerOptions) (*Server, error) {
 // errHeld is of a directory that another shard has.
 var errHeld = errors.New("another one has its directory")
 
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock shard: %w", err)
+func lockDir(dir string) (*filelock.Lock, error) {
+	l, err := filelock.Take(filepath.Join(dir, "lock"))
+	if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
+		return nil, fmt.Errorf("shard %s is held by process %d: %w: %w", dir, held.PID, errHeld, errdefs.ErrUnavailable)
+	} else if err != nil {
+		return nil, fmt.Errorf("shard: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		owner := make([]byte, 20)
-		n, _ := f.ReadAt(owner, 0)
-		f.Close()
-		return nil, fmt.Errorf("shard %s is held by process %s: %w: %w", filepath.Dir(path), owner[:n], errHeld, errdefs.ErrUnavailable)
-	}
-	if err := f.Truncate(0); err == nil {
-		_, err = fmt.Fprint(f, os.Getpid())
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock shard: %w", err)
-	}
-	return f, nil
+	return l, nil
 }
 
 func (s *Server) containerDir(id string) string { return filepath.Join(s.dir, "containers", id) }

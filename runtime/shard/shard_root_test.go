@@ -514,7 +514,7 @@ func TestLaunchWaitsForAShardThatIsNotReady(t *testing.T) {
 	if err := os.Mkdir(o.Dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	lock, err := lockFile(filepath.Join(o.Dir, "lock"))
+	lock, err := lockDir(o.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAStateDirectoryWithContainersServesItsOwnRoot(t *testing.T) {
+	state := t.TempDir()
+	if err := claim(state, "/a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim(state, "/b"); err != nil {
+		t.Errorf("nothing is held: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(state, "shards", "0", "containers", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim(state, "/b"); err != nil {
+		t.Errorf("its own root: %v", err)
+	}
+	if err := claim(state, "/a"); err == nil || !strings.Contains(err.Error(), "jobd clean --root /b --state "+state) {
+		t.Errorf("another root: got %v, want what to do", err)
+	}
+	c := DefaultConfig()
+	c.Root, c.State = "/a", state
+	if err := Clean(t.Context(), c, false); err == nil {
+		t.Error("clean of another root ends the containers")
+	}
+}
