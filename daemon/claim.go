@@ -7,19 +7,19 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/layout"
 )
 
 // foreign fails when a state directory holds containers of another root, whose daemon need not run.
-func foreign(state, root string) error {
-	owner, err := os.ReadFile(filepath.Join(state, containerd.StateRoot))
+func foreign(state layout.State, root layout.Root) error {
+	owner, err := os.ReadFile(state.Owner())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("state: %w", err)
 	}
-	if len(owner) == 0 || string(owner) == root {
+	if len(owner) == 0 || layout.Root(owner) == root {
 		return nil
 	}
-	held, err := filepath.Glob(filepath.Join(state, "shards", "*", "containers", "*"))
+	held, err := filepath.Glob(filepath.Join(state.Shards(), "*", "containers", "*"))
 	if err != nil || len(held) == 0 {
 		return err
 	}
@@ -28,11 +28,11 @@ func foreign(state, root string) error {
 }
 
 // claim makes a state directory that of a root.
-func claim(state, root string) error {
+func claim(state layout.State, root layout.Root) error {
 	if err := foreign(state, root); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(state, containerd.StateRoot), []byte(root), 0o600); err != nil {
+	if err := os.WriteFile(state.Owner(), []byte(root), 0o600); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	return nil

@@ -5,27 +5,29 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jobd/jobd/layout"
 )
 
 func TestAStateDirectoryWithContainersServesItsOwnRoot(t *testing.T) {
-	state := t.TempDir()
+	state := layout.State(t.TempDir())
 	if err := claim(state, "/a"); err != nil {
 		t.Fatal(err)
 	}
 	if err := claim(state, "/b"); err != nil {
 		t.Errorf("nothing is held: %v", err)
 	}
-	if err := os.MkdirAll(filepath.Join(state, "shards", "0", "containers", "x"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(state.Shards(), "0", "containers", "x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := claim(state, "/b"); err != nil {
 		t.Errorf("its own root: %v", err)
 	}
-	if err := claim(state, "/a"); err == nil || !strings.Contains(err.Error(), "jobd clean --root /b --state "+state) {
+	if err := claim(state, "/a"); err == nil || !strings.Contains(err.Error(), "jobd clean --root /b --state "+string(state)) {
 		t.Errorf("another root: got %v, want what to do", err)
 	}
 	c := DefaultConfig()
-	c.Root, c.State = "/a", state
+	c.Root, c.State = "/a", string(state)
 	if err := Clean(t.Context(), c, false); err == nil {
 		t.Error("clean of another root ends the containers")
 	}

@@ -14,17 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/daemon/eviction"
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/network"
 )
 
-// Defaults of the flags.
-const (
-	DefaultRoot  = "/var/lib/jobd"
-	DefaultState = "/run/jobd"
-
-	socketName    = "jobd.sock"
-	maxSocketPath = 107
-)
+// maxSocketPath is the kernel's limit; without the check a bind fails with no more than "invalid argument".
+const maxSocketPath = 107
 
 // Config is what `jobd serve` can be told, by flags or by a YAML file of the same names.
 type Config struct {
@@ -103,8 +98,8 @@ type Config struct {
 // DefaultConfig is that of `jobd serve` without flags.
 func DefaultConfig() Config {
 	return Config{
-		Root:                DefaultRoot,
-		State:               DefaultState,
+		Root:                layout.DefaultRoot,
+		State:               layout.DefaultState,
 		Runtime:             "containerd",
 		PodBackoffBase:      metav1.Duration{Duration: 10 * time.Second},
 		PodBackoffCap:       metav1.Duration{Duration: 6 * time.Minute},
@@ -125,6 +120,10 @@ func DefaultConfig() Config {
 		LogLevel:                         "info",
 	}
 }
+
+// root and state name what is in the two directories.
+func (c *Config) root() layout.Root   { return layout.Root(c.Root) }
+func (c *Config) state() layout.State { return layout.State(c.State) }
 
 // ReadFile lays the settings of a YAML file over c. A name that is not known is an error.
 func (c *Config) ReadFile(path string) error {
@@ -147,12 +146,11 @@ func (c *Config) Complete() error {
 		}
 	}
 	if c.Socket == "" {
-		c.Socket = filepath.Join(c.State, socketName)
+		c.Socket = c.state().Socket()
 	}
 	if c.RegistryHosts == "" {
-		c.RegistryHosts = filepath.Join(c.Root, "hosts")
+		c.RegistryHosts = c.root().RegistryHosts()
 	}
-	// The kernel's limit; without the check a bind fails with no more than "invalid argument".
 	if len(c.Socket) > maxSocketPath {
 		return fmt.Errorf("socket: %s: a unix socket's path has at most %d characters", c.Socket, maxSocketPath)
 	}

@@ -69,7 +69,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	if err := api.open(pods, c.State); err != nil {
+	if err := api.open(pods, c.state()); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	names := openNames(pods, c.Logger)
@@ -85,7 +85,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	warnOfHugePages(c.Logger, allocatable, limits)
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
-		DockerConfigPath: filepath.Join(c.Root, "docker", "config.json"),
+		DockerConfigPath: c.root().DockerConfig(),
 		HostsDir:         c.RegistryHosts,
 		DiskFull:         collector.diskFull,
 		Logger:           c.Logger,
@@ -97,9 +97,9 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	shared := &processes.Processes{Dir: filepath.Join(c.State, "processes"), Shim: shim, Cgroup: containerd.CgroupParent(c.Root) + "/shard-0"}
+	shared := &processes.Processes{Dir: c.state().Processes(), Shim: shim, Cgroup: containerd.CgroupParent(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
-	disk := podDisk{r, volumes, podLogs{dir: c.logDir()}.Path}
+	disk := podDisk{r, volumes, podLogs{dir: c.root().Logs()}.Path}
 	nameServer := ""
 	if names.server != nil {
 		nameServer = pods.Gateway().String()
@@ -116,7 +116,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
-			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: filepath.Join(c.Root, "seccomp"), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: c.root().Seccomp(), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
 			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids, limits), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
@@ -140,7 +140,7 @@ func (c *Config) openDevices() (*devices.Devices, error) {
 	if c.Runtime == "simulated" {
 		return &devices.Devices{}, nil
 	}
-	return devices.Open(filepath.Join(c.State, "devices"), strings.Split(c.CDISpecDirs, ","), func(err error) { c.Logger.Warn("not offered to pods", "error", err) })
+	return devices.Open(c.state().Devices(), strings.Split(c.CDISpecDirs, ","), func(err error) { c.Logger.Warn("not offered to pods", "error", err) })
 }
 
 // appArmorStep rejects a pod that cannot be confined as it asks. What has begun to run goes on: its containers fail then.

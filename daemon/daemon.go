@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -26,9 +25,6 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
 )
-
-// tlsDir is where keys and certificates are, below the root.
-const tlsDir = "tls"
 
 // Serving is what a daemon that has become ready says of itself.
 type Serving struct {
@@ -145,17 +141,17 @@ func (d *daemon) makeDirs(context.Context) error {
 }
 
 func (d *daemon) lock(context.Context) error {
-	root, err := lockRoot(d.config.Root)
+	root, err := lockRoot(d.config.root())
 	if err != nil {
 		return err
 	}
 	d.onStop(d.closing("the lock of the root", root))
-	state, err := lockState(d.config.State)
+	state, err := lockState(d.config.state())
 	if err != nil {
 		return err
 	}
 	d.onStop(d.closing("the lock of the state directory", state))
-	return claim(d.config.State, d.config.Root)
+	return claim(d.config.state(), d.config.root())
 }
 
 func (d *daemon) listen(context.Context) error {
@@ -174,7 +170,7 @@ func (d *daemon) listenOn(l *server.Listener) {
 
 func (d *daemon) listenTLS() (err error) {
 	c := &d.config
-	if d.authority, err = server.OpenAuthority(filepath.Join(c.Root, tlsDir)); err != nil || c.Listen == "" {
+	if d.authority, err = server.OpenAuthority(c.root().TLS()); err != nil || c.Listen == "" {
 		return err
 	}
 	listener, err := server.ListenTLS(c.Listen, d.authority, false)
@@ -184,13 +180,13 @@ func (d *daemon) listenTLS() (err error) {
 	d.listenOn(listener)
 	d.tls = portOf(listener)
 	d.serving.Listen = listener.Addr().String()
-	d.serving.Kubeconfig = filepath.Join(c.Root, "kubeconfig")
+	d.serving.Kubeconfig = c.root().Kubeconfig()
 	return d.authority.WriteKubeconfig(d.serving.Kubeconfig, listener.Addr())
 }
 
 // openPodAPI makes what pods are known by. Where they reach the API is known with their network.
 func (d *daemon) openPodAPI(s *store.Store) (*podAPI, error) {
-	key, err := server.OpenKey(filepath.Join(d.config.Root, tlsDir, "service-account.key"))
+	key, err := server.OpenKey(d.config.root().ServiceAccountKey())
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +196,7 @@ func (d *daemon) openPodAPI(s *store.Store) (*podAPI, error) {
 
 func (d *daemon) open(ctx context.Context) error {
 	c := &d.config
-	s, err := store.Open(filepath.Join(c.Root, databaseName), store.Options{Logger: c.Logger})
+	s, err := store.Open(c.root().Database(), store.Options{Logger: c.Logger})
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/jobd/jobd/filelock"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/store"
 )
-
-const databaseName = "jobd.db"
 
 // CheckDatabase verifies the database of a root, whether its daemon runs or not.
 func CheckDatabase(ctx context.Context, c Config) error {
@@ -59,11 +56,11 @@ func withDatabase(ctx context.Context, c Config, do func(database) error) (err e
 	if err := c.Complete(); err != nil {
 		return err
 	}
-	path := filepath.Join(c.Root, databaseName)
+	path := c.root().Database()
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("there is no database: %w", err)
 	}
-	lock, err := lockRoot(c.Root)
+	lock, err := lockRoot(c.root())
 	if inUse := (*InUseError)(nil); errors.As(err, &inUse) {
 		live, err := findLiveDatabase(ctx, c.Socket, path)
 		if err != nil {
@@ -88,17 +85,17 @@ func Clean(ctx context.Context, c Config, rootToo bool) error {
 	if err := c.Complete(); err != nil {
 		return err
 	}
-	for dir, hold := range map[string]func(string) (*filelock.Lock, error){c.Root: lockRoot, c.State: lockState} {
-		if _, err := os.Stat(dir); err != nil {
+	for _, path := range []string{c.root().Lock(), c.state().Lock()} {
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			continue
 		}
-		held, err := hold(dir)
+		held, err := lockFile(path)
 		if err != nil {
 			return err
 		}
 		defer held.Close()
 	}
-	if err := foreign(c.State, c.Root); err != nil {
+	if err := foreign(c.state(), c.root()); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
@@ -113,5 +110,5 @@ func Clean(ctx context.Context, c Config, rootToo bool) error {
 	if !rootToo {
 		return nil
 	}
-	return purge(c.Root)
+	return purge(c.root())
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/jobd/jobd/filelock"
-	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/layout"
 )
 
 // InUseError says that another process holds a root or state directory.
@@ -21,16 +21,16 @@ func (e *InUseError) Error() string {
 }
 
 // lockRoot makes this process the only one that works on a root.
-func lockRoot(root string) (*filelock.Lock, error) { return lockDir(root, "lock") }
+func lockRoot(root layout.Root) (*filelock.Lock, error) { return lockFile(root.Lock()) }
 
 // lockState keeps daemons of different roots apart: the one that comes second would take the other's containers for
-// what an earlier run has left, and end them. The name is another one than the root's, since both may be one directory.
-func lockState(state string) (*filelock.Lock, error) { return lockDir(state, containerd.StateLock) }
+// what an earlier run has left, and end them.
+func lockState(state layout.State) (*filelock.Lock, error) { return lockFile(state.Lock()) }
 
-func lockDir(dir, name string) (*filelock.Lock, error) {
-	l, err := filelock.Take(filepath.Join(dir, name))
+func lockFile(path string) (*filelock.Lock, error) {
+	l, err := filelock.Take(path)
 	if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
-		inUse := &InUseError{Dir: dir, PID: "unknown"}
+		inUse := &InUseError{Dir: filepath.Dir(path), PID: "unknown"}
 		if held.PID != 0 {
 			inUse.PID = strconv.Itoa(held.PID)
 		}

@@ -5,16 +5,18 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/jobd/jobd/layout"
 )
 
 func TestAStateDirectoryIsHeldByOneDaemon(t *testing.T) {
 	dir := t.TempDir()
-	root, err := lockRoot(dir) // the two may be one directory
+	root, err := lockRoot(layout.Root(dir)) // the two may be one directory
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	held, err := lockState(dir)
+	held, err := lockState(layout.State(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,13 +27,13 @@ func TestAStateDirectoryIsHeldByOneDaemon(t *testing.T) {
 	if err := Clean(t.Context(), c, true); !errors.As(err, &inUse) || inUse.Dir != dir {
 		t.Errorf("clean of another root: got %v, want that %s is in use", err, dir)
 	}
-	if _, err := lockState(dir); !errors.As(err, &inUse) {
+	if _, err := lockState(layout.State(dir)); !errors.As(err, &inUse) {
 		t.Errorf("the second lock: got %v, want an error", err)
 	}
 }
 
 func TestARootIsHeldByOneDaemon(t *testing.T) {
-	root := t.TempDir()
+	root := layout.Root(t.TempDir())
 	held, err := lockRoot(root)
 	if err != nil {
 		t.Fatal(err)

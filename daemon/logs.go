@@ -27,10 +27,8 @@ type podLogs struct {
 
 // newPodLogs finds them below the daemon's root.
 func newPodLogs(c *Config, s *store.Store) podLogs {
-	return podLogs{dir: c.logDir(), store: s, watcher: &logs.Watcher{}}
+	return podLogs{dir: c.root().Logs(), store: s, watcher: &logs.Watcher{}}
 }
-
-func (c *Config) logDir() string { return filepath.Join(c.Root, "logs") }
 
 func (l podLogs) podDir(p *corev1.Pod) string {
 	return filepath.Join(l.dir, p.Namespace+"_"+p.Name+"_"+string(p.UID))

@@ -5,12 +5,12 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/network"
 )
 
@@ -37,7 +37,7 @@ func (a *podAPI) of(pod *corev1.Pod) netip.AddrPort {
 
 // open finds the API's place in the network of the pods: the gateway of the bridge, which they alone can reach, or else the
 // loopback of the host for those that share it.
-func (a *podAPI) open(n *network.Network, state string) (err error) {
+func (a *podAPI) open(n *network.Network, state layout.State) (err error) {
 	switch n.Mode() {
 	case network.Bridge:
 		// Any port: the network leads the one that pods ask for to it.
@@ -62,9 +62,9 @@ func (a *podAPI) open(n *network.Network, state string) (err error) {
 func portOf(l *server.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
 
 // listenOnLoopback takes the port that an earlier run had, if it is still free: pods that run were told of it.
-func listenOnLoopback(state string, authority *server.Authority) (*server.Listener, error) {
+func listenOnLoopback(state layout.State, authority *server.Authority) (*server.Listener, error) {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	path := filepath.Join(state, "pod-api")
+	path := state.PodAPI()
 	if before, err := os.ReadFile(path); err == nil {
 		if at, err := netip.ParseAddrPort(string(before)); err == nil {
 			if l, err := server.ListenForPods(at, loopback, authority); err == nil {

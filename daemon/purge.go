@@ -6,21 +6,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
-)
 
-// ownInRoot matches the names of all that jobd keeps in its root, or reads there. A copy of the database is none of them.
-var ownInRoot = []string{
-	"containerd", databaseName, databaseName + ".compact", databaseName + ".lock", databaseName + ".new", "docker", "hosts", "kubeconfig", ".kubeconfig-*", "lock", "logs", "oci-runtimes.json*", "pods", "seccomp", tlsDir,
-}
+	"github.com/jobd/jobd/layout"
+)
 
 // purge removes a root. A directory that holds anything else stays, with all that is in it: a wrong --root must not
 // cost what is not jobd's. Where it is a file system of its own, that stays mounted, and empty.
-func purge(root string) error {
-	entries, err := os.ReadDir(root)
+func purge(root layout.Root) error {
+	entries, err := os.ReadDir(string(root))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -31,11 +27,8 @@ func purge(root string) error {
 		if e.Name() == "lost+found" {
 			continue // of the file system
 		}
-		own = append(own, filepath.Join(root, e.Name()))
-		if !slices.ContainsFunc(ownInRoot, func(pattern string) bool {
-			matched, _ := filepath.Match(pattern, e.Name())
-			return matched
-		}) {
+		own = append(own, filepath.Join(string(root), e.Name()))
+		if !root.Owns(e.Name()) {
 			others = append(others, e.Name())
 		}
 	}
@@ -51,7 +44,7 @@ func purge(root string) error {
 			return fmt.Errorf("purge: %w", err)
 		}
 	}
-	if err := os.Remove(root); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) {
+	if err := os.Remove(string(root)); err != nil && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) {
 		return fmt.Errorf("purge: %w", err)
 	}
 	return nil

@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jobd/jobd/layout"
 )
 
 func TestPurgeRemovesOnlyARoot(t *testing.T) {
-	holding := func(names ...string) string {
+	holding := func(names ...string) layout.Root {
 		dir := filepath.Join(t.TempDir(), "root")
 		for _, name := range names {
 			path := filepath.Join(dir, name)
@@ -19,14 +21,14 @@ func TestPurgeRemovesOnlyARoot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return dir
+		return layout.Root(dir)
 	}
 
 	root := holding("jobd.db", "jobd.db.lock", "lock", "tls/ca.key", "containerd/x", "logs/x", "hosts/docker.io/hosts.toml")
 	if err := purge(root); err != nil {
 		t.Errorf("a root: %v", err)
 	}
-	if _, err := os.Stat(root); !os.IsNotExist(err) {
+	if _, err := os.Stat(string(root)); !os.IsNotExist(err) {
 		t.Errorf("the root is still there: %v", err)
 	}
 	if err := purge(root); err != nil {
@@ -37,17 +39,17 @@ func TestPurgeRemovesOnlyARoot(t *testing.T) {
 	if err := purge(disk); err != nil {
 		t.Errorf("a file system of its own: %v", err)
 	}
-	if left, err := os.ReadDir(disk); err != nil || len(left) != 1 || left[0].Name() != "lost+found" {
+	if left, err := os.ReadDir(string(disk)); err != nil || len(left) != 1 || left[0].Name() != "lost+found" {
 		t.Errorf("of a file system of its own there is left %v, %v", left, err)
 	}
 
 	for _, names := range [][]string{{"thesis.tex", "containerd/x"}, {"jobd.db", "backup.db"}, {"jobd.db", "jobd.db.bak"}} {
 		dir := holding(names...)
-		if err := purge(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		if err := purge(dir); err == nil || !strings.Contains(err.Error(), string(dir)) {
 			t.Errorf("with %v: got %v, want that %s stays", names, err, dir)
 		}
 		for _, name := range names {
-			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			if _, err := os.Stat(filepath.Join(string(dir), name)); err != nil {
 				t.Errorf("with %v: %v", names, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,14 +12,9 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/volume"
-)
-
-// Files of the state directory: the one that a daemon holds locked, and the one that names its root.
-const (
-	StateLock = "state.lock"
-	StateRoot = "root"
 )
 
 // Clean ends every container and shard of a root and removes what they have on the host: processes, cgroups, mounts,
@@ -37,25 +33,18 @@ func Clean(ctx context.Context, root, state string) error {
 		return fmt.Errorf("clean: %w", err)
 	}
 	// Only what is known to be ours: a wrong path must not cost more.
-	for _, dir := range []string{
-		filepath.Join(state, "containerd"), filepath.Join(state, "pods"), filepath.Join(state, "ns"), filepath.Join(state, "processes"), filepath.Join(state, "shards"),
-		filepath.Join(root, "containerd"), filepath.Join(root, "pods"),
-	} {
+	for _, dir := range append(layout.State(state).Mounts(), layout.Root(root).Mounts()...) {
 		if err := volume.UnmountBelow(dir); err != nil {
 			return fmt.Errorf("clean: %w", err)
 		}
 	}
-	for _, pattern := range []string{
-		"containerd", "containerd.sock", "devices", "epoch", "epoch~new", "jobd.sock", "ns", "pod-api", "pods", "processes", "seccomp", "shards", trialPrefix + "*", StateLock, StateRoot,
-	} {
-		paths, err := filepath.Glob(filepath.Join(state, pattern))
-		if err != nil {
+	own, err := layout.State(state).Own()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("clean: %w", err)
+	}
+	for _, path := range own {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("clean: %w", err)
-		}
-		for _, path := range paths {
-			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("clean: %w", err)
-			}
 		}
 	}
 	// It stays where something else is in it, where it is a mount point, or where it is systemd's.
@@ -67,7 +56,7 @@ func Clean(ctx context.Context, root, state string) error {
 
 // endShards ends those that could not be put into the cgroup.
 func endShards(ctx context.Context, state string) error {
-	sockets, err := filepath.Glob(filepath.Join(state, "shards", "*", "shard.sock"))
+	sockets, err := filepath.Glob(filepath.Join(layout.State(state).Shards(), "*", "shard.sock"))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/errdefs"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard"
@@ -34,8 +34,8 @@ const Namespace = "jobd"
 
 // Config says where a runtime lives and what it uses.
 type Config struct {
-	Root  string // the daemon's: containerd's own is ROOT/containerd
-	State string // the daemon's: STATE/containerd, STATE/containerd.sock, STATE/shards
+	Root  string // the daemon's: see layout.Root
+	State string // the daemon's: see layout.State
 	// CgroupParent holds the cgroups of shards and containers: CgroupParent(Root).
 	CgroupParent string
 	// OCIRuntime is crun, runc or a path. Empty: crun if it works here, or else runc.
@@ -223,7 +223,7 @@ func readEpoch(state string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("boot id of this host: %w", err)
 	}
-	path := filepath.Join(state, "epoch")
+	path := layout.State(state).Epoch()
 	prefix := string(boot[:min(len(boot), 36)]) + " "
 	if content, err := os.ReadFile(path); err == nil && len(content) > len(prefix) && string(content[:len(prefix)]) == prefix {
 		return string(content[len(prefix):]), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 
@@ -50,6 +49,8 @@ import (
 	_ "github.com/containerd/containerd/v2/plugins/services/warning"
 	_ "github.com/containerd/containerd/v2/plugins/streaming"
 	_ "github.com/containerd/containerd/v2/plugins/transfer"
+
+	"github.com/jobd/jobd/layout"
 )
 
 // unusedPlugins come with packages that are needed for others. The metrics of gRPC are registered process-wide, which
@@ -158,17 +159,18 @@ func init() {
 
 // boot brings containerd up, but for its socket.
 func boot(c Config, r *Runtime) (_ *embedded, err error) {
+	state := layout.State(c.State)
 	e := &embedded{
 		runtime:     r,
 		snapshotter: overlayfs,
-		address:     filepath.Join(c.State, "containerd.sock"),
-		databaseDir: filepath.Join(c.State, "containerd"),
+		address:     state.ContainerdSocket(),
+		databaseDir: state.Containerd(),
 		epoch:       r.epoch,
 	}
 	config := &srvconfig.Config{
 		Version:         version.ConfigVersion,
-		Root:            filepath.Join(c.Root, "containerd"),
-		State:           filepath.Join(c.State, "containerd"),
+		Root:            layout.Root(c.Root).Containerd(),
+		State:           state.Containerd(),
 		DisabledPlugins: unusedPlugins,
 		RequiredPlugins: []string{
 			"io.containerd.metadata.v1.bolt", "io.containerd.service.v1.tasks-service",

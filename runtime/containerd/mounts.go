@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 
 	"github.com/containerd/containerd/v2/core/mount"
+
+	"github.com/jobd/jobd/layout"
 )
 
 // KeepMountsIn has what containerd mounts for a moment, the layers that it unpacks, below a state directory instead of the
 // host's /tmp, and undoes what an earlier process was killed in. It is for the whole process.
 func KeepMountsIn(state string) error {
-	dir := filepath.Join(state, "containerd")
+	dir := layout.State(state).Containerd()
 	err := os.MkdirAll(dir, 0o711)
 	if err == nil {
 		err = mount.SetTempMountLocation(filepath.Join(dir, "mounts"))

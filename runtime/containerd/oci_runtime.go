@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -45,7 +46,7 @@ func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, err
 	if c.OCIRuntime != "" {
 		names = []string{c.OCIRuntime}
 	}
-	cache := filepath.Join(c.Root, "oci-runtimes.json")
+	cache := layout.Root(c.Root).OCIRuntimes()
 	verdicts := readVerdicts(cache)
 	var reasons []string
 	for _, name := range names {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/lru"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -51,7 +52,7 @@ func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
 		return nil, err
 	}
 	return openFilters(&filters{
-		dir:     filepath.Join(c.State, "seccomp"),
+		dir:     layout.State(c.State).Seccomp(),
 		version: version,
 		logger:  c.Logger,
 		compile: func(ctx context.Context, profile *specs.LinuxSeccomp) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
@@ -24,7 +25,7 @@ type shards struct {
 
 // launchShards connects to every shard that is there, and starts what is missing of the first n.
 func launchShards(ctx context.Context, c Config, onExit func(index int, ended shard.Container)) (*shards, error) {
-	dir := filepath.Join(c.State, "shards")
+	dir := layout.State(c.State).Shards()
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
 // trialPrefix begins the ids of trials, which are containers that no pod has.
-const trialPrefix = "trial-"
+const trialPrefix = layout.TrialPrefix
 
 // trialTime is for an OCI runtime that hangs. A host that has just been started is busy, and a trial is no race.
 const trialTime = time.Minute
@@ -58,7 +59,7 @@ func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag strin
 // removeTrials removes the directories of trials that an earlier process was killed in. Their containers go with all others
 // that no pod has.
 func removeTrials(state string) error {
-	left, err := filepath.Glob(filepath.Join(state, trialPrefix+"*"))
+	left, err := filepath.Glob(layout.State(state).Trials())
 	for _, path := range left {
 		err = errors.Join(err, os.RemoveAll(path))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
@@ -73,7 +74,7 @@ const userFilesDir = "users-"
 
 // unmountUserFiles removes what a process that was killed while it read them has left.
 func unmountUserFiles(state string) error {
-	left, err := filepath.Glob(filepath.Join(state, "containerd", userFilesDir+"*"))
+	left, err := filepath.Glob(filepath.Join(layout.State(state).Containerd(), userFilesDir+"*"))
 	for _, dir := range left {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted
 			return fmt.Errorf("unmount %s: %w", dir, err)
@@ -97,7 +98,7 @@ func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
 			if !strings.Contains(lower, ":") {
 				return readUserFilesAt(lower)
 			}
-			dir, err := os.MkdirTemp(filepath.Join(state, "containerd"), userFilesDir)
+			dir, err := os.MkdirTemp(layout.State(state).Containerd(), userFilesDir)
 			if err != nil {
 				return userFiles{}, err
 			}

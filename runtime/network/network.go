@@ -22,6 +22,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -43,7 +44,7 @@ const (
 type Options struct {
 	// Root names the daemon: bridge, subnet and nft table follow from it, so that several daemons do not meet.
 	Root string
-	// State is where namespaces are pinned, below ns.
+	// State is the daemon's state directory, where namespaces are pinned.
 	State string
 	Mode  Mode
 	// HostIP is shown as the address of pods that use the host's network.
@@ -77,7 +78,7 @@ type Attachment struct {
 // Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked for
 // and is not possible it fails; with Auto it falls back to None.
 func Open(o Options) (*Network, error) {
-	n := &Network{dir: filepath.Join(o.State, "ns"), mode: o.Mode, hostIP: o.HostIP}
+	n := &Network{dir: layout.State(o.State).Network(), mode: o.Mode, hostIP: o.HostIP}
 	if o.Mode == Host || o.Mode == None {
 		return n, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
 )
@@ -197,8 +198,8 @@ func (v *Volumes) TearDown(podUID string) error {
 // Held lists the UIDs of the pods that have something on the host.
 func (v *Volumes) Held() ([]string, error) {
 	seen := map[string]struct{}{}
-	for _, dir := range []string{v.root, v.state} {
-		pods, err := os.ReadDir(filepath.Join(dir, "pods"))
+	for _, dir := range []string{v.rootPod(""), v.statePod("")} {
+		pods, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
@@ -209,8 +210,10 @@ func (v *Volumes) Held() ([]string, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-func (v *Volumes) rootPod(uid string) string  { return filepath.Join(v.root, "pods", uid) }
-func (v *Volumes) statePod(uid string) string { return filepath.Join(v.state, "pods", uid) }
+func (v *Volumes) rootPod(uid string) string { return filepath.Join(layout.Root(v.root).Pods(), uid) }
+func (v *Volumes) statePod(uid string) string {
+	return filepath.Join(layout.State(v.state).Pods(), uid)
+}
 
 // own tells whether a path is jobd's root or state or below one of them.
 func (v *Volumes) own(path string) bool {

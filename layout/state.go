@@ -1,0 +1,92 @@
+package layout
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// State is the directory for what belongs to one boot of the host: sockets, shards, bundles. It outlives the daemon, and
+// is lost in a reboot where it is on a tmpfs. `jobd clean` removes all of it.
+type State string
+
+// inState is all that is jobd's in a state directory.
+var inState = []entry{
+	{pattern: "containerd", mounts: true},
+	{pattern: "containerd.sock"},
+	{pattern: "devices"},
+	{pattern: "epoch"},
+	{pattern: "epoch~new"}, // being written
+	{pattern: "jobd.sock"},
+	{pattern: "ns", mounts: true},
+	{pattern: "pod-api"},
+	{pattern: "pods", mounts: true},
+	{pattern: "processes", mounts: true},
+	{pattern: "root"},
+	{pattern: "seccomp"},
+	{pattern: "shards", mounts: true},
+	{pattern: "state.lock"},
+	{pattern: TrialPrefix + "*"},
+}
+
+// TrialPrefix begins the names of what containers of no pod need for a moment: those by which an OCI runtime is tried out.
+const TrialPrefix = "trial-"
+
+// Own returns the paths of what is jobd's in the directory and is there.
+func (s State) Own() ([]string, error) {
+	entries, err := os.ReadDir(string(s))
+	var out []string
+	for _, e := range entries {
+		if own(inState, e.Name()) {
+			out = append(out, s.join(e.Name()))
+		}
+	}
+	return out, err
+}
+
+// Mounts returns the directories in which something may be mounted.
+func (s State) Mounts() []string { return mounts(string(s), inState) }
+
+// Lock is held by the one process that works on the directory. Its name is another one than that of the root's lock, since
+// both may be one directory.
+func (s State) Lock() string { return s.join("state.lock") }
+
+// Owner is the file with the path of the root that the directory belongs to.
+func (s State) Owner() string { return s.join("root") }
+
+// Epoch is the file with the name of this life of the directory. Containers of another one have ended.
+func (s State) Epoch() string { return s.join("epoch") }
+
+// Socket is where the API is served, unless the configuration has it somewhere else.
+func (s State) Socket() string { return s.join("jobd.sock") }
+
+// PodAPI is the file with the address at which pods without a bridge reach the API.
+func (s State) PodAPI() string { return s.join("pod-api") }
+
+// Containerd is the embedded containerd's: what it mounts, and its records of containers, which need no fsync.
+func (s State) Containerd() string { return s.join("containerd") }
+
+// ContainerdSocket is where the embedded containerd answers ctr and the like.
+func (s State) ContainerdSocket() string { return s.join("containerd.sock") }
+
+// Shards has a directory for each shard, which names what lies in there itself.
+func (s State) Shards() string { return s.join("shards") }
+
+// Pods has the volumes of each pod that are in memory, and its subpaths, by its UID.
+func (s State) Pods() string { return s.join("pods") }
+
+// Network has the pinned namespaces of each pod and the record of its address, by its UID.
+func (s State) Network() string { return s.join("ns") }
+
+// Processes has the pinned PID namespace of each pod whose containers share one, by its UID.
+func (s State) Processes() string { return s.join("processes") }
+
+// Devices has the record of the devices that each pod was given, by its UID.
+func (s State) Devices() string { return s.join("devices") }
+
+// Seccomp keeps compiled filters.
+func (s State) Seccomp() string { return s.join("seccomp") }
+
+// Trials matches what trials have left.
+func (s State) Trials() string { return s.join(TrialPrefix + "*") }
+
+func (s State) join(name string) string { return filepath.Join(string(s), name) }
