@@ -1,8 +1,6 @@
 package daemon
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -187,9 +185,4 @@ func (r *records) noteDeletion(key string, obj metav1.Object) {
 	if obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) != metav1.DeletePropagationBackground {
 		r.deleting.add(key)
 	}
-}
-
-func resourceOf(key string) string {
-	resource, _, _ := strings.Cut(key, "/")
-	return resource
 }

@@ -124,12 +124,6 @@ func (w *diskPressure) relieve(ctx context.Context, now time.Time) {
 	}
 }
 
-// podOnNode is what tells whether a pod runs here, by the numbers in generated.proto.
-var podOnNode = scheme.Fields{
-	2: {10: nil}, // spec: nodeName
-	3: {1: nil},  // status: phase
-}
-
 // uses measures the pods that run, but for the one that was evicted last.
 func (w *diskPressure) uses() (uses []eviction.Use, err error) {
 	var running []*corev1.Pod

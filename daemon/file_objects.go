@@ -13,12 +13,6 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Resources that volumes and variables of pods are made of.
-const (
-	configMaps = "configmaps"
-	secrets    = "secrets"
-)
-
 // fileObjects reads them from the store.
 type fileObjects struct{ store *store.Store }
 

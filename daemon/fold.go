@@ -199,7 +199,3 @@ func (p *pass) podGone(obj *corev1.Pod, key string) {
 	}
 	p.effects = append(p.effects, gone)
 }
-
-func finished(j *batchv1.Job) bool {
-	return job.End(&j.Status) != nil
-}

@@ -17,12 +17,8 @@ import (
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
-)
-
-const (
-	workloads = "workloads." + schedulingv1beta1.GroupName
-	podGroups = "podgroups." + schedulingv1beta1.GroupName
 )
 
 // gangs are the Workloads by the Job that they name, and the PodGroups by their Workload, all by their keys.
@@ -168,7 +164,7 @@ func (p *pass) group(rec *jobRecord, j *batchv1.Job, references *storage.PodRefe
 		}
 	case 1:
 		w = newWorkload()
-		if ok, err := p.read(found[0], w); err != nil || !ok {
+		if ok, err := objects.Read(p.tx, found[0], w); err != nil || !ok {
 			return nil, nil, err
 		}
 	default:
@@ -179,21 +175,13 @@ func (p *pass) group(rec *jobRecord, j *batchv1.Job, references *storage.PodRefe
 		return p.makePodGroup(j, w, references)
 	case 1:
 		g = newPodGroup()
-		if ok, err := p.read(groups[0], g); err != nil || !ok {
+		if ok, err := objects.Read(p.tx, groups[0], g); err != nil || !ok {
 			return nil, nil, err
 		}
 		return g, nil, nil
 	default:
 		return nil, nil, p.jobEvent(j, job.WorkloadUnused(fmt.Sprintf("%d PodGroups name the Workload %s", len(groups), w.Name)))
 	}
-}
-
-func (p *pass) read(key string, into object) (bool, error) {
-	stored, ok := p.tx.Get(key)
-	if !ok {
-		return false, nil
-	}
-	return true, decode(stored, into)
 }
 
 func (p *pass) makeWorkload(j *batchv1.Job) (*schedulingv1beta1.Workload, error) {
@@ -246,7 +234,7 @@ func (p *pass) resizeGang(jobKey string, j *batchv1.Job) error {
 		return nil
 	}
 	g := newPodGroup()
-	if ok, err := p.read(key, g); err != nil || !ok || !metav1.IsControlledBy(g, j) {
+	if ok, err := objects.Read(p.tx, key, g); err != nil || !ok || !metav1.IsControlledBy(g, j) {
 		return err
 	}
 	g.Spec.SchedulingPolicy.Gang.MinCount = want
@@ -256,7 +244,7 @@ func (p *pass) resizeGang(jobKey string, j *batchv1.Job) error {
 		return err
 	}
 	w := newWorkload()
-	if ok, err := p.read(p.records.gangs.groups.names[key], w); err != nil || !ok {
+	if ok, err := objects.Read(p.tx, p.records.gangs.groups.names[key], w); err != nil || !ok {
 		return err
 	}
 	if len(w.Spec.PodGroupTemplates) != 1 || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil || !metav1.IsControlledBy(w, j) {
@@ -281,7 +269,7 @@ func (p *pass) showGroup(obj *corev1.Pod, c metav1.Condition) error {
 	}
 	key := store.Key(podGroups, obj.Namespace, *obj.Spec.SchedulingGroup.PodGroupName)
 	g := newPodGroup()
-	if ok, err := p.read(key, g); err != nil || !ok {
+	if ok, err := objects.Read(p.tx, key, g); err != nil || !ok {
 		return err
 	}
 	if meta.IsStatusConditionTrue(g.Status.Conditions, c.Type) {

@@ -10,21 +10,6 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// What tells that nothing is to be decided for an object any more, by the numbers in generated.proto. Most of what a start
-// finds is of that kind, and is not decoded any further.
-var (
-	jobEnd = scheme.Fields{
-		1: {9: nil}, // metadata: deletionTimestamp
-		2: {8: nil}, // spec: ttlSecondsAfterFinished
-		3: {1: nil}, // status: conditions
-	}
-	podEnd = scheme.Fields{
-		1: {9: nil, 14: nil}, // metadata: deletionTimestamp, finalizers
-		2: {10: nil},         // spec: nodeName
-		3: {1: nil, 2: nil},  // status: phase, conditions
-	}
-)
-
 // readJobs makes the records of the Jobs that are not finished, and gives the keys of all of them. One that is finished
 // and has pods that are not done with gets its record from readPods.
 func (r *records) readJobs(s *store.Snapshot, now time.Time) (keys map[types.UID]string, err error) {

@@ -143,12 +143,6 @@ func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.D
 
 func (c *imageGC) disk() (image.Disk, error) { return imageDisk(c.root) }
 
-// podImages is what tells which images a pod uses, by the numbers in generated.proto.
-var podImages = scheme.Fields{
-	2: {2: nil, 20: nil}, // spec: containers, initContainers
-	3: {1: nil},          // status: phase
-}
-
 // users are the images of all pods that have not ended, whether their containers have been started or not.
 func (c *imageGC) users(context.Context) (map[string]bool, error) {
 	used := map[string]bool{}

@@ -29,6 +29,3 @@ func (p *pass) measureDisk(key string) error {
 	p.effects = append(p.effects, effect{pod: obj, actions: []pod.Action{{Kind: pod.Measure}}})
 	return nil
 }
-
-// runs tells of a pod that has come to this node and has not ended.
-func runs(obj *corev1.Pod) bool { return obj.Spec.NodeName != "" && !pod.Terminal(obj) }

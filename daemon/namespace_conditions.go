@@ -20,9 +20,6 @@ type remains struct {
 	finalizers map[string]int
 }
 
-// finalizers is the part of an object that says who holds it, by the numbers in generated.proto.
-var finalizers = scheme.Fields{1: {14: nil}}
-
 // remaining counts what this pass leaves in a namespace.
 func (p *pass) remaining(name string) (r remains, n int, err error) {
 	r = remains{map[string]int{}, map[string]int{}}

@@ -11,8 +11,6 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-const serviceAccounts = "serviceaccounts"
-
 // furnish gives a namespace what each has: the service account `default`, and the ConfigMap by which pods know the
 // authority that the API's certificate is of. The ConfigMap is empty where the API is not served over TLS.
 func (p *pass) furnish(namespace string) error {

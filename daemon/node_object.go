@@ -17,8 +17,6 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-const nodes = "nodes"
-
 // describeNode is this machine as clients see it: the one node there is. containers is what runs them, as the runtime
 // says it of itself: "containerd 2.4.2 with ...".
 func describeNode(h host, c *Config, containers string, allocatable corev1.ResourceList) (*corev1.Node, error) {

@@ -1,33 +1,9 @@
 package daemon
 
 import (
-	"fmt"
-
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	"github.com/jobd/jobd/api/scheme"
-	"github.com/jobd/jobd/store"
 )
-
-// Resources whose objects the loop reads and writes.
-const (
-	jobs       = "jobs.batch"
-	cronJobs   = "cronjobs.batch"
-	pods       = "pods"
-	eventsV1   = "events"
-	namespaces = "namespaces"
-	// memories hold what decisions need of a Job's pods that are gone. No client sees them.
-	memories = "memories.jobd.dev"
-)
-
-// object is what the API types of this package have in common.
-type object interface {
-	runtime.Object
-	metav1.Object
-}
 
 // view holds the objects of one kind that a pass has looked at: each is decoded once, changed in place, and written
 // once when the pass has decided everything.
@@ -114,17 +90,6 @@ func (v *view[T]) Flush() error {
 		}
 	}
 	v.changed = nil
-	return nil
-}
-
-func keyOf(resource string, obj metav1.Object) string {
-	return store.Key(resource, obj.GetNamespace(), obj.GetName())
-}
-
-func decode(stored store.Object, into runtime.Object) error {
-	if err := scheme.Decode(stored.Value, into); err != nil {
-		return fmt.Errorf("%s: %w", stored.Key, err)
-	}
 	return nil
 }
 

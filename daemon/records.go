@@ -204,18 +204,6 @@ func rebuild(s *store.Snapshot, room room, now time.Time) (*records, error) {
 	})
 }
 
-// each decodes all objects of a resource.
-func each[T object](s *store.Snapshot, resource string, empty func() T, fn func(key string, obj T) error) (err error) {
-	s.Range(resource+"/", "", func(o store.Object) bool {
-		obj := empty()
-		if err = decode(o, obj); err == nil {
-			err = fn(o.Key, obj)
-		}
-		return err == nil
-	})
-	return err
-}
-
 // dirty tells that there is something to be looked at now.
 func (r *records) dirty() bool {
 	return r.dirtyPods.len()+r.refresh.len()+r.dirtyJobs.len()+r.collect.len()+r.abandoned.len()+r.deleting.len()+r.emptying.len()+r.crons.dirty.len()+r.furnishing.len()+r.tainted.len() > 0 || !r.nodeShown
@@ -359,21 +347,6 @@ func (r *records) selecting(p *corev1.Pod) (adopts types.UID) {
 		}
 	}
 	return adopts
-}
-
-// done tells that nothing is left to be done for a pod: it has ended, its Job has counted it, and its containers have
-// been cleared away.
-func done(p *corev1.Pod) bool {
-	return pod.Terminal(p) && pod.Done(p) && p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer)
-}
-
-// controllingJob is the UID of the Job that a pod says controls it.
-func controllingJob(p *corev1.Pod) types.UID {
-	owner := metav1.GetControllerOfNoCopy(p)
-	if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
-		return ""
-	}
-	return owner.UID
 }
 
 func memoryKey(j *batchv1.Job) string { return store.Key(memories, j.Namespace, j.Name) }

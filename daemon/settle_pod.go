@@ -99,7 +99,3 @@ func (p *pass) removeIfOver(key string, obj *corev1.Pod) (bool, error) {
 	p.podGone(obj, key)
 	return true, nil
 }
-
-func podReference(obj *corev1.Pod) corev1.ObjectReference {
-	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: obj.Namespace, Name: obj.Name, UID: obj.UID}
-}

@@ -1,0 +1,39 @@
+package objects
+
+import (
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/job"
+)
+
+// Finished reports whether a Job has ended (JobStatus.Conditions).
+func Finished(j *batchv1.Job) bool { return job.End(&j.Status) != nil }
+
+// ControllingJob is the UID of the Job that a pod says controls it, empty for none.
+func ControllingJob(p *corev1.Pod) types.UID {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
+		return ""
+	}
+	return owner.UID
+}
+
+// JobReference refers to a Job in an event.
+func JobReference(j *batchv1.Job) corev1.ObjectReference { return batchReference("Job", j) }
+
+// CronJobReference refers to a CronJob in an event.
+func CronJobReference(cj *batchv1.CronJob) corev1.ObjectReference {
+	return batchReference("CronJob", cj)
+}
+
+func batchReference(kind string, obj metav1.Object) corev1.ObjectReference {
+	return corev1.ObjectReference{
+		Kind: kind, APIVersion: batchv1.SchemeGroupVersion.String(),
+		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID(),
+	}
+}

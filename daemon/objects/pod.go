@@ -1,0 +1,25 @@
+package objects
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// Runs reports whether a pod has been bound to this node and has not ended.
+func Runs(p *corev1.Pod) bool { return p.Spec.NodeName != "" && !pod.Terminal(p) }
+
+// Done reports whether nothing is left to be done for a pod: it has ended, its Job has counted it, and its containers
+// have been cleared away.
+func Done(p *corev1.Pod) bool {
+	return pod.Terminal(p) && pod.Done(p) && p.DeletionTimestamp == nil &&
+		!slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer)
+}
+
+// PodReference refers to a pod in an event.
+func PodReference(p *corev1.Pod) corev1.ObjectReference {
+	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}

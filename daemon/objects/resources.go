@@ -1,0 +1,53 @@
+package objects
+
+import (
+	"strings"
+	"sync"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+
+	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/scheme"
+)
+
+// Resources whose objects the daemon itself reads and writes: the first part of their keys.
+const (
+	ConfigMaps      = "configmaps"
+	CronJobs        = "cronjobs.batch"
+	Events          = "events"
+	Jobs            = "jobs.batch"
+	Leases          = "leases.coordination.k8s.io"
+	Namespaces      = "namespaces"
+	Nodes           = "nodes"
+	PodGroups       = "podgroups." + schedulingv1beta1.GroupName
+	Pods            = "pods"
+	Secrets         = "secrets"
+	ServiceAccounts = "serviceaccounts"
+	Workloads       = "workloads." + schedulingv1beta1.GroupName
+	// Memories hold what decisions need of a Job's pods that are gone. No client sees them.
+	Memories = "memories.jobd.dev"
+)
+
+// Served returns the kinds of the API by their resource, for what is done to objects of any kind.
+var Served = sync.OnceValue(func() map[string]*kind.Kind {
+	kinds := map[string]*kind.Kind{}
+	for _, k := range scheme.Kinds() {
+		kinds[k.GroupResource().String()] = k
+	}
+	return kinds
+})
+
+// ResourceOf returns the resource that a key is of.
+func ResourceOf(key string) string {
+	resource, _, _ := strings.Cut(key, "/")
+	return resource
+}
+
+// NameOf returns the namespace and name in a key. The namespace is empty for objects that have none.
+func NameOf(key string) (namespace, name string) {
+	_, rest, _ := strings.Cut(key, "/")
+	if namespace, name, ok := strings.Cut(rest, "/"); ok {
+		return namespace, name
+	}
+	return "", rest
+}
