@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -76,7 +77,7 @@ func (p *pass) bind(uid types.UID) error {
 	p.records.watchDisk(key, obj, p.now)
 	p.records.watchTokens(key, obj, p.now)
 	p.records.watchTaints(key)
-	if err := p.event(podReference(obj), scheduler, corev1.EventTypeNormal, "Scheduled",
+	if err := p.event(podReference(obj), events.Scheduler, corev1.EventTypeNormal, "Scheduled",
 		fmt.Sprintf("Successfully assigned %s/%s to %s", obj.Namespace, obj.Name, obj.Spec.NodeName)); err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (p *pass) preempt(uid, other types.UID) error {
 	if err != nil || obj == nil {
 		return err
 	}
-	if err := p.event(podReference(obj), scheduler, corev1.EventTypeNormal, "Preempted",
+	if err := p.event(podReference(obj), events.Scheduler, corev1.EventTypeNormal, "Preempted",
 		fmt.Sprintf("Preempted by pod %s on node %s", other, p.host.Name)); err != nil {
 		return err
 	}
@@ -186,7 +187,7 @@ func (p *pass) unschedulable(key string, obj *corev1.Pod, why string) error {
 	if err := p.showGroup(obj, groupWaits(why)); err != nil {
 		return err
 	}
-	return p.event(podReference(obj), scheduler, corev1.EventTypeWarning, "FailedScheduling", why)
+	return p.event(podReference(obj), events.Scheduler, corev1.EventTypeWarning, "FailedScheduling", why)
 }
 
 // setCondition sets a condition of a pod, and tells whether that is news.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -226,7 +227,7 @@ func (d *daemon) open(ctx context.Context) error {
 		eventTTL:    c.EventTTL.Duration,
 		maxPods:     c.MaxPods,
 		host:        host,
-		events:      newEvents(host.Name),
+		events:      events.New(host.Name),
 		metrics:     newMetrics(s),
 		logger:      c.Logger,
 		wake:        make(chan struct{}, 1),
@@ -284,7 +285,7 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.beside(ctx, logs.Run)
 	d.beside(ctx, func(ctx context.Context) { newSpareMemory().run(ctx, s) })
-	own := &ownNode{store: s, name: host.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: newEvents(host.Name)}
+	own := &ownNode{store: s, name: host.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: events.New(host.Name)}
 	d.collectImages(ctx, s, own, containers)
 	if err := d.watchDisk(ctx, own, containers); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -37,7 +38,7 @@ type loop struct {
 	// self is the node's object as it should be, nil for none. rootCA is what the API's certificate is verified with.
 	self    *corev1.Node
 	rootCA  []byte
-	events  *events
+	events  *events.Recorder
 	metrics *metrics
 	logger  *slog.Logger
 	// clock is the wall clock, which may be set at any time; nil is that of the machine.

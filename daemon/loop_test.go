@@ -20,6 +20,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -65,7 +66,7 @@ func (w *world) start() {
 		eventTTL: time.Hour, maxPods: 1000,
 		host:   host{Name: "test", IP: "127.0.0.1"},
 		epoch:  "one",
-		events: newEvents("test"), metrics: newMetrics(w.store),
+		events: events.New("test"), metrics: newMetrics(w.store),
 		logger: slog.New(slog.DiscardHandler),
 		wake:   make(chan struct{}, 1),
 		forget: func(*corev1.Pod) {}, forgetJob: func(types.UID) {},

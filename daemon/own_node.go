@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/store"
 )
 
@@ -23,7 +24,7 @@ type ownNode struct {
 	logger   *slog.Logger
 
 	mu     sync.Mutex
-	events *events
+	events *events.Recorder
 }
 
 // tell says something of the Node in an event.
@@ -32,7 +33,7 @@ func (n *ownNode) tell(ctx context.Context, kind, reason, message string) {
 	// A kubelet knows no other UID of its Node than the name.
 	about := corev1.ObjectReference{Kind: "Node", Name: n.name, UID: types.UID(n.name)}
 	n.mu.Lock()
-	e := n.events.event(about, kubelet, kind, reason, message, now)
+	e := n.events.Event(about, events.Kubelet, kind, reason, message, now)
 	n.mu.Unlock()
 	if e == nil {
 		return

@@ -201,7 +201,7 @@ func (p *pass) settle() error {
 
 // event records what happened to an object.
 func (p *pass) event(about corev1.ObjectReference, component, kind, reason, message string) error {
-	e := p.events.event(about, component, kind, reason, message, p.now)
+	e := p.events.Event(about, component, kind, reason, message, p.now)
 	if e == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/cron"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/store"
 )
 
@@ -212,7 +213,7 @@ func (p *pass) cronJobEvent(cj *batchv1.CronJob, e cron.Event) error {
 	return p.event(corev1.ObjectReference{
 		Kind: "CronJob", APIVersion: batchv1.SchemeGroupVersion.String(),
 		Namespace: cj.Namespace, Name: cj.Name, UID: cj.UID,
-	}, cronJobController, e.Type, e.Reason, e.Message)
+	}, events.CronJobController, e.Type, e.Reason, e.Message)
 }
 
 // readCronJobs makes the records of all CronJobs.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/store"
 )
 
@@ -78,7 +79,7 @@ func (w *world) said() map[string]int {
 	said := map[string]int{}
 	if err := w.store.View(func(s *store.Snapshot) error {
 		return each(s, eventsV1, func() *corev1.Event { return &corev1.Event{} }, func(_ string, e *corev1.Event) error {
-			if e.Source.Component == cronJobController {
+			if e.Source.Component == events.CronJobController {
 				said[e.Reason] += int(e.Count)
 			}
 			return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/store"
 )
@@ -187,5 +188,5 @@ func (p *pass) jobEvent(j *batchv1.Job, e job.Event) error {
 	return p.event(corev1.ObjectReference{
 		Kind: "Job", APIVersion: batchv1.SchemeGroupVersion.String(),
 		Namespace: j.Namespace, Name: j.Name, UID: j.UID,
-	}, jobController, e.Type, e.Reason, e.Message)
+	}, events.JobController, e.Type, e.Reason, e.Message)
 }

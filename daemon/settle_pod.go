@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/pod"
 )
 
@@ -28,7 +29,7 @@ func (p *pass) settlePod(key string) error {
 	for _, e := range result.Events {
 		about := podReference(obj)
 		about.FieldPath = e.FieldPath
-		if err := p.event(about, kubelet, e.Type, e.Reason, e.Message); err != nil {
+		if err := p.event(about, events.Kubelet, e.Type, e.Reason, e.Message); err != nil {
 			return err
 		}
 	}

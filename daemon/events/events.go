@@ -1,4 +1,6 @@
-package daemon
+// Package events turns what happened to an object into the Event that is to be stored about it, bounded as a cluster
+// bounds the events of its components. It knows nothing of the store.
+package events
 
 import (
 	"slices"
@@ -15,10 +17,10 @@ import (
 
 // Components that events come from: those of a cluster, since people and scripts look for them.
 const (
-	jobController     = "job-controller"
-	cronJobController = "cronjob-controller"
-	scheduler         = "default-scheduler"
-	kubelet           = "kubelet"
+	JobController     = "job-controller"
+	CronJobController = "cronjob-controller"
+	Scheduler         = "default-scheduler"
+	Kubelet           = "kubelet"
 )
 
 // The rules of a cluster's components.
@@ -35,10 +37,11 @@ const (
 	saidMost = 64
 )
 
-// events turns what happened into Event objects, bounded as client-go does it for a cluster's components: equal events
-// raise a count, similar ones are combined, and one object cannot flood the store. client-go's own correlator makes a
-// JSON patch of each repetition, which nobody here needs and which cost more than all decisions about a pod.
-type events struct {
+// Recorder makes Event objects, bounded as client-go does it for a cluster's components: equal events raise a count,
+// similar ones are combined, and one object cannot flood the store. It is not safe for concurrent use. client-go's own
+// correlator makes a JSON patch of each repetition, which nobody here needs and which cost more than all decisions about
+// a pod.
+type Recorder struct {
 	host  string
 	about *lru.Cache // subject -> *remarks
 	last  int64      // keeps names apart that are made within one nanosecond
@@ -75,13 +78,16 @@ type said struct {
 	count          int32
 }
 
-func newEvents(host string) *events {
-	return &events{host: host, about: lru.New(subjects)}
+// New makes a Recorder that has recorded nothing yet. host is the name of the node, for what the kubelet's part reports.
+func New(host string) *Recorder {
+	return &Recorder{host: host, about: lru.New(subjects)}
 }
 
-// event gives the object to be written: a new one, or an old one with a higher count. Nil when the rules against
-// floods drop it.
-func (e *events) event(about corev1.ObjectReference, component, kind, reason, message string, now time.Time) *corev1.Event {
+// Event returns the object to be written: a new one, or an old one with a higher count. Nil when the rules against
+// floods drop it. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
+func (e *Recorder) Event(
+	about corev1.ObjectReference, component, kind, reason, message string, now time.Time,
+) *corev1.Event {
 	r := e.remarks(subject{component, about.UID})
 	at := metav1.NewTime(now)
 	s, combined := r.say(kind, reason, message, about.FieldPath, now)
@@ -101,7 +107,7 @@ func (e *events) event(about corev1.ObjectReference, component, kind, reason, me
 		namespace = metav1.NamespaceDefault
 	}
 	source := corev1.EventSource{Component: component}
-	if component == kubelet {
+	if component == Kubelet {
 		source.Host = e.host
 	}
 	return &corev1.Event{
@@ -120,7 +126,7 @@ func (e *events) event(about corev1.ObjectReference, component, kind, reason, me
 	}
 }
 
-func (e *events) remarks(about subject) *remarks {
+func (e *Recorder) remarks(about subject) *remarks {
 	if r, ok := e.about.Get(about); ok {
 		return r.(*remarks)
 	}
@@ -129,7 +135,7 @@ func (e *events) remarks(about subject) *remarks {
 	return r
 }
 
-// say finds what was said before like this, and tells whether it is one event for many messages.
+// say finds what was said before like this, and reports whether it is one event for many messages.
 func (r *remarks) say(kind, reason, message, fieldPath string, now time.Time) (_ *said, combined bool) {
 	k := r.similar(kind, reason)
 	if now.Sub(k.last) > similarWithin {

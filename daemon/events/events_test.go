@@ -1,4 +1,4 @@
-package daemon
+package events
 
 import (
 	"fmt"
@@ -18,14 +18,15 @@ func TestEventsAreBoundedAsThoseOfACluster(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := testingclock.NewFakeClock(time.Unix(1e9, 0))
 		theirs := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{Clock: clock})
-		ours := newEvents("node")
+		ours := New("node")
 		names := map[string]string{} // theirs -> ours
 		messages := 0
 		for range rapid.IntRange(1, 120).Draw(t, "events") {
 			clock.Step(time.Duration(rapid.SampledFrom([]int{0, 1, 1, 1, 30, 301, 700}).Draw(t, "seconds")) * time.Second)
 			object := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "object")
-			about := corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "ns", Name: object, UID: types.UID(object), FieldPath: rapid.SampledFrom([]string{"", "spec"}).Draw(t, "field")}
-			component := rapid.SampledFrom([]string{kubelet, scheduler}).Draw(t, "component")
+			about := corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "ns", Name: object, UID: types.UID(object)}
+			about.FieldPath = rapid.SampledFrom([]string{"", "spec"}).Draw(t, "field")
+			component := rapid.SampledFrom([]string{Kubelet, Scheduler}).Draw(t, "component")
 			reason := rapid.SampledFrom([]string{"Started", "Failed"}).Draw(t, "reason")
 			message := "the same"
 			if rapid.Bool().Draw(t, "other message") {
@@ -33,12 +34,12 @@ func TestEventsAreBoundedAsThoseOfACluster(t *testing.T) {
 				message = fmt.Sprint(messages)
 				reason = "Created"
 			}
-			got := ours.event(about, component, corev1.EventTypeNormal, reason, message, clock.Now())
+			got := ours.Event(about, component, corev1.EventTypeNormal, reason, message, clock.Now())
 
 			theirEvent := &corev1.Event{InvolvedObject: about, Reason: reason, Message: message, Type: corev1.EventTypeNormal, Count: 1}
 			theirEvent.Name = fmt.Sprintf("their.%x", clock.Now().UnixNano())
 			theirEvent.Source.Component = component
-			if component == kubelet {
+			if component == Kubelet {
 				theirEvent.Source.Host = "node"
 			}
 			want, err := theirs.EventCorrelate(theirEvent)
