@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/devices"
 	"github.com/jobd/jobd/runtime/image"
@@ -59,7 +60,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		return nil, err
 	}
 	r, err := containerd.Open(ctx, containerd.Config{
-		Root: c.Root, State: c.State, CgroupParent: containerd.CgroupParent(c.Root),
+		Root: c.Root, State: c.State, CgroupParent: runtime.CgroupParent(c.Root),
 		OCIRuntime: c.OCIRuntime, ShimPath: shim, Logger: c.Logger,
 	})
 	if err != nil {
@@ -78,7 +79,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 		return nil, errors.Join(err, r.Close())
 	}
 	collector := &imageGC{policy: policy, root: c.Root, logger: c.Logger, hurry: make(chan struct{}, 1)}
-	cgroups, err := containerd.NewPodCgroups(containerd.CgroupParent(c.Root))
+	cgroups, err := cgroup.OpenPods(runtime.CgroupParent(c.Root))
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -97,7 +98,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	shared := &processes.Processes{Dir: c.state().Processes(), Shim: shim, Cgroup: containerd.CgroupParent(c.Root) + "/shard-0"}
+	shared := &processes.Processes{Dir: c.state().Processes(), Shim: shim, Cgroup: runtime.CgroupParent(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	disk := podDisk{r, volumes, podLogs{dir: c.root().Logs()}.Path}
 	nameServer := ""
@@ -116,7 +117,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
-			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: containerd.CgroupParent(c.Root), node: node, seccomp: c.root().Seccomp(), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: runtime.CgroupParent(c.Root), node: node, seccomp: c.root().Seccomp(), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
 			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids, limits), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
@@ -173,7 +174,7 @@ func devicesStep(d *devices.Devices) pod.Step {
 }
 
 // cgroupStep makes the cgroup of a pod that has limits of its own beside those of its containers.
-func cgroupStep(cgroups *containerd.PodCgroups, pids int64, host oci.Host) pod.Step {
+func cgroupStep(cgroups *cgroup.Pods, pids int64, host oci.Host) pod.Step {
 	return pod.Step{
 		Name:   "cgroup",
 		Reason: "FailedCreatePodContainer",

@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"strings"
+
+	"github.com/jobd/jobd/layout"
 )
 
 // maxIDLength is containerd's limit for identifiers.
@@ -20,4 +23,20 @@ func ContainerID(podUID, container string, attempt int) string {
 	// containerd refuses what is too long and doubled separators; both are legal names of containers.
 	sum := sha256.Sum256([]byte(container))
 	return fmt.Sprintf("%s.%s.%d", podUID, hex.EncodeToString(sum[:8]), attempt)
+}
+
+// CgroupParent returns the control group that all groups of a root's daemon are in.
+func CgroupParent(root string) string {
+	root = filepath.Clean(root)
+	if root == layout.DefaultRoot {
+		return "/jobd"
+	}
+	return "/" + RootName(root)
+}
+
+// RootName names what the daemon of a root has on this host where names are the host's: control groups and network
+// interfaces, for which it is short enough. Two daemons do not meet.
+func RootName(root string) string {
+	sum := sha256.Sum256([]byte(root))
+	return "jobd-" + hex.EncodeToString(sum[:4])
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/contrib/apparmor"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
@@ -45,7 +46,7 @@ func OpenAppArmor(root string, logger *slog.Logger) *AppArmor {
 
 // appArmorDefault is the name of a root's default profile: two daemons on a host do not meet.
 func appArmorDefault(root string) string {
-	return filepath.Base(CgroupParent(root)) + "-default"
+	return filepath.Base(runtime.CgroupParent(root)) + "-default"
 }
 
 // Default has the default profile loaded, should somebody have unloaded it, and gives its name. It is nil where there is none.

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/volume"
 )
@@ -22,7 +24,11 @@ import (
 // taken again. It must not run beside a daemon on the same root.
 func Clean(ctx context.Context, root, state string) error {
 	// The shards are in it too, and die with their containers: nobody is left who would start anything.
-	if err := removeCgroup(CgroupParent(root)); err != nil {
+	cgroups, err := cgroup.Find()
+	if err == nil {
+		err = cgroups.RemoveAll(runtime.CgroupParent(root))
+	}
+	if err != nil {
 		return fmt.Errorf("clean: %w", err)
 	}
 	if err := endShards(ctx, state); err != nil {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard"
 )
@@ -36,7 +37,7 @@ const Namespace = "jobd"
 type Config struct {
 	Root  string // the daemon's: see layout.Root
 	State string // the daemon's: see layout.State
-	// CgroupParent holds the cgroups of shards and containers: CgroupParent(Root).
+	// CgroupParent holds the control groups of shards and containers: runtime.CgroupParent(Root).
 	CgroupParent string
 	// OCIRuntime is crun, runc or a path. Empty: crun if it works here, or else runc.
 	OCIRuntime string
@@ -57,6 +58,7 @@ type Runtime struct {
 	oci     ociRuntime
 	filters *filters
 	passwd  passwdCache
+	cgroups cgroup.Hierarchies
 
 	epoch string
 
@@ -111,6 +113,9 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 		}
 	}()
 	if r.epoch, err = readEpoch(c.State); err != nil {
+		return nil, err
+	}
+	if r.cgroups, err = cgroup.Find(); err != nil {
 		return nil, err
 	}
 	// The processes of the shards start while containerd boots.

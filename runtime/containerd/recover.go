@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/shard"
 )
@@ -133,7 +134,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 
 // sweepCgroups removes those of containers that are known no more, with what runs in them.
 func (r *Runtime) sweepCgroups() error {
-	names, err := childCgroups(r.config.CgroupParent)
+	names, err := r.cgroups.Children(r.config.CgroupParent)
 	if err != nil {
 		return err
 	}
@@ -142,8 +143,8 @@ func (r *Runtime) sweepCgroups() error {
 		r.mu.Lock()
 		_, known := r.containers[name]
 		r.mu.Unlock()
-		if !known && !strings.HasPrefix(name, "shard-") && !strings.HasPrefix(name, trialPrefix) && !strings.HasPrefix(name, podPrefix) {
-			errs = append(errs, removeCgroup(r.config.CgroupParent+"/"+name))
+		if !known && !strings.HasPrefix(name, "shard-") && !strings.HasPrefix(name, trialPrefix) && !strings.HasPrefix(name, cgroup.PodPrefix) {
+			errs = append(errs, r.cgroups.RemoveAll(r.config.CgroupParent+"/"+name))
 		}
 	}
 	return errors.Join(errs...)

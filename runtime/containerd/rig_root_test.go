@@ -127,7 +127,7 @@ func (r *rig) configure(t testing.TB, root, state, ociRuntime string) {
 		Root: root, State: state,
 		OCIRuntime: ociRuntime, ShimPath: path, Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	r.config.CgroupParent = CgroupParent(r.config.Root)
+	r.config.CgroupParent = runtime.CgroupParent(r.config.Root)
 	if r.volumes, err = volume.New(r.config.Root, r.config.State, volume.Node{}); err != nil {
 		t.Fatal(err)
 	}

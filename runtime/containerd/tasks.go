@@ -111,12 +111,8 @@ func (t *task) Pids(context.Context) ([]runtime.ProcessInfo, error) {
 	if s.State != jobd.Running {
 		return nil, nil
 	}
-	pids, err := processes(t.runtime.config.CgroupParent + "/" + t.id)
-	if err != nil {
-		return nil, err
-	}
 	var out []runtime.ProcessInfo
-	for _, pid := range pids {
+	for _, pid := range t.runtime.cgroups.Processes(t.runtime.config.CgroupParent + "/" + t.id) {
 		out = append(out, runtime.ProcessInfo{Pid: uint32(pid)})
 	}
 	return out, nil

@@ -13,6 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 // podInterface is the name of a pod's end of its link.
@@ -36,7 +38,7 @@ func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bridge{name: name(root), host: &nl.SocketHandle{Socket: socket}}
+	b := &bridge{name: runtime.RootName(root), host: &nl.SocketHandle{Socket: socket}}
 	defer func() {
 		if err != nil {
 			b.undo()

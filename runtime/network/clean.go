@@ -7,12 +7,14 @@ import (
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 // Clean removes the bridge of a root, the links on it and the nft table. The pods' namespaces are let go of by whoever
 // ends their processes. It may be taken again, and where nothing was made it does nothing.
 func Clean(root string) error {
-	if err := remove(name(root)); err != nil {
+	if err := remove(runtime.RootName(root)); err != nil {
 		return fmt.Errorf("clean: network: %w", err)
 	}
 	return nil

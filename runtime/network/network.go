@@ -7,8 +7,6 @@
 package network
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -334,10 +332,4 @@ func (n *Network) records() (map[string]record, error) {
 		out[uid] = r
 	}
 	return out, nil
-}
-
-// name of what belongs to the daemon of a root, short enough for an interface.
-func name(root string) string {
-	sum := sha256.Sum256([]byte(root))
-	return "jobd-" + hex.EncodeToString(sum[:4])
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 // answer listens in a pod's network until the test ends, and greets whoever comes.
@@ -110,7 +112,7 @@ func TestPodsOnABridge(t *testing.T) {
 		}
 
 		// As after somebody has removed the bridge.
-		bridge, err := netlink.LinkByName(name(root))
+		bridge, err := netlink.LinkByName(runtime.RootName(root))
 		if err != nil {
 			t.Fatal(err)
 		}

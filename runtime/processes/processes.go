@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/runtime/shard"
 )
 
 // Processes keeps the namespaces of a daemon's pods.
@@ -99,7 +99,7 @@ func (p *Processes) make(dir string) error {
 
 // record makes the process and its namespace be found again.
 func (p *Processes) record(dir string, pid int) error {
-	_ = shard.EnterCgroup(p.Cgroup, pid) // where that is impossible the shards are in the daemon's too
+	_ = cgroup.Enter(p.Cgroup, pid) // where that is impossible the shards are in the daemon's too
 	pin := filepath.Join(dir, pinName)
 	if err := os.WriteFile(pin, nil, 0o444); err != nil {
 		return err

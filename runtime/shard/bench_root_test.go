@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jobd/jobd/runtime/cgroup"
 )
 
 // BenchmarkContainers takes containers that run true through their whole life, beside a bare loop of the OCI runtime over
@@ -42,8 +44,8 @@ func benchmarkBare(b *testing.B, runtime string, parallel int) {
 		fmt.Fprintf(&ids, "%s-%d\n", filepath.Base(bed.cgroup), i)
 	}
 	hide := "true"
-	if h, err := findHierarchies(); err == nil && h.extra != "" {
-		hide = "umount " + h.extra
+	if h, err := cgroup.Find(); err == nil && h.Extra() != "" {
+		hide = "umount " + h.Extra()
 	}
 	cmd := exec.Command("unshare", "-m", "sh", "-c", hide+`; exec "$@"`, "sh",
 		"xargs", "-P", fmt.Sprint(parallel), "-I{}", bed.runtime, "--root", filepath.Join(bed.dir, "state"), "run", "-b", bundle, "{}")

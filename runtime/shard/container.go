@@ -18,6 +18,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 )
@@ -25,7 +26,7 @@ import (
 // host is what all containers of a shard share.
 type host struct {
 	state    string // the OCI runtime's own directory
-	cgroups  hierarchies
+	cgroups  cgroup.Hierarchies
 	reaper   *reaper
 	launcher *launcher
 	buffers  *logs.Buffers
@@ -230,11 +231,11 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	if console != nil {
 		terminal, err := console.terminal()
 		if err != nil {
-			c.host.cgroups.kill(c.record.Cgroup)
+			c.host.cgroups.Kill(c.record.Cgroup)
 			return 0, in, &StartError{ID: c.record.ID, Message: "the OCI runtime left no terminal: " + err.Error()}
 		}
 		if out.sources[0], err = newSource(terminal); err != nil {
-			c.host.cgroups.kill(c.record.Cgroup)
+			c.host.cgroups.Kill(c.record.Cgroup)
 			return 0, in, &StartError{ID: c.record.ID, Message: err.Error()}
 		}
 	}
@@ -292,10 +293,10 @@ func (c *container) runtimeFailure(status unix.WaitStatus) string {
 
 // end is called once the first process of a container that ran has ended.
 func (c *container) end(end Container, out *output) {
-	end.OOMKilled = c.host.cgroups.oomKills(c.record.Cgroup) > 0
+	end.OOMKilled = c.host.cgroups.OOMKills(c.record.Cgroup) > 0
 	// The first process is the container: what it leaves behind in a shared PID namespace goes with it, and lets go of
 	// the output.
-	c.host.cgroups.kill(c.record.Cgroup)
+	c.host.cgroups.Kill(c.record.Cgroup)
 	if err := out.drain(); err != nil {
 		end.LogError = err.Error()
 		c.host.logger.Error("log is not complete", "container", c.record.ID, "error", err)
@@ -371,7 +372,7 @@ func (c *container) release() error {
 		}
 	}
 	crash.At("shard.cgroup.before")
-	err := c.host.cgroups.remove(c.record.Cgroup)
+	err := c.host.cgroups.Remove(c.record.Cgroup)
 	crash.At("shard.cgroup.after")
 	return errors.Join(err, os.RemoveAll(state))
 }
@@ -409,7 +410,7 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 	case state.Ended():
 		return fmt.Errorf("container %s has ended: %w", c.record.ID, errdefs.ErrNotFound)
 	case all:
-		if c.host.cgroups.signal(c.record.Cgroup, sig) == 0 {
+		if c.host.cgroups.Signal(c.record.Cgroup, sig) == 0 {
 			return fmt.Errorf("container %s has no process: %w", c.record.ID, errdefs.ErrNotFound)
 		}
 		return nil
@@ -430,7 +431,7 @@ func (c *container) kill() {
 		_ = process.signal(unix.SIGKILL) // it may have ended just now
 	}
 	if state == Running {
-		c.host.cgroups.kill(c.record.Cgroup)
+		c.host.cgroups.Kill(c.record.Cgroup)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/cgroup"
 )
 
 // process is the first process of a container.
@@ -31,15 +33,15 @@ type orphan struct{ handle *os.File }
 
 // adopt gets hold of a process that is known to have been in a cgroup. It gives errdefs.ErrNotFound when it is not there
 // any more, whoever else may have its number now.
-func adopt(pid int, h hierarchies, cgroup string) (*orphan, error) {
+func adopt(pid int, h cgroup.Hierarchies, group string) (*orphan, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w: %w", pid, errdefs.ErrNotFound, err)
 	}
 	o := &orphan{handle: os.NewFile(uintptr(fd), "pidfd")}
-	if !slices.Contains(h.processes(cgroup), pid) {
+	if !slices.Contains(h.Processes(group), pid) {
 		o.handle.Close()
-		return nil, fmt.Errorf("process %d is not in %s: %w", pid, cgroup, errdefs.ErrNotFound)
+		return nil, fmt.Errorf("process %d is not in %s: %w", pid, group, errdefs.ErrNotFound)
 	}
 	return o, nil
 }

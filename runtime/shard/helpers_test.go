@@ -17,6 +17,8 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/cgroup"
 )
 
 // neverAdopt in the environment is ServerOptions.NeverAdopt.
@@ -157,31 +159,23 @@ func (b *bed) nothingIsLeft() {
 	if strings.Contains(string(mounts), b.dir) {
 		b.t.Errorf("a mount is left:\n%s", mounts)
 	}
-	h, err := findHierarchies()
+	h, err := cgroup.Find()
 	must(b.t, err)
-	for _, mount := range append(h.all, h.extra) {
-		entries, _ := os.ReadDir(filepath.Join(mount, b.cgroup))
-		for _, e := range entries {
-			if e.IsDir() && e.Name() != "shard" {
-				b.t.Errorf("cgroup %s/%s is left", mount+b.cgroup, e.Name())
-			}
+	names, err := h.Children(b.cgroup)
+	must(b.t, err)
+	for _, name := range names {
+		if name != "shard" {
+			b.t.Errorf("cgroup %s/%s is left", b.cgroup, name)
 		}
 	}
 }
 
 // removeCgroups removes those of the shard itself, which is just ending.
 func (b *bed) removeCgroups() {
-	h, err := findHierarchies()
+	h, err := cgroup.Find()
 	must(b.t, err)
-	for _, mount := range append(h.all, h.extra) {
-		err := removeTree(filepath.Join(mount, b.cgroup))
-		for late := time.Now().Add(time.Minute); err != nil && time.Now().Before(late); {
-			time.Sleep(5 * time.Millisecond)
-			err = removeTree(filepath.Join(mount, b.cgroup))
-		}
-		if err != nil {
-			b.t.Error(err)
-		}
+	if err := h.RemoveAll(b.cgroup); err != nil {
+		b.t.Error(err)
 	}
 }
 

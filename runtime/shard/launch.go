@@ -19,6 +19,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -363,7 +364,7 @@ func (o *Options) enterCgroup(pid int) {
 	if o.Cgroup == "" {
 		return
 	}
-	if err := EnterCgroup(o.Cgroup, pid); err != nil {
+	if err := cgroup.Enter(o.Cgroup, pid); err != nil {
 		o.Logger.Warn("shard stays in the daemon's cgroup", "shard", o.Dir, "error", err)
 	}
 }

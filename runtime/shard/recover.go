@@ -41,7 +41,7 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 	}
 	// First, as what the container has written goes with the last one that has its pipes open.
 	out, err := c.openOutput()
-	h.cgroups.kill(c.record.Cgroup)
+	h.cgroups.Kill(c.record.Cgroup)
 	crash.At("shard.recover.ended")
 	c.lost(out, err)
 	crash.At("shard.recover.lost")

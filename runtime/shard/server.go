@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/filelock"
+	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 )
@@ -69,11 +70,11 @@ func NewServer(dir string, o ServerOptions) (*Server, error) {
 	if s.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
-	cgroups, err := findHierarchies()
+	cgroups, err := cgroup.Find()
 	if err != nil {
 		return nil, err
 	}
-	launcher, err := newLauncher(cgroups.extra)
+	launcher, err := newLauncher(cgroups.Extra())
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,51 @@
+package cgroup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// PodPrefix begins the names of pods' groups.
+const PodPrefix = "pod-"
+
+// Pods holds the groups of pods that have limits of their own. The groups of their containers are in them.
+type Pods struct {
+	parent      string
+	hierarchies Hierarchies
+}
+
+// OpenPods finds where pods' groups are to be made, below a parent: runtime.CgroupParent(root).
+func OpenPods(parent string) (*Pods, error) {
+	h, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	return &Pods{parent, h}, nil
+}
+
+// SetUp makes the group of a pod, or finds it, and sets its limits. It returns the group.
+func (p *Pods) SetUp(uid string, limits *specs.LinuxResources) (string, error) {
+	group := p.group(uid)
+	if err := p.hierarchies.limit(group, limits); err != nil {
+		return "", fmt.Errorf("control group of pod %s: %w", uid, err)
+	}
+	return group, nil
+}
+
+// TearDown removes the group of a pod, if it has one, with everything that runs in it.
+func (p *Pods) TearDown(uid string) error { return p.hierarchies.RemoveAll(p.group(uid)) }
+
+// Held returns the UIDs of the pods that have a group.
+func (p *Pods) Held() (uids []string, err error) {
+	names, err := p.hierarchies.Children(p.parent)
+	for _, name := range names {
+		if uid, ok := strings.CutPrefix(name, PodPrefix); ok {
+			uids = append(uids, uid)
+		}
+	}
+	return uids, err
+}
+
+func (p *Pods) group(uid string) string { return p.parent + "/" + PodPrefix + uid }

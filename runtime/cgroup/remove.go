@@ -1,0 +1,73 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// killTime is about how long RemoveAll waits for processes that it has killed, twice as much in sum.
+	killTime = 4 * time.Second
+	// busyTime is the same for a group that stays busy for a moment after its last process has ended.
+	busyTime = time.Second
+)
+
+// RemoveAll kills everything that runs in a group and below, and then removes the group from every hierarchy. Nothing is
+// removed while a process is left that could start others. A group that is not there is no error.
+func (h Hierarchies) RemoveAll(group string) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		left := 0
+		for _, one := range h.all {
+			if n := len(processesBelow(one.dir(group))); n > 0 {
+				left = max(left, n)
+				signalBelow(one.dir(group), unix.SIGKILL)
+			}
+		}
+		if left == 0 {
+			return h.Remove(group)
+		}
+		if wait > killTime {
+			return fmt.Errorf("control group %s: %d processes do not end", group, left)
+		}
+		time.Sleep(wait)
+	}
+}
+
+// Remove removes a group whose processes have ended, and what is below it, from every hierarchy. What still runs in it is
+// killed. A group that is not there is no error.
+func (h Hierarchies) Remove(group string) error {
+	var errs []error
+	for _, one := range h.all {
+		dir := one.dir(group)
+		err := removeTree(dir)
+		for wait := time.Millisecond; errors.Is(err, unix.EBUSY) && wait <= busyTime; wait *= 2 {
+			signalBelow(dir, unix.SIGKILL)
+			time.Sleep(wait) // what was killed is not gone at once
+			err = removeTree(dir)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove control group: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func removeTree(dir string) error {
+	err := unix.Rmdir(dir)
+	if errors.Is(err, unix.EBUSY) {
+		for _, child := range children(dir) {
+			if err := removeTree(child); err != nil {
+				return err
+			}
+		}
+		err = unix.Rmdir(dir)
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+}
