@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"syscall"
 
-	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 )
 
@@ -54,7 +53,7 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	case errors.Is(err, bolt.ErrDatabaseNotOpen):
+	case errors.Is(err, berrors.ErrDatabaseNotOpen):
 		return ErrClosed
 	}
 	return err

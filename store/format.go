@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 )
 
 // format is the version of the layout that this package writes.
@@ -86,7 +87,7 @@ func probe(path string) (err error) {
 		return fmt.Errorf("%w: file has %d bytes only", ErrCorrupt, info.Size())
 	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: lockTimeout, NoStatistics: true})
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, berrors.ErrTimeout) {
 		return &LockedError{Path: path}
 	} else if err != nil {
 		return err

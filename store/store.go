@@ -17,6 +17,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/jobd/jobd/filelock"
 )
@@ -146,7 +147,7 @@ func openBolt(path string, o Options) (_ *bolt.DB, err error) {
 		}
 	}()
 	db, err := bolt.Open(path, 0o600, boltOptions(o))
-	if errors.Is(err, bolt.ErrTimeout) {
+	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, &LockedError{Path: path}
 	}
 	return db, err

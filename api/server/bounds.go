@@ -117,7 +117,8 @@ func (w *takenInTime) Flush() {
 
 // CloseNotify is what the handlers tell a connection by.
 func (w *takenInTime) CloseNotify() <-chan bool {
-	return w.ResponseWriter.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // the handlers still ask for it
+	//lint:ignore SA1019 apiserver's handlers still ask for it
+	return w.ResponseWriter.(http.CloseNotifier).CloseNotify()
 }
 
 // hijackable is for connections of HTTP/1, which watches over WebSocket take for themselves.

@@ -118,7 +118,7 @@ func TestEveryKindHasEveryVerb(t *testing.T) {
 			}
 
 			got.SetAnnotations(map[string]string{"by": "update"})
-			if got, err = objects.Update(ctx, got, metav1.UpdateOptions{}); err != nil {
+			if _, err := objects.Update(ctx, got, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			next(watch.Modified)

@@ -69,7 +69,7 @@ func TestServerSideApply(t *testing.T) {
 	if len(made.ManagedFields) != 1 || made.ManagedFields[0].Operation != metav1.ManagedFieldsOperationApply {
 		t.Errorf("managed fields: %v", made.ManagedFields)
 	}
-	if strings.Contains(string(made.ManagedFields[0].FieldsV1.Raw), "backoffLimit") {
+	if strings.Contains(made.ManagedFields[0].FieldsV1.GetRawString(), "backoffLimit") {
 		t.Error("a default is owned by who did not set it")
 	}
 	again, err := apply("one", 1, false)

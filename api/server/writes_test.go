@@ -235,7 +235,7 @@ func TestApplySharesAnObject(t *testing.T) {
 			var fields struct {
 				Data map[string]any `json:"f:data"`
 			}
-			if err := json.Unmarshal(m.FieldsV1.Raw, &fields); err != nil {
+			if err := json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields); err != nil {
 				t.Fatal(err)
 			}
 			if m.APIVersion != "v1" || m.FieldsType != "FieldsV1" || m.Time == nil {

@@ -168,7 +168,9 @@ func (h *harness) validateKey(_ context.Context, t *testing.T, key string) {
 		if err != nil {
 			return err
 		}
+		//lint:ignore SA1019 upstream's tests check that nothing is stored in the deprecated field
 		if pod := obj.(*example.Pod); pod.ResourceVersion != "" || pod.SelfLink != "" {
+			//lint:ignore SA1019 as above
 			return fmt.Errorf("%s is stored with resourceVersion %q, selfLink %q", key, pod.ResourceVersion, pod.SelfLink)
 		}
 		return nil

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -81,7 +80,7 @@ func TestLifecycle(t *testing.T) {
 						return err
 					}
 					if s := p.Status.ContainerStatuses[0]; !is(s) {
-						return errors.New(fmt.Sprintf("%+v", s))
+						return fmt.Errorf("%+v", s)
 					}
 					return nil
 				})

@@ -115,7 +115,6 @@ type replay struct {
 	s     *scenario
 	w     *world
 	queue []happening
-	next  int             // the first recorded pod that is not yet created
 	used  map[string]bool // recorded pods that are
 	over  bool
 }
@@ -235,7 +234,7 @@ func (r *replay) change(name string, change oracle.Change) {
 	if change.Deletion != nil && next.DeletionTimestamp == nil && r.byUser(name) {
 		next.DeletionTimestamp, next.DeletionGracePeriodSeconds = change.Deletion, ptr.To[int64](30)
 	}
-	if change.Owner == nil || len(change.Owner) == 0 {
+	if len(change.Owner) == 0 {
 		next.OwnerReferences = nil // the garbage collector, orphaning
 	}
 	ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse}

@@ -315,7 +315,7 @@ func diskFull(s runtime.Status) bool {
 func imageFailure(c *corev1.Container, err error) (string, error) {
 	switch {
 	case c.ImagePullPolicy == corev1.PullNever && errdefs.IsNotFound(err):
-		return ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:staticcheck // a kubelet's words
+		return ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) // a kubelet's words
 	case errdefs.IsInvalidArgument(err):
 		return InvalidImageName, err
 	}

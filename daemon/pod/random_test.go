@@ -28,7 +28,6 @@ type world struct {
 	seen    []Observation              // reported, not yet folded in
 	held    map[string]*runtime.Status // the runtime's containers
 	started map[string]int             // how often a container of that id was started
-	ends    map[string]int             // exit codes
 	lost    bool
 	deleted bool
 }

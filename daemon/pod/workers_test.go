@@ -35,7 +35,6 @@ type host struct {
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
 	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
 	during  map[string]func()        // called while a container is being started, by its name
-	started int                      // containers made
 	busy    int                      // pods worked on now
 	most    int
 }

@@ -71,17 +71,17 @@ func (a *AppArmor) Admit(pod *corev1.Pod) error {
 				continue
 			}
 			if a == nil {
-				return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") //nolint:staticcheck // a kubelet's words
+				return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") // a kubelet's words
 			}
 			if asked.LocalhostProfile == nil {
 				continue
 			}
 			loaded, err := appArmorLoaded(*asked.LocalhostProfile)
 			if err != nil {
-				return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) //nolint:staticcheck // a kubelet's words
+				return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) // a kubelet's words
 			}
 			if !loaded {
-				return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile) //nolint:staticcheck // a kubelet's words
+				return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile) // a kubelet's words
 			}
 		}
 	}
