@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
@@ -43,7 +44,7 @@ type containers struct {
 	epoch     string // while it is the same, containers are found again
 }
 
-func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI) (*containers, error) {
+func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI, logs *joblogs.Logs) (*containers, error) {
 	if c.Runtime == "simulated" {
 		r := simulated.New()
 		return &containers{runtime: r, names: openNames(nil, c.Logger), epoch: h.Boot, workers: pod.Config{Runtime: r, Images: r, Spec: simulatedSpecs{}}}, nil
@@ -100,7 +101,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	}
 	shared := &processes.Processes{Dir: c.state().Processes(), Shim: shim, Cgroup: runtime.CgroupParent(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
-	disk := podDisk{r, volumes, podLogs{dir: c.root().Logs()}.Path}
+	disk := podDisk{r, volumes, logs.Path}
 	nameServer := ""
 	if names.server != nil {
 		nameServer = pods.Gateway().String()

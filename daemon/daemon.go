@@ -22,6 +22,7 @@ import (
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -218,7 +219,9 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	logs := newKeptLogs(newPodLogs(c, s), c.KeptLogsAge.Duration, keptLogsSize, c.Logger)
+	logs := joblogs.New(joblogs.Options{
+		Dir: c.root().Logs(), Store: s, MaxAge: c.KeptLogsAge.Duration, MaxSize: keptLogsSize, Logger: c.Logger,
+	})
 	d.loop = &loop{
 		store: s,
 		settings: job.Settings{
@@ -245,7 +248,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	containers, err := openContainers(ctx, c, host, allocatable, devices, fileObjects{s}, api)
+	containers, err := openContainers(ctx, c, host, allocatable, devices, fileObjects{s}, api, logs)
 	if err != nil {
 		return err
 	}
@@ -303,7 +306,7 @@ func (d *daemon) beside(ctx context.Context, run func(context.Context)) {
 	d.onStop(func() { cancel(); running.Wait() })
 }
 
-func (d *daemon) newServer(s *store.Store, logs *keptLogs, containers *containers, api *podAPI) error {
+func (d *daemon) newServer(s *store.Store, logs *joblogs.Logs, containers *containers, api *podAPI) error {
 	c := &d.config
 	config := server.Config{
 		Store: s, Logger: c.Logger, Version: c.Version,

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -36,7 +37,7 @@ func (x podReach) Attach(ctx context.Context, p *corev1.Pod, container string, a
 }
 
 func runningContainer(p *corev1.Pod, container string) (id string, err error) {
-	status := statusOf(p, container)
+	status := objects.ContainerStatus(p, container)
 	if status == nil || status.State.Running == nil {
 		return "", fmt.Errorf("container %s of pod %s/%s does not run: %w", container, p.Namespace, p.Name, errdefs.ErrNotFound)
 	}

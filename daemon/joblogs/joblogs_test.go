@@ -1,4 +1,4 @@
-package daemon
+package joblogs
 
 import (
 	"fmt"
@@ -16,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
 // archive is what is kept of logs, with Jobs that are there or not.
 type archive struct {
-	*keptLogs
+	*Logs
 	t  *testing.T
 	at time.Time
 }
@@ -39,7 +41,7 @@ func newArchive(t *testing.T) *archive {
 
 // open begins anew with what is on the disk.
 func (a *archive) open(logs podLogs) {
-	a.keptLogs = newKeptLogs(logs, time.Hour, 1000, slog.New(slog.DiscardHandler))
+	a.Logs = newLogs(logs, time.Hour, 1000, slog.New(slog.DiscardHandler))
 	a.now = func() time.Time { return a.at }
 	a.must(a.load(a.t.Context()))
 }
@@ -52,7 +54,7 @@ func (a *archive) must(err error) {
 }
 
 func (a *archive) job(name string, there bool) {
-	key := store.Key(jobs, "ns", name)
+	key := store.Key(objects.Jobs, "ns", name)
 	a.must(a.store.Update(a.t.Context(), func(tx *store.Tx) error {
 		if there {
 			tx.Put(store.Object{Key: key, UID: "uid-" + name, Value: []byte("{}")})
@@ -67,7 +69,10 @@ func (a *archive) job(name string, there bool) {
 func (a *archive) wrote(job, name string, bytes int) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
 	if job != "" {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job, UID: types.UID("uid-" + job), Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job, UID: types.UID("uid-" + job),
+			Controller: ptr.To(true),
+		}}
 	}
 	a.must(a.Begin(p, "c", 0))
 	path := a.Path(p, "c", 0)
@@ -162,6 +167,33 @@ func TestKeptLogs(t *testing.T) {
 		},
 	} {
 		t.Run(rule, func(t *testing.T) { test(newArchive(t)) })
+	}
+}
+
+func TestWhatACrashLeavesOfGonePodsIsRemoved(t *testing.T) {
+	a := newArchive(t)
+	a.job("j", true)
+	living := a.wrote("j", "living", 1)
+	a.must(a.store.Update(t.Context(), func(tx *store.Tx) error {
+		value, err := scheme.Encode(living)
+		tx.Put(store.Object{Key: objects.Key(objects.Pods, living), UID: string(living.UID), Value: value})
+		return err
+	}))
+	ended := a.wrote("j", "ended", 1) // its Job is still there
+	gone := living.DeepCopy()
+	gone.Name, gone.UID = "gone", "uid-of-gone"
+	renewed := living.DeepCopy() // the name is there again, the pod is not
+	renewed.UID = "older"
+	for _, p := range []*corev1.Pod{gone, renewed} { // they have left no record
+		path := a.Path(p, "c", 0)
+		a.must(os.MkdirAll(filepath.Dir(path), 0o755))
+		a.must(os.WriteFile(path, []byte("x"), 0o600))
+	}
+	a.open(a.podLogs)
+	for _, p := range []*corev1.Pod{living, ended, gone, renewed} {
+		if _, err := os.Stat(a.podDir(p)); (err == nil) != (p == living || p == ended) {
+			t.Errorf("logs of %s %s: %v", p.Name, p.UID, err)
+		}
 	}
 }
 

@@ -1,4 +1,8 @@
-package daemon
+// Package joblogs keeps and reads what containers write: ROOT/logs/NAMESPACE_POD_UID/CONTAINER/ATTEMPT.log.
+//
+// Workers ask where an attempt of a container writes, the control loop says which pods and Jobs are gone, and the API
+// server reads the logs of a pod or of all pods of a Job. Nothing else touches the files below ROOT/logs.
+package joblogs
 
 import (
 	"cmp"
@@ -21,14 +25,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
 )
 
 // logRecordFile stands beside the logs of a Job's pod.
 const logRecordFile = "pod.json"
 
-// logRecord says whose logs those in a directory are. It is written before the first container is started, so that no crash
-// leaves a log of which nobody knows whose it is.
+// logRecord says whose logs those in a directory are. It is written before the first container is started, so that no
+// crash leaves a log of which nobody knows whose it is.
 type logRecord struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -44,7 +50,10 @@ type logRecord struct {
 }
 
 func newLogRecord(p *corev1.Pod) *logRecord {
-	r := &logRecord{Namespace: p.Namespace, Name: p.Name, UID: p.UID, JobUID: controllingJob(p), Created: p.CreationTimestamp.Time}
+	r := &logRecord{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, JobUID: objects.ControllingJob(p),
+		Created: p.CreationTimestamp.Time,
+	}
 	if r.JobUID != "" {
 		r.Job = metav1.GetControllerOfNoCopy(p).Name
 	}
@@ -54,9 +63,22 @@ func newLogRecord(p *corev1.Pod) *logRecord {
 	return r
 }
 
-// keptLogs keeps the logs of a Job's pods after the pods are gone until the Job goes, or until they are too old or too
-// many; those of other pods go with their pods. It knows all logs of each Job.
-type keptLogs struct {
+// Options are what Logs are made of.
+type Options struct {
+	// Dir is the directory of all logs.
+	Dir   string
+	Store *store.Store
+	// MaxAge is how long the logs of a pod that is gone are kept at most, and MaxSize how many bytes those of all such
+	// pods may hold.
+	MaxAge  time.Duration
+	MaxSize int64
+	Logger  *slog.Logger
+}
+
+// Logs keeps the logs of a Job's pods after the pods are gone until the Job goes, or until they are too old or too
+// many; those of other pods go with their pods. It knows all logs of each Job. Its methods may be called from any
+// goroutine.
+type Logs struct {
 	podLogs
 	maxAge  time.Duration
 	maxSize int64
@@ -73,19 +95,24 @@ type keptLogs struct {
 	queue []func() error
 }
 
-func newKeptLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *keptLogs {
-	return &keptLogs{
+// New makes Logs that know of nothing that an earlier process has left until they Run.
+func New(o Options) *Logs {
+	return newLogs(podLogs{dir: o.Dir, store: o.Store, watcher: &logs.Watcher{}}, o.MaxAge, o.MaxSize, o.Logger)
+}
+
+func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Logger) *Logs {
+	return &Logs{
 		podLogs: logs, maxAge: maxAge, maxSize: maxSize, now: time.Now, logger: logger,
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[types.UID]map[types.UID]*logRecord{},
 	}
 }
 
-// keptAttempts is of how many attempts of a container there are logs.
+// keptAttempts is how many attempts of a container have logs.
 const keptAttempts = 5
 
 // Begin makes the directory of a pod of which an attempt of a container is going to write, and removes the logs of its
 // oldest attempts. It may be called again.
-func (k *keptLogs) Begin(p *corev1.Pod, container string, attempt int) error {
+func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
 	if err := os.MkdirAll(k.podDir(p), 0o755); err != nil {
 		return err
 	}
@@ -109,7 +136,7 @@ func (k *keptLogs) Begin(p *corev1.Pod, container string, attempt int) error {
 }
 
 // prune removes the logs of a container's attempts up to one.
-func (k *keptLogs) prune(r *logRecord, container string, last int) error {
+func (k *Logs) prune(r *logRecord, container string, last int) error {
 	if last < 0 {
 		return nil
 	}
@@ -128,17 +155,17 @@ func (k *keptLogs) prune(r *logRecord, container string, last int) error {
 	return nil
 }
 
-// PodGone says that a pod's object is gone. It does not wait for what follows from that.
-func (k *keptLogs) PodGone(p *corev1.Pod) {
+// PodGone takes in that a pod's object is gone, and returns at once: what follows from that is done by Run.
+func (k *Logs) PodGone(p *corev1.Pod) {
 	k.later(func() error { return k.podGone(newLogRecord(p)) })
 }
 
-// JobGone says that a Job's object is gone.
-func (k *keptLogs) JobGone(uid types.UID) {
+// JobGone takes in that a Job's object is gone, and returns at once.
+func (k *Logs) JobGone(uid types.UID) {
 	k.later(func() error { return k.jobGone(uid) })
 }
 
-func (k *keptLogs) later(do func() error) {
+func (k *Logs) later(do func() error) {
 	k.mu.Lock()
 	k.queue = append(k.queue, do)
 	k.mu.Unlock()
@@ -148,8 +175,8 @@ func (k *keptLogs) later(do func() error) {
 	}
 }
 
-// Run does what is to be done until ctx ends: first for what an earlier process has left.
-func (k *keptLogs) Run(ctx context.Context) {
+// Run removes and bounds logs until ctx ends, at first what an earlier process has left.
+func (k *Logs) Run(ctx context.Context) {
 	k.warn(k.load(ctx))
 	close(k.loaded)
 	old := time.NewTimer(0)
@@ -175,14 +202,14 @@ func (k *keptLogs) Run(ctx context.Context) {
 	}
 }
 
-func (k *keptLogs) warn(err error) {
+func (k *Logs) warn(err error) {
 	if err != nil {
-		k.logger.Warn("keeping the logs of pods", "error", err)
+		k.logger.Warn("cannot keep the logs of pods within bounds", "error", err)
 	}
 }
 
 // load finds out what is there: a crash can have come between the end of a pod's object and what follows from it.
-func (k *keptLogs) load(ctx context.Context) error {
+func (k *Logs) load(ctx context.Context) error {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -202,8 +229,8 @@ func (k *keptLogs) load(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-func (k *keptLogs) loadPod(r logRecord) error {
-	live, err := k.exists(store.Key(pods, r.Namespace, r.Name), r.UID)
+func (k *Logs) loadPod(r logRecord) error {
+	live, err := k.exists(store.Key(objects.Pods, r.Namespace, r.Name), r.UID)
 	if err != nil {
 		return err
 	}
@@ -226,11 +253,11 @@ func (k *keptLogs) loadPod(r logRecord) error {
 }
 
 // podGone keeps what a pod has left if its Job is there.
-func (k *keptLogs) podGone(r *logRecord) error {
+func (k *Logs) podGone(r *logRecord) error {
 	there := false
 	if r.JobUID != "" {
 		var err error
-		if there, err = k.exists(store.Key(jobs, r.Namespace, r.Job), r.JobUID); err != nil {
+		if there, err = k.exists(store.Key(objects.Jobs, r.Namespace, r.Job), r.JobUID); err != nil {
 			return err
 		}
 	}
@@ -263,7 +290,7 @@ func (k *keptLogs) podGone(r *logRecord) error {
 	return nil
 }
 
-func (k *keptLogs) jobGone(uid types.UID) error {
+func (k *Logs) jobGone(uid types.UID) error {
 	k.mu.Lock()
 	var left []*logRecord
 	for _, r := range k.jobs[uid] {
@@ -285,7 +312,7 @@ func (k *keptLogs) jobGone(uid types.UID) error {
 }
 
 // bound removes what is too old or too much, the longest gone first.
-func (k *keptLogs) bound() error {
+func (k *Logs) bound() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.gone) > 0 {
@@ -303,7 +330,7 @@ func (k *keptLogs) bound() error {
 	return nil
 }
 
-func (k *keptLogs) nextTooOld() (time.Duration, bool) {
+func (k *Logs) nextTooOld() (time.Duration, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.gone) == 0 {
@@ -312,8 +339,8 @@ func (k *keptLogs) nextTooOld() (time.Duration, bool) {
 	return k.gone[0].Gone.Add(k.maxAge).Sub(k.now()), true
 }
 
-// Of gives the pods of a Job that have written something, by index and then by age.
-func (k *keptLogs) Of(uid types.UID) []logRecord {
+// ofJob returns the pods of a Job that have written something, by index and then by age.
+func (k *Logs) ofJob(uid types.UID) []logRecord {
 	k.mu.Lock()
 	var of []logRecord
 	for _, r := range k.jobs[uid] {
@@ -332,7 +359,7 @@ func (k *keptLogs) Of(uid types.UID) []logRecord {
 	return of
 }
 
-func (k *keptLogs) add(r *logRecord) {
+func (k *Logs) add(r *logRecord) {
 	of := k.jobs[r.JobUID]
 	if of == nil {
 		of = map[types.UID]*logRecord{}
@@ -341,18 +368,18 @@ func (k *keptLogs) add(r *logRecord) {
 	of[r.UID] = r
 }
 
-func (k *keptLogs) drop(r *logRecord) {
+func (k *Logs) drop(r *logRecord) {
 	delete(k.jobs[r.JobUID], r.UID)
 	if len(k.jobs[r.JobUID]) == 0 {
 		delete(k.jobs, r.JobUID)
 	}
 }
 
-func (k *keptLogs) recordDir(r *logRecord) string {
+func (k *Logs) recordDir(r *logRecord) string {
 	return filepath.Join(k.dir, r.Namespace+"_"+r.Name+"_"+string(r.UID))
 }
 
-func (k *keptLogs) write(r *logRecord) error {
+func (k *Logs) write(r *logRecord) error {
 	content, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -364,7 +391,7 @@ func (k *keptLogs) write(r *logRecord) error {
 	return os.Rename(path+".new", path)
 }
 
-func (k *keptLogs) exists(key string, uid types.UID) (there bool, err error) {
+func (k *Logs) exists(key string, uid types.UID) (there bool, err error) {
 	err = k.store.View(func(s *store.Snapshot) error {
 		o, ok := s.Get(key)
 		there = ok && o.UID == string(uid)
@@ -395,7 +422,7 @@ func diskUse(dir string) (size int64, files int, err error) {
 }
 
 // attempts are those of a container of which there is a log, oldest first.
-func (k *keptLogs) attempts(r *logRecord, container string) []int {
+func (k *Logs) attempts(r *logRecord, container string) []int {
 	entries, _ := os.ReadDir(filepath.Join(k.recordDir(r), container)) // without one there is none
 	found := map[int]bool{}
 	for _, e := range entries {

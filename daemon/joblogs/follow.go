@@ -1,4 +1,4 @@
-package daemon
+package joblogs
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"slices"
 	"sync"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
 )
@@ -72,7 +74,7 @@ func (f *following) run(from uint64) error {
 
 // watchPods gives the changes of pods, and nil when it cannot tell some of them.
 func (f *following) watchPods(from uint64, changes chan<- []store.Change) {
-	prefix := store.Key(pods, f.job.Namespace, "")
+	prefix := store.Key(objects.Pods, f.job.Namespace, "")
 	for cursor := f.store.Cursor(from, prefix); ; {
 		seen, _, err := cursor.Next(f.ctx, 64)
 		switch {
@@ -103,19 +105,19 @@ func (f *following) take(changes []store.Change) error {
 
 // awaitJob returns when the Job has finished or is gone.
 func (f *following) awaitJob() {
-	_ = watch(f.ctx, f.store, keyOf(jobs, f.job), func(o store.Object, ok bool) (bool, error) {
+	_ = watch(f.ctx, f.store, objects.Key(objects.Jobs, f.job), func(o store.Object, ok bool) (bool, error) {
 		if !ok || o.UID != string(f.job.UID) {
 			return true, nil
 		}
-		j := newJob()
-		err := decode(o, j)
-		return err == nil && finished(j), err
+		j := &batchv1.Job{}
+		err := objects.Decode(o, j)
+		return err == nil && objects.Finished(j), err
 	})
 }
 
 // look takes in all of the Job's pods as they are now.
 func (f *following) look() error {
-	records := f.Of(f.job.UID) // before the pods: whose pod is not there has lost it
+	records := f.ofJob(f.job.UID) // before the pods: whose pod is not there has lost it
 	live := map[types.UID]*corev1.Pod{}
 	if err := f.eachPod(func(p *corev1.Pod) { live[p.UID] = p }); err != nil {
 		return err
@@ -174,11 +176,11 @@ func (f *following) change(c store.Change) error {
 	if !slices.Contains(c.Object.Owners, string(f.job.UID)) {
 		return nil
 	}
-	p := newPod()
-	if err := decode(c.Object, p); err != nil {
+	p := &corev1.Pod{}
+	if err := objects.Decode(c.Object, p); err != nil {
 		return err
 	}
-	for _, r := range f.Of(f.job.UID) {
+	for _, r := range f.ofJob(f.job.UID) {
 		if r.UID != p.UID {
 			continue
 		}
@@ -196,7 +198,7 @@ func (f *following) change(c store.Change) error {
 // observe begins to read what a pod has begun to write, and says what has ended.
 func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 	for _, c := range f.containers {
-		status := statusOf(p, c)
+		status := objects.ContainerStatus(p, c)
 		if status == nil {
 			continue
 		}
@@ -253,10 +255,10 @@ func (f *following) failure() error {
 	return f.err
 }
 
-// over tells whether nothing more will be written by an attempt. What a pod was like before the attempt never says so:
+// over reports whether nothing more will be written by an attempt. What a pod was like before the attempt never says so:
 // a container writes before it is known to have begun, and changes may be told late.
 func over(p *corev1.Pod, log attemptLog) bool {
-	status := statusOf(p, log.container)
+	status := objects.ContainerStatus(p, log.container)
 	switch {
 	case pod.Terminal(p):
 		return true

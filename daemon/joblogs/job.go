@@ -1,4 +1,4 @@
-package daemon
+package joblogs
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
 )
 
 // jobLogs are the logs of a Job's pods as somebody has asked for them.
 type jobLogs struct {
-	*keptLogs
+	*Logs
 	job        *batchv1.Job
 	opts       *batch.JobLogOptions
 	containers []string
@@ -37,14 +38,14 @@ type attemptLog struct {
 }
 
 // OpenJob implements api/server's JobLogs.
-func (k *keptLogs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptions) (io.ReadCloser, error) {
+func (k *Logs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptions) (io.ReadCloser, error) {
 	select {
 	case <-k.loaded:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	l := &jobLogs{keptLogs: k, job: j, opts: o, containers: o.Containers(j)}
-	there := l.there(l.Of(j.UID))
+	l := &jobLogs{Logs: k, job: j, opts: o, containers: o.Containers(j)}
+	there := l.there(l.ofJob(j.UID))
 	if len(there) == 0 && (!o.Follow || o.Previous) {
 		if err := l.whyNone(); err != nil {
 			return nil, err
@@ -72,10 +73,11 @@ func (k *keptLogs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogO
 	return logStream{r, stop}, nil
 }
 
-// whyNone tells why a Job has no log, in the words that its youngest pod's would be refused with.
+// whyNone says why a Job has no log, in the words that its youngest pod's would be refused with.
 func (l *jobLogs) whyNone() error {
 	if l.opts.Previous {
-		return apierrors.NewBadRequest(fmt.Sprintf("previous terminated container %s in job %q not found", quoted(l.containers), l.job.Name))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("previous terminated container %s in job %q not found", quoted(l.containers), l.job.Name))
 	}
 	var youngest *corev1.Pod
 	if err := l.eachPod(func(p *corev1.Pod) {
@@ -167,15 +169,15 @@ func (l *jobLogs) eachPod(fn func(*corev1.Pod)) error {
 	return l.store.View(func(s *store.Snapshot) error {
 		var failed error
 		s.Owned(string(l.job.UID), "", func(key string) bool {
-			if !strings.HasPrefix(key, pods+"/") {
+			if !strings.HasPrefix(key, objects.Pods+"/") {
 				return true
 			}
 			o, ok := s.Get(key)
 			if !ok {
 				return true
 			}
-			p := newPod()
-			if failed = decode(o, p); failed != nil {
+			p := &corev1.Pod{}
+			if failed = objects.Decode(o, p); failed != nil {
 				return false
 			}
 			fn(p)

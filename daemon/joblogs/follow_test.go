@@ -1,4 +1,4 @@
-package daemon
+package joblogs
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
 	"github.com/jobd/jobd/testdata/inotify"
@@ -26,7 +27,8 @@ type followed struct {
 }
 
 func newFollowed(t *testing.T) *followed {
-	f := &followed{archive: newArchive(t), job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "uid-j"}}}
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "uid-j"}}
+	f := &followed{archive: newArchive(t), job: j}
 	f.watcher = &logs.Watcher{}
 	close(f.loaded)
 	f.job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
@@ -55,18 +57,18 @@ func (f *followed) complete() {
 
 func (f *followed) save(pods ...*corev1.Pod) {
 	f.must(f.store.Update(f.t.Context(), func(tx *store.Tx) error {
-		f.put(tx, jobs, f.job)
+		f.put(tx, objects.Jobs, f.job)
 		for _, p := range pods {
-			f.put(tx, "pods", p)
+			f.put(tx, objects.Pods, p)
 		}
 		return nil
 	}))
 }
 
-func (f *followed) put(tx *store.Tx, resource string, obj object) {
+func (f *followed) put(tx *store.Tx, resource string, obj objects.Object) {
 	value, err := scheme.Encode(obj)
 	f.must(err)
-	o := store.Object{Key: keyOf(resource, obj), UID: string(obj.GetUID()), Value: value}
+	o := store.Object{Key: objects.Key(resource, obj), UID: string(obj.GetUID()), Value: value}
 	for _, owner := range obj.GetOwnerReferences() {
 		o.Owners = append(o.Owners, string(owner.UID))
 	}
@@ -93,7 +95,10 @@ func TestFollowAJobWhosePodsHaveJustBegun(t *testing.T) {
 	is(first, running)
 	f.save(first)
 	r, w := io.Pipe()
-	l := &jobLogs{keptLogs: f.keptLogs, job: f.job, opts: &batch.JobLogOptions{Follow: true, TailLines: new(int64(1))}, containers: []string{"c"}, out: &lineMerger{w: w, remaining: -1}}
+	l := &jobLogs{
+		Logs: f.Logs, job: f.job, opts: &batch.JobLogOptions{Follow: true, TailLines: new(int64(1))},
+		containers: []string{"c"}, out: &lineMerger{w: w, remaining: -1},
+	}
 	out := bufio.NewScanner(r)
 	see := func(want string) {
 		t.Helper()

@@ -1,4 +1,4 @@
-package daemon
+package joblogs
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
@@ -21,13 +22,8 @@ import (
 type podLogs struct {
 	dir   string
 	store *store.Store
-	// watcher is shared by all who follow. Nil: each has one.
+	// watcher is shared by all that follow a log. Nil: each has its own.
 	watcher *logs.Watcher
-}
-
-// newPodLogs finds them below the daemon's root.
-func newPodLogs(c *Config, s *store.Store) podLogs {
-	return podLogs{dir: c.root().Logs(), store: s, watcher: &logs.Watcher{}}
 }
 
 func (l podLogs) podDir(p *corev1.Pod) string {
@@ -129,7 +125,7 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	refuse := func(format string, args ...any) error {
 		return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 	}
-	status := statusOf(p, o.Container)
+	status := objects.ContainerStatus(p, o.Container)
 	switch {
 	case status == nil && p.Spec.NodeName == "":
 		return 0, refuse("container %q in pod %q is waiting to start: the pod is not scheduled yet", o.Container, p.Name)
@@ -150,7 +146,7 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 // awaitEnd returns when an attempt of a container has ended, or when nobody waits any more.
 func (l podLogs) awaitEnd(ctx context.Context, p *corev1.Pod, container string, attempt int) {
 	_ = l.watch(ctx, p, func(current *corev1.Pod) bool {
-		status := statusOf(current, container)
+		status := objects.ContainerStatus(current, container)
 		return status == nil || int(status.RestartCount) > attempt || status.State.Running == nil
 	})
 }
@@ -159,12 +155,12 @@ var errGone = errors.New("the pod is gone")
 
 // watch calls enough with the pod as it is and after each change, until that is so.
 func (l podLogs) watch(ctx context.Context, p *corev1.Pod, enough func(*corev1.Pod) bool) error {
-	return watch(ctx, l.store, keyOf(pods, p), func(o store.Object, ok bool) (bool, error) {
+	return watch(ctx, l.store, objects.Key(objects.Pods, p), func(o store.Object, ok bool) (bool, error) {
 		if !ok || o.UID != string(p.UID) {
 			return false, errGone
 		}
-		current := newPod()
-		err := decode(o, current)
+		current := &corev1.Pod{}
+		err := objects.Decode(o, current)
 		return err == nil && enough(current), err
 	})
 }
@@ -188,15 +184,4 @@ func watch(ctx context.Context, s *store.Store, key string, enough func(o store.
 			cursor = s.Cursor(at, key)
 		}
 	}
-}
-
-func statusOf(p *corev1.Pod, container string) *corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
-		for i := range list {
-			if list[i].Name == container {
-				return &list[i]
-			}
-		}
-	}
-	return nil
 }
