@@ -74,8 +74,9 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 	go vet $(PACKAGES)
 	go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
 
-generate: ## the OpenAPI models of the served types
+generate: ## the OpenAPI models of the served types, and PODFIELDS.md; tests fail when either is stale
 	go generate ./api/openapi
+	go test -run PODFIELDS ./api/core -args -update
 
 install: build ## binaries, systemd unit, shell completion
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
