@@ -1,11 +1,12 @@
 # The two commands of the README are `make demo` and `make test`.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
-KUBERNETES := v1.37.2
+# The version of Kubernetes whose API this is: that of its libraries, v0.N for v1.N.
+KUBERNETES := $(shell sed -n 's|^\tk8s.io/api v0|v1|p' go.mod)
 PREFIX ?= /usr/local
 
 KUBE := k8s.io/component-base/version
 LDFLAGS := -s -w -X main.version=$(VERSION) \
-	-X $(KUBE).gitVersion=$(KUBERNETES)+jobd-$(VERSION) -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=37
+	-X $(KUBE).gitVersion=$(KUBERNETES)+jobd-$(VERSION) -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 # One set of flags for everything, so that the packages are compiled once, and once more for the race detector.
 export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0

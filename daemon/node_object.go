@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/store"
 )
 
@@ -53,18 +54,11 @@ func describeNode(h host, c *Config, containers string, allocatable corev1.Resou
 			NodeInfo: corev1.NodeSystemInfo{
 				MachineID: line("/etc/machine-id"), SystemUUID: line("/sys/class/dmi/id/product_uuid"), BootID: h.Boot,
 				KernelVersion: line("/proc/sys/kernel/osrelease"), OSImage: osImage(),
-				ContainerRuntimeVersion: name + "://" + version, KubeletVersion: kubeletVersion(c.Version),
+				ContainerRuntimeVersion: name + "://" + version, KubeletVersion: server.KubernetesVersion(c.Version),
 				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
 			},
 		},
 	}, nil
-}
-
-func kubeletVersion(jobd string) string {
-	if jobd == "" {
-		return "v1.37.0"
-	}
-	return "v1.37.0+jobd-" + jobd
 }
 
 // line is the one line of a small file, empty where there is none.

@@ -39,6 +39,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
+	baseversion "k8s.io/component-base/version"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/database"
@@ -126,9 +127,6 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// apiVersion is the minor version of Kubernetes whose API this is.
-const apiVersion = "1.37"
-
 // New makes a server and the namespaces that every cluster has. Nothing is served yet.
 func New(c Config) (*Server, error) {
 	if c.Logger == nil {
@@ -147,7 +145,7 @@ func New(c Config) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 
 	g := genericserver.NewConfig(scheme.Codecs)
-	g.EffectiveVersion = effectiveVersion{compatibility.NewEffectiveVersionFromString(apiVersion, "", ""), c.Version}
+	g.EffectiveVersion = effectiveVersion{compatibility.NewEffectiveVersionFromString(baseversion.DefaultKubeBinaryVersion, "", ""), c.Version}
 	g.ExternalAddress = "127.0.0.1:443"           // never used, but it has to look like an address
 	g.LoopbackClientConfig = &restclient.Config{} // nothing here calls itself
 	g.DiscoveryAddresses = noAddresses{}
@@ -313,6 +311,16 @@ func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByCl
 	return []metav1.ServerAddressByClientCIDR{}
 }
 
+// KubernetesVersion is the version of Kubernetes whose API this is, that of the libraries, with a build of jobd beside it
+// unless that is empty.
+func KubernetesVersion(build string) string {
+	v := "v" + baseversion.DefaultKubeBinaryVersion + ".0"
+	if build != "" {
+		v += "+jobd-" + build
+	}
+	return v
+}
+
 // effectiveVersion is that of the API with jobd's own build beside it.
 type effectiveVersion struct {
 	compatibility.MutableEffectiveVersion
@@ -322,7 +330,7 @@ type effectiveVersion struct {
 func (v effectiveVersion) Info() *version.Info {
 	info := v.MutableEffectiveVersion.Info()
 	if v.jobd != "" && info != nil {
-		info.GitVersion = "v" + apiVersion + ".0+jobd-" + v.jobd
+		info.GitVersion = KubernetesVersion(v.jobd)
 	}
 	return info
 }
