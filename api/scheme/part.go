@@ -2,6 +2,10 @@ package scheme
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -9,6 +13,51 @@ import (
 
 // Fields are some fields of a message by their numbers in generated.proto: nil for a whole field, else some of its own.
 type Fields map[protowire.Number]Fields
+
+// FieldsOf returns the fields of a kind that paths of JSON name, such as status.phase. It panics when there is no such
+// field: the paths are those of the program itself.
+func FieldsOf[Kind any](paths ...string) Fields {
+	out := Fields{}
+	for _, path := range paths {
+		fields, t := out, reflect.TypeFor[Kind]()
+		names := strings.Split(path, ".")
+		for i, name := range names {
+			var number protowire.Number
+			if number, t = fieldNamed(t, name); number == 0 {
+				panic(fmt.Sprintf("%s has no field %s", reflect.TypeFor[Kind](), path))
+			}
+			if i == len(names)-1 {
+				fields[number] = nil
+			} else if fields[number] == nil {
+				fields[number] = Fields{}
+			}
+			fields = fields[number]
+		}
+	}
+	return out
+}
+
+// fieldNamed finds a field by its name in JSON and returns its number in generated.proto, 0 where there is none, and its
+// type. Both stand in the tags of the types of Kubernetes.
+func fieldNamed(t reflect.Type, name string) (protowire.Number, reflect.Type) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return 0, t
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if json, _, _ := strings.Cut(f.Tag.Get("json"), ","); json != name {
+			continue
+		}
+		if tag := strings.Split(f.Tag.Get("protobuf"), ","); len(tag) > 1 { // such as bytes,9,opt,name=deletionTimestamp
+			n, _ := strconv.Atoi(tag[1])
+			return protowire.Number(n), f.Type
+		}
+	}
+	return 0, t
+}
 
 // DecodePart is Decode for some fields only: the others are passed over, and stay what they are in an empty object. So a
 // hundred thousand objects can be looked at when little of each is of interest.

@@ -11,6 +11,20 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
+func TestFieldsOf(t *testing.T) {
+	got := scheme.FieldsOf[corev1.Pod]("metadata.deletionTimestamp", "metadata.finalizers", "spec.nodeName", "status")
+	want := scheme.Fields{1: {9: nil, 14: nil}, 2: {10: nil}, 3: nil} // the numbers in generated.proto
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("a field that does not exist is found")
+		}
+	}()
+	scheme.FieldsOf[corev1.Pod]("status.color")
+}
+
 func TestDecodePart(t *testing.T) {
 	deletion := metav1.NewTime(time.Unix(1e9, 0))
 	pod := &corev1.Pod{
@@ -23,7 +37,9 @@ func TestDecodePart(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := &corev1.Pod{}
-	if err := scheme.DecodePart(data, scheme.Fields{1: {9: nil, 14: nil}, 2: {10: nil}, 3: {1: nil, 2: nil}}, got); err != nil {
+	if err := scheme.DecodePart(data, scheme.FieldsOf[corev1.Pod](
+		"metadata.deletionTimestamp", "metadata.finalizers", "spec.nodeName", "status.phase", "status.conditions",
+	), got); err != nil {
 		t.Fatal(err)
 	}
 	want := &corev1.Pod{
@@ -38,6 +54,6 @@ func TestDecodePart(t *testing.T) {
 	}
 	for n := range len(data) {
 		// Whatever is cut short is an error or a prefix of the fields, never a panic.
-		_ = scheme.DecodePart(data[:n], scheme.Fields{1: {9: nil}, 3: {2: nil}}, &corev1.Pod{})
+		_ = scheme.DecodePart(data[:n], scheme.FieldsOf[corev1.Pod]("metadata.deletionTimestamp", "status.conditions"), &corev1.Pod{})
 	}
 }
