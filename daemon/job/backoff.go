@@ -1,16 +1,6 @@
 package job
 
-import (
-	"time"
-
-	batchv1 "k8s.io/api/batch/v1"
-)
-
-// Annotations of a Job that set its own back-off, as durations (see batch.JobBackoff, which refuses bad values).
-const (
-	backoffBaseAnnotation = "jobd.dev/backoff-base"
-	backoffCapAnnotation  = "jobd.dev/backoff-cap"
-)
+import "time"
 
 // backoffUntil is the time before which no pod may be created, zero for none: the base doubled with each failure since
 // the last success, from the end of the last failed pod on. It depends on when pods ended, not on when that was seen.
@@ -36,12 +26,4 @@ func (r *Record) delay(n int, s Settings) time.Duration {
 		d *= 2
 	}
 	return min(d, limit)
-}
-
-func durationAnnotation(job *batchv1.Job, key string) time.Duration {
-	d, err := time.ParseDuration(job.Annotations[key])
-	if err != nil {
-		return 0
-	}
-	return d
 }

@@ -7,6 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 func TestBackoffDoublesUpToItsCap(t *testing.T) {
@@ -18,9 +20,9 @@ func TestBackoffDoublesUpToItsCap(t *testing.T) {
 	}{
 		"ten seconds to six minutes":      {nil, Settings{}, []time.Duration{10 * s, 20 * s, 40 * s, 80 * s, 160 * s, 320 * s, 360 * s, 360 * s}},
 		"as the daemon is set":            {nil, Settings{BackoffBase: s, BackoffCap: 3 * s}, []time.Duration{s, 2 * s, 3 * s, 3 * s}},
-		"as the Job asks for":             {map[string]string{backoffBaseAnnotation: "2s", backoffCapAnnotation: "5s"}, Settings{}, []time.Duration{2 * s, 4 * s, 5 * s}},
-		"a base beyond the cap is cut":    {map[string]string{backoffBaseAnnotation: "1h"}, Settings{}, []time.Duration{360 * s, 360 * s}},
-		"a tiny base is doubled for long": {map[string]string{backoffBaseAnnotation: "1ms"}, Settings{}, []time.Duration{s / 1000, s / 500, s / 250}},
+		"as the Job asks for":             {map[string]string{batch.BackoffBaseAnnotation: "2s", batch.BackoffCapAnnotation: "5s"}, Settings{}, []time.Duration{2 * s, 4 * s, 5 * s}},
+		"a base beyond the cap is cut":    {map[string]string{batch.BackoffBaseAnnotation: "1h"}, Settings{}, []time.Duration{360 * s, 360 * s}},
+		"a tiny base is doubled for long": {map[string]string{batch.BackoffBaseAnnotation: "1ms"}, Settings{}, []time.Duration{s / 1000, s / 500, s / 250}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := newJob(nil)

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Record is what decisions need to know of one Job and its pods. It holds no template and no decoded pods, and keeps
@@ -69,6 +71,7 @@ type spec struct {
 
 func specOf(job *batchv1.Job) spec {
 	s := &job.Spec
+	base, limit, _ := batch.JobBackoff(job.Annotations) // they were validated when the Job was stored
 	mode := value(s.CompletionMode, batchv1.NonIndexedCompletion)
 	return spec{
 		parallelism:      value(s.Parallelism, 1),
@@ -83,8 +86,8 @@ func specOf(job *batchv1.Job) spec {
 		unknownMode:      mode != batchv1.IndexedCompletion && mode != batchv1.NonIndexedCompletion,
 		replaceFailed:    s.PodFailurePolicy != nil || value(s.PodReplacementPolicy, "") == batchv1.Failed,
 		managed:          Managed(job),
-		backoffBase:      durationAnnotation(job, backoffBaseAnnotation),
-		backoffCap:       durationAnnotation(job, backoffCapAnnotation),
+		backoffBase:      base,
+		backoffCap:       limit,
 	}
 }
 
