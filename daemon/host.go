@@ -1,13 +1,14 @@
 package daemon
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
-	"runtime"
+	goruntime "runtime"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
 )
 
 // host is the machine as pods see it: the node that they are bound to.
@@ -23,16 +24,16 @@ func readHost() (host, error) {
 	if err != nil {
 		return host{}, fmt.Errorf("host name: %w", err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := runtime.BootID()
 	if err != nil {
-		return host{}, fmt.Errorf("boot id: %w", err)
+		return host{}, err
 	}
-	return host{Name: nodeName(name), IP: address(), Boot: string(bytes.TrimSpace(boot))}, nil
+	return host{Name: nodeName(name), IP: address(), Boot: boot}, nil
 }
 
 // labels are those that nodeSelector and node affinity may name.
 func (h host) labels() map[string]string {
-	return map[string]string{corev1.LabelHostname: h.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH}
+	return map[string]string{corev1.LabelHostname: h.Name, corev1.LabelOSStable: goruntime.GOOS, corev1.LabelArchStable: goruntime.GOARCH}
 }
 
 // address is this machine's first address that others could reach, or else the loopback one.

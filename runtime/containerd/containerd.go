@@ -157,7 +157,7 @@ func (r *Runtime) Describe() string {
 // Epoch names this life of the state directory. Containers of another one have ended, and nothing is known of them.
 func (r *Runtime) Epoch() string { return r.epoch }
 
-// Client is containerd's own, for what concerns images. Its calls need a context with the namespace: Namespace.
+// Client is containerd's own, for what concerns images. Its stores need a context with its default namespace, Namespace.
 func (r *Runtime) Client() *client.Client { return r.server.client }
 
 // Snapshotter is the name of the one that images have to be unpacked with.
@@ -224,12 +224,12 @@ func inNamespace(ctx context.Context) context.Context {
 // readEpoch returns the name of this life of the state directory: a new one when the directory is new, or when the host
 // has been started since.
 func readEpoch(state string) (string, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := runtime.BootID()
 	if err != nil {
-		return "", fmt.Errorf("boot id of this host: %w", err)
+		return "", err
 	}
 	path := layout.State(state).Epoch()
-	prefix := string(boot[:min(len(boot), 36)]) + " "
+	prefix := boot + " "
 	if content, err := os.ReadFile(path); err == nil && len(content) > len(prefix) && string(content[:len(prefix)]) == prefix {
 		return string(content[len(prefix):]), nil
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,7 +68,7 @@ func (i *Images) mayUse(ctx context.Context, name string, secrets []corev1.Secre
 	generation := i.generation
 	i.mu.Unlock()
 	if !ok {
-		stored, err := i.client.ImageService().Get(namespaces.WithNamespace(ctx, namespace), name)
+		stored, err := i.client.ImageService().Get(i.inNamespace(ctx), name)
 		if err != nil {
 			return false // the pull says what is wrong
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/containerd/containerd/v2/core/images"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 )
 
@@ -40,7 +39,7 @@ func (c Collected) Short() bool { return c.Freed < c.Wanted }
 
 // Collect removes images that nobody uses, as the policy says. What was removed before an error is in the answer too.
 func (i *Images) Collect(ctx context.Context, p GCPolicy, users Users, disk func() (Disk, error)) (done Collected, err error) {
-	ctx = namespaces.WithNamespace(ctx, namespace)
+	ctx = i.inNamespace(ctx)
 	// Whoever asks for an image from now on keeps it, whether it is among the users yet or not.
 	now := time.Now()
 	all, err := i.contents(ctx, users)

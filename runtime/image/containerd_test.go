@@ -45,6 +45,9 @@ import (
 // clients hands the client of each containerd to the test that started it, by root directory.
 var clients sync.Map
 
+// namespace is where the tests keep everything in containerd.
+const namespace = "jobd"
+
 func TestMain(m *testing.M) {
 	_ = log.SetLevel("panic") // containerd's collector complains when its database is closed under it
 	// The client wants a service of tasks to be there; no test of images has one.

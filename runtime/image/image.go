@@ -68,10 +68,7 @@ type Images struct {
 	granting sync.Mutex
 }
 
-// namespace is where jobd keeps everything in containerd.
-const namespace = "jobd"
-
-// New returns the images of a containerd.
+// New returns the images of a containerd, those in the default namespace of the client.
 func New(c *client.Client, o Options) *Images {
 	if o.Snapshotter == "" {
 		o.Snapshotter = "overlayfs"
@@ -91,6 +88,11 @@ func New(c *client.Client, o Options) *Images {
 	}
 	return &Images{client: c, options: o, platform: platforms.Default(), known: map[string]runtime.Image{},
 		used: map[string]time.Time{}, going: map[string]chan struct{}{}, access: map[string]access{}}
+}
+
+// inNamespace is for calls of containerd's stores, which do not know of the client's own namespace.
+func (i *Images) inNamespace(ctx context.Context) context.Context {
+	return namespaces.WithNamespace(ctx, i.client.DefaultNamespace())
 }
 
 // Ensure gives the image of a container, as imagePullPolicy says: Always asks the registry what the name stands for
@@ -141,7 +143,7 @@ func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolic
 
 // List gives every image, by name.
 func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
-	ctx = namespaces.WithNamespace(ctx, namespace)
+	ctx = i.inNamespace(ctx)
 	stored, err := i.client.ImageService().List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
@@ -162,7 +164,7 @@ func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
 // Remove forgets the name of an image, and what no other image or container needs of it. It refuses with
 // FailedPrecondition while a container was made from that name.
 func (i *Images) Remove(ctx context.Context, ref string) error {
-	ctx = namespaces.WithNamespace(ctx, namespace)
+	ctx = i.inNamespace(ctx)
 	name, err := Normalize(ref)
 	if err != nil {
 		return err
@@ -188,7 +190,7 @@ func (i *Images) Remove(ctx context.Context, ref string) error {
 // Watch drops what is remembered of the images whenever somebody else changes them, ctr for example. It returns when
 // ctx ends, or when containerd stops telling.
 func (i *Images) Watch(ctx context.Context) error {
-	ctx = namespaces.WithNamespace(ctx, namespace)
+	ctx = i.inNamespace(ctx)
 	events, errs := i.client.Subscribe(ctx, `topic~="^/images/"`)
 	for {
 		select {
@@ -209,7 +211,7 @@ func (i *Images) find(ctx context.Context, name string) (runtime.Image, error) {
 		return img, nil
 	}
 	return i.flights.do(ctx, "find "+name, nil, func(ctx context.Context, _ func(string)) (runtime.Image, error) {
-		ctx = namespaces.WithNamespace(ctx, namespace)
+		ctx = i.inNamespace(ctx)
 		generation := i.now()
 		stored, err := i.client.ImageService().Get(ctx, name)
 		if err != nil {

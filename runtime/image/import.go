@@ -18,7 +18,6 @@ import (
 	"github.com/containerd/containerd/v2/core/images"
 	"github.com/containerd/containerd/v2/core/images/archive"
 	"github.com/containerd/containerd/v2/pkg/archive/compression"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
@@ -29,7 +28,7 @@ import (
 // them. The archive is read once from start to end. With a name its only image gets that name; an archive that holds
 // several, or names none, must or must not have one. When it fails none of the archive's images is there.
 func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtime.Image, error) {
-	ctx = namespaces.WithNamespace(ctx, namespace)
+	ctx = i.inNamespace(ctx)
 	if name != "" {
 		var err error
 		if name, err = Normalize(name); err != nil {

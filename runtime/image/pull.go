@@ -12,7 +12,6 @@ import (
 	"github.com/containerd/containerd/v2/core/remotes"
 	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/containerd/v2/core/remotes/docker/config"
-	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -37,7 +36,7 @@ func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (r
 func (i *Images) pull(ctx context.Context, name string, own keyring, progress func(string)) (runtime.Image, error) {
 	// What some credentials give is not for those who have others.
 	return i.flights.do(ctx, "pull "+name+own.id(), progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
-		ctx = namespaces.WithNamespace(ctx, namespace)
+		ctx = i.inNamespace(ctx)
 		report("Pulling " + name)
 		t := &transfer{report: report}
 		img, err := i.fetchWithAny(ctx, name, own, t)
