@@ -12,40 +12,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
 // allocatable is what pods may ask for together: what the machine has, devices too, and over it what the settings name.
 // Nil is anything, for pods that are only simulated.
-func (c *Config) allocatable(devices corev1.ResourceList) (corev1.ResourceList, error) {
+func allocatable(c *config.Config, devices corev1.ResourceList) (corev1.ResourceList, error) {
 	var list corev1.ResourceList
 	if c.Runtime != "simulated" {
 		var err error
-		if list, err = c.machine(); err != nil {
+		if list, err = machine(c.Root); err != nil {
 			return nil, err
 		}
 		takeHugePages(list)
 		maps.Copy(list, devices)
 	}
-	for part := range strings.SplitSeq(c.Allocatable, ",") {
-		if part == "" {
-			continue
-		}
-		name, amount, ok := strings.Cut(part, "=")
-		quantity, err := resource.ParseQuantity(amount)
-		if !ok || name == "" || err != nil || quantity.Sign() < 0 {
-			return nil, fmt.Errorf("allocatable: %q is not of the form cpu=4", part)
-		}
-		if list == nil {
-			list = corev1.ResourceList{}
-		}
-		list[corev1.ResourceName(name)] = quantity
+	named, err := c.Resources()
+	if err != nil {
+		return nil, err
 	}
+	if list == nil && len(named) > 0 {
+		list = corev1.ResourceList{}
+	}
+	maps.Copy(list, named)
 	return list, nil
 }
 
 // machine is what there is of cpu, memory, huge pages and the disk of the root directory.
-func (c *Config) machine() (corev1.ResourceList, error) {
+func machine(root string) (corev1.ResourceList, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, fmt.Errorf("memory of this machine: %w", err)
@@ -55,8 +50,8 @@ func (c *Config) machine() (corev1.ResourceList, error) {
 		corev1.ResourceMemory: *resource.NewQuantity(int64(uint64(info.Totalram)*uint64(info.Unit)), resource.BinarySI),
 	}
 	var disk unix.Statfs_t
-	if err := unix.Statfs(existing(c.Root), &disk); err != nil {
-		return nil, fmt.Errorf("disk of %s: %w", c.Root, err)
+	if err := unix.Statfs(existing(root), &disk); err != nil {
+		return nil, fmt.Errorf("disk of %s: %w", root, err)
 	}
 	list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(disk.Blocks)*disk.Bsize, resource.BinarySI)
 	maps.Copy(list, readHugePages(oci.HugePagesDir))

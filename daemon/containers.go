@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	goruntime "runtime"
 	"strings"
 
@@ -17,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
@@ -44,7 +41,7 @@ type containers struct {
 	epoch     string // while it is the same, containers are found again
 }
 
-func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI, logs *joblogs.Logs) (*containers, error) {
+func openContainers(ctx context.Context, c *config.Config, h host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI, logs *joblogs.Logs) (*containers, error) {
 	if c.Runtime == "simulated" {
 		r := simulated.New()
 		return &containers{runtime: r, names: openNames(nil, c.Logger), epoch: h.Boot, workers: pod.Config{Runtime: r, Images: r, Spec: simulatedSpecs{}}}, nil
@@ -53,7 +50,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, err
 	}
-	shim, err := c.shim()
+	shim, err := c.ShimPath()
 	if err != nil {
 		return nil, err
 	}
@@ -71,11 +68,11 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	if err := api.open(pods, c.state()); err != nil {
+	if err := api.open(pods, c.StateLayout()); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	names := openNames(pods, c.Logger)
-	policy, err := c.imageGCPolicy()
+	policy, err := c.ImageGC()
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -87,7 +84,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	warnOfHugePages(c.Logger, allocatable, limits)
 	images := image.New(r.Client(), image.Options{
 		Snapshotter:      r.Snapshotter(),
-		DockerConfigPath: c.root().DockerConfig(),
+		DockerConfigPath: c.RootLayout().DockerConfig(),
 		HostsDir:         c.RegistryHosts,
 		DiskFull:         collector.diskFull,
 		Logger:           c.Logger,
@@ -99,7 +96,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	shared := &processes.Processes{Dir: c.state().Processes(), Shim: shim, Cgroup: runtime.CgroupParent(c.Root) + "/shard-0"}
+	shared := &processes.Processes{Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.CgroupParent(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	disk := podDisk{r, volumes, logs.Path}
 	nameServer := ""
@@ -118,7 +115,7 @@ func openContainers(ctx context.Context, c *Config, h host, allocatable corev1.R
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
-			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: runtime.CgroupParent(c.Root), node: node, seccomp: c.root().Seccomp(), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
+			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: runtime.CgroupParent(c.Root), node: node, seccomp: c.RootLayout().Seccomp(), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
 			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids, limits), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
@@ -138,11 +135,13 @@ func warnOfHugePages(logger *slog.Logger, allocatable corev1.ResourceList, limit
 }
 
 // openDevices finds the devices of this machine that pods may have.
-func (c *Config) openDevices() (*devices.Devices, error) {
+func openDevices(c *config.Config) (*devices.Devices, error) {
 	if c.Runtime == "simulated" {
 		return &devices.Devices{}, nil
 	}
-	return devices.Open(c.state().Devices(), strings.Split(c.CDISpecDirs, ","), func(err error) { c.Logger.Warn("not offered to pods", "error", err) })
+	return devices.Open(c.StateLayout().Devices(), strings.Split(c.CDISpecDirs, ","), func(err error) {
+		c.Logger.Warn("not offered to pods", "error", err)
+	})
 }
 
 // appArmorStep rejects a pod that cannot be confined as it asks. What has begun to run goes on: its containers fail then.
@@ -316,24 +315,4 @@ type simulatedSpecs struct{}
 
 func (simulatedSpecs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
 	return simulated.Spec(in.Pod, in.Container.Name), nil
-}
-
-const shimName = "jobd-shim"
-
-// shim finds jobd-shim: as configured, beside this program, or in PATH.
-func (c *Config) shim() (string, error) {
-	if c.Shim != "" {
-		return filepath.Abs(c.Shim)
-	}
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), shimName)
-		if _, err := os.Stat(beside); err == nil {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(shimName)
-	if err != nil {
-		return "", fmt.Errorf("%s is neither beside jobd nor in PATH: install both, or name it with --shim", shimName)
-	}
-	return path, nil
 }

@@ -20,9 +20,11 @@ import (
 
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/joblogs"
+	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -44,7 +46,7 @@ type Serving struct {
 
 // Run serves until ctx ends or something fails that the daemon cannot go on without. ready is called once the API
 // answers.
-func Run(ctx context.Context, c Config, ready func(Serving)) error {
+func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	begin := time.Now()
 	if err := c.Complete(); err != nil {
 		return err
@@ -80,7 +82,7 @@ func Run(ctx context.Context, c Config, ready func(Serving)) error {
 
 // daemon is what runs, and how to stop it.
 type daemon struct {
-	config    Config
+	config    config.Config
 	loop      *loop
 	server    *server.Server
 	listeners []*server.Listener
@@ -91,7 +93,7 @@ type daemon struct {
 }
 
 // start brings everything up in order. What was started is stopped again when a later part fails.
-func start(ctx context.Context, c Config) (_ *daemon, err error) {
+func start(ctx context.Context, c config.Config) (_ *daemon, err error) {
 	d := &daemon{config: c, serving: Serving{Version: c.Version, Socket: c.Socket, Root: c.Root, State: c.State}}
 	defer func() {
 		if err != nil {
@@ -143,17 +145,17 @@ func (d *daemon) makeDirs(context.Context) error {
 }
 
 func (d *daemon) lock(context.Context) error {
-	root, err := lockRoot(d.config.root())
+	root, err := lock.Root(d.config.RootLayout())
 	if err != nil {
 		return err
 	}
 	d.onStop(d.closing("the lock of the root", root))
-	state, err := lockState(d.config.state())
+	state, err := lock.State(d.config.StateLayout())
 	if err != nil {
 		return err
 	}
 	d.onStop(d.closing("the lock of the state directory", state))
-	return claim(d.config.state(), d.config.root())
+	return lock.Claim(d.config.StateLayout(), d.config.RootLayout())
 }
 
 func (d *daemon) listen(context.Context) error {
@@ -172,7 +174,7 @@ func (d *daemon) listenOn(l *server.Listener) {
 
 func (d *daemon) listenTLS() (err error) {
 	c := &d.config
-	if d.authority, err = server.OpenAuthority(c.root().TLS()); err != nil || c.Listen == "" {
+	if d.authority, err = server.OpenAuthority(c.RootLayout().TLS()); err != nil || c.Listen == "" {
 		return err
 	}
 	listener, err := server.ListenTLS(c.Listen, d.authority, false)
@@ -182,13 +184,13 @@ func (d *daemon) listenTLS() (err error) {
 	d.listenOn(listener)
 	d.tls = portOf(listener)
 	d.serving.Listen = listener.Addr().String()
-	d.serving.Kubeconfig = c.root().Kubeconfig()
+	d.serving.Kubeconfig = c.RootLayout().Kubeconfig()
 	return d.authority.WriteKubeconfig(d.serving.Kubeconfig, listener.Addr())
 }
 
 // openPodAPI makes what pods are known by. Where they reach the API is known with their network.
 func (d *daemon) openPodAPI(s *store.Store) (*podAPI, error) {
-	key, err := server.OpenKey(d.config.root().ServiceAccountKey())
+	key, err := server.OpenKey(d.config.RootLayout().ServiceAccountKey())
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +200,7 @@ func (d *daemon) openPodAPI(s *store.Store) (*podAPI, error) {
 
 func (d *daemon) open(ctx context.Context) error {
 	c := &d.config
-	s, err := store.Open(c.root().Database(), store.Options{Logger: c.Logger})
+	s, err := store.Open(c.RootLayout().Database(), store.Options{Logger: c.Logger})
 	if err != nil {
 		return err
 	}
@@ -207,20 +209,20 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	devices, err := c.openDevices()
+	devices, err := openDevices(c)
 	if err != nil {
 		return err
 	}
-	allocatable, err := c.allocatable(devices.Capacity())
+	allocatable, err := allocatable(c, devices.Capacity())
 	if err != nil {
 		return err
 	}
-	keptLogsSize, err := parseSize("kept-logs-size", c.KeptLogsSize)
+	keptLogsSize, containerLogSize, err := c.LogSizes()
 	if err != nil {
 		return err
 	}
 	logs := joblogs.New(joblogs.Options{
-		Dir: c.root().Logs(), Store: s, MaxAge: c.KeptLogsAge.Duration, MaxSize: keptLogsSize, Logger: c.Logger,
+		Dir: c.RootLayout().Logs(), Store: s, MaxAge: c.KeptLogsAge.Duration, MaxSize: keptLogsSize, Logger: c.Logger,
 	})
 	d.loop = &loop{
 		store: s,
@@ -262,16 +264,13 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.onStop(containers.names.serve(s))
 
-	config := containers.workers
-	config.Report, config.LogPath, config.BeginLogs, config.Logger = d.loop.Report, logs.Path, logs.Begin, c.Logger
-	if config.LogMaxSize, err = parseSize("container-log-max-size", c.ContainerLogMaxSize); err != nil {
-		return err
-	}
-	config.LogMaxFiles = c.ContainerLogMaxFiles
+	workers := containers.workers
+	workers.Report, workers.LogPath, workers.BeginLogs, workers.Logger = d.loop.Report, logs.Path, logs.Begin, c.Logger
+	workers.LogMaxSize, workers.LogMaxFiles = containerLogSize, c.ContainerLogMaxFiles
 	if c.Runtime == "simulated" {
-		config.LogPath, config.BeginLogs = nil, nil
+		workers.LogPath, workers.BeginLogs = nil, nil
 	}
-	d.loop.workers = pod.NewWorkers(config)
+	d.loop.workers = pod.NewWorkers(workers)
 	d.onStop(d.loop.workers.Close)
 	d.loop.epoch = containers.epoch
 	if d.loop.self, err = describeNode(host, c, d.serving.Runtime, allocatable); err != nil {
@@ -308,12 +307,12 @@ func (d *daemon) beside(ctx context.Context, run func(context.Context)) {
 
 func (d *daemon) newServer(s *store.Store, logs *joblogs.Logs, containers *containers, api *podAPI) error {
 	c := &d.config
-	config := server.Config{
+	options := server.Config{
 		Store: s, Logger: c.Logger, Version: c.Version,
 		Logs: logs, JobLogs: logs, Images: containers.images, Containers: podReach{containers.runtime}, EventTTL: c.EventTTL.Duration,
 		Authority: d.authority, Tokens: api.tokens, PodAPI: api.at, WorkloadWithJob: c.WorkloadWithJob,
 	}
 	var err error
-	d.server, err = server.New(config)
+	d.server, err = server.New(options)
 	return err
 }

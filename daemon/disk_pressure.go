@@ -197,7 +197,7 @@ func imageDisk(dir string) (image.Disk, error) {
 
 // watchDisk begins to look after the disk, if there are containers that fill it. It ends with the daemon.
 func (d *daemon) watchDisk(ctx context.Context, node *ownNode, c *containers) error {
-	thresholds, err := eviction.Parse(d.config.EvictionHard)
+	thresholds, err := d.config.Eviction()
 	if err != nil || c.collector == nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -210,23 +209,4 @@ func (d *daemon) collectImages(ctx context.Context, s *store.Store, node *ownNod
 	var collecting sync.WaitGroup
 	collecting.Go(func() { c.collector.Run(ctx) })
 	d.onStop(func() { cancel(); collecting.Wait() })
-}
-
-// imageGCPolicy is what the settings say of the garbage collection of images, after a check.
-func (c *Config) imageGCPolicy() (image.GCPolicy, error) {
-	p := image.GCPolicy{
-		HighThreshold: c.ImageGCHighThreshold, LowThreshold: c.ImageGCLowThreshold,
-		MinAge: c.MinimumImageTTLDuration.Duration, MaxAge: c.ImageMaximumGCAge.Duration, Imported: c.ImageGCImported,
-	}
-	switch {
-	case p.HighThreshold < 0 || p.HighThreshold > 100 || p.LowThreshold < 0 || p.LowThreshold > 100:
-		return p, errors.New("image-gc-high-threshold and image-gc-low-threshold must be from 0 to 100")
-	case p.LowThreshold >= p.HighThreshold:
-		return p, errors.New("image-gc-low-threshold must be below image-gc-high-threshold")
-	case p.MinAge < 0 || p.MaxAge < 0:
-		return p, errors.New("minimum-image-ttl-duration and image-maximum-gc-age must not be below 0")
-	case p.MaxAge > 0 && p.MaxAge <= p.MinAge:
-		return p, errors.New("image-maximum-gc-age must be above minimum-image-ttl-duration, or 0 for no limit")
-	}
-	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/store"
 )
 
@@ -58,7 +59,7 @@ func TestCordonedNodeTakesNothingOn(t *testing.T) {
 		defer w.end()
 		w.stop()
 		var err error
-		w.self, err = describeNode(host{Name: "test", IP: "192.0.2.1", Boot: "one"}, &Config{MaxPods: 7, Root: t.TempDir()}, "containerd 2.4.2 with crun", nil)
+		w.self, err = describeNode(host{Name: "test", IP: "192.0.2.1", Boot: "one"}, &config.Config{MaxPods: 7, Root: t.TempDir()}, "containerd 2.4.2 with crun", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,13 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/store"
 )
 
 // describeNode is this machine as clients see it: the one node there is. containers is what runs them, as the runtime
 // says it of itself: "containerd 2.4.2 with ...".
-func describeNode(h host, c *Config, containers string, allocatable corev1.ResourceList) (*corev1.Node, error) {
-	capacity, err := c.machine()
+func describeNode(h host, c *config.Config, containers string, allocatable corev1.ResourceList) (*corev1.Node, error) {
+	capacity, err := machine(c.Root)
 	if err != nil {
 		return nil, err
 	}

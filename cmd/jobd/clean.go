@@ -3,11 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/jobd/jobd/daemon"
+	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/maintenance"
 )
 
 func newCleanCommand() *cobra.Command {
-	config, purge := daemon.DefaultConfig(), false
+	settings, purge := config.Default(), false
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "End every container of a root and remove what it left on the host",
@@ -16,15 +17,15 @@ bridge and its nft table, the state directory. The daemon of that root must have
 images and logs; not if anything else is in it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := newLogger(cmd.ErrOrStderr(), config.LogLevel)
+			logger, err := newLogger(cmd.ErrOrStderr(), settings.LogLevel)
 			if err != nil {
 				return err
 			}
-			config.Logger = logger
-			return daemon.Clean(cmd.Context(), config, purge)
+			settings.Logger = logger
+			return maintenance.Clean(cmd.Context(), settings, purge)
 		},
 	}
-	addDirs(cmd.Flags(), &config)
+	addDirs(cmd.Flags(), &settings)
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the root too: database, images, logs")
 	return cmd
 }

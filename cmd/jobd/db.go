@@ -8,21 +8,22 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/jobd/jobd/daemon"
+	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/maintenance"
 )
 
 func newDBCommand() *cobra.Command {
-	config := daemon.DefaultConfig()
+	settings := config.Default()
 	db := &cobra.Command{Use: "db", Short: "Look after the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help}
-	addDirs(db.PersistentFlags(), &config)
-	db.PersistentFlags().StringVar(&config.Socket, "socket", config.Socket, "where a running daemon is asked (STATE/jobd.sock)")
+	addDirs(db.PersistentFlags(), &settings)
+	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket, "where a running daemon is asked (STATE/jobd.sock)")
 	db.AddCommand(
 		&cobra.Command{
 			Use:   "check",
 			Short: "Verify that the database is sound",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if err := daemon.CheckDatabase(cmd.Context(), config); err != nil {
+				if err := maintenance.Check(cmd.Context(), settings); err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), "sound")
@@ -36,14 +37,14 @@ func newDBCommand() *cobra.Command {
 			Long: `Write a copy of the database to a file that does not exist yet.
 
 A running daemon goes on with its work meanwhile. To restore a copy, stop jobd and put it in the place of ROOT/jobd.db.`,
-			RunE: func(cmd *cobra.Command, args []string) error { return backup(cmd.Context(), config, args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return backup(cmd.Context(), settings, args[0]) },
 		},
 		&cobra.Command{
 			Use:   "compact",
 			Short: "Give free space of the database back to the file system",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				before, after, err := daemon.CompactDatabase(cmd.Context(), config)
+				before, after, err := maintenance.Compact(cmd.Context(), settings)
 				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "%d bytes, were %d\n", after, before)
 				}
@@ -55,7 +56,7 @@ A running daemon goes on with its work meanwhile. To restore a copy, stop jobd a
 }
 
 // backup leaves a whole copy that is on the disk, or nothing.
-func backup(ctx context.Context, config daemon.Config, path string) (err error) {
+func backup(ctx context.Context, settings config.Config, path string) (err error) {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -65,7 +66,7 @@ func backup(ctx context.Context, config daemon.Config, path string) (err error) 
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	if err := daemon.BackupDatabase(ctx, config, out); err != nil {
+	if err := maintenance.Backup(ctx, settings, out); err != nil {
 		return err
 	}
 	return out.Sync()

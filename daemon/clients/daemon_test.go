@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	jobd "github.com/jobd/jobd/daemon"
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/store"
 )
 
@@ -45,9 +46,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func serve(config string) error {
-	var c jobd.Config
-	if err := json.Unmarshal([]byte(config), &c); err != nil {
+func serve(settings string) error {
+	var c config.Config
+	if err := json.Unmarshal([]byte(settings), &c); err != nil {
 		return err
 	}
 	c.Version = "test"
@@ -85,8 +86,8 @@ func start(t testing.TB) *daemon {
 	return d
 }
 
-func (d *daemon) config() jobd.Config {
-	c := jobd.DefaultConfig()
+func (d *daemon) config() config.Config {
+	c := config.Default()
 	c.Root, c.State = filepath.Join(d.dir, "root"), filepath.Join(d.dir, "state")
 	c.Runtime, c.Listen = "simulated", "127.0.0.1:0"
 	c.PodBackoffBase.Duration, c.PodBackoffCap.Duration = 10*time.Millisecond, 100*time.Millisecond
@@ -96,7 +97,7 @@ func (d *daemon) config() jobd.Config {
 // serve starts the process and waits until it answers.
 func (d *daemon) serve() {
 	d.t.Helper()
-	config, err := json.Marshal(d.config())
+	settings, err := json.Marshal(d.config())
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func (d *daemon) serve() {
 		d.t.Fatal(err)
 	}
 	d.process = exec.Command(program)
-	d.process.Env = append(os.Environ(), daemonEnv+"="+string(config))
+	d.process.Env = append(os.Environ(), daemonEnv+"="+string(settings))
 	ready := make(chan struct{})
 	d.process.Stdout = writerFunc(func(p []byte) (int, error) { close(ready); return len(p), nil })
 	d.process.Stderr = d.output

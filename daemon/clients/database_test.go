@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	jobd "github.com/jobd/jobd/daemon"
+	"github.com/jobd/jobd/daemon/maintenance"
 	"github.com/jobd/jobd/store"
 )
 
@@ -63,7 +63,7 @@ func TestDatabaseOfARunningDaemonIsLookedAfter(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "copy")
 	lookAfter := func() {
 		t.Helper()
-		if err := jobd.CheckDatabase(ctx, d.config()); err != nil {
+		if err := maintenance.Check(ctx, d.config()); err != nil {
 			t.Error(err)
 		}
 		out, err := os.Create(copied)
@@ -71,10 +71,10 @@ func TestDatabaseOfARunningDaemonIsLookedAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer out.Close()
-		if err := jobd.BackupDatabase(ctx, d.config(), out); err != nil {
+		if err := maintenance.Backup(ctx, d.config(), out); err != nil {
 			t.Error(err)
 		}
-		if before, after, err := jobd.CompactDatabase(ctx, d.config()); err != nil || after == 0 || after > before {
+		if before, after, err := maintenance.Compact(ctx, d.config()); err != nil || after == 0 || after > before {
 			t.Errorf("from %d to %d bytes: %v", before, after, err)
 		}
 	}
@@ -86,11 +86,11 @@ func TestDatabaseOfARunningDaemonIsLookedAfter(t *testing.T) {
 	other := start(t)
 	mixed := d.config()
 	mixed.Socket = filepath.Join(other.dir, "state", "jobd.sock")
-	if err := jobd.CheckDatabase(ctx, mixed); err == nil || !strings.Contains(err.Error(), filepath.Join(other.dir, "root", "jobd.db")) {
+	if err := maintenance.Check(ctx, mixed); err == nil || !strings.Contains(err.Error(), filepath.Join(other.dir, "root", "jobd.db")) {
 		t.Errorf("the database of another daemon: %v", err)
 	}
 	mixed.Socket = filepath.Join(d.dir, "nothing.sock")
-	if err := jobd.CheckDatabase(ctx, mixed); err == nil || !strings.Contains(err.Error(), "open in another jobd (pid ") {
+	if err := maintenance.Check(ctx, mixed); err == nil || !strings.Contains(err.Error(), "open in another jobd (pid ") {
 		t.Errorf("a socket that nobody serves: %v", err)
 	}
 

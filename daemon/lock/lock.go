@@ -1,4 +1,6 @@
-package daemon
+// Package lock says who may work on a root and a state directory: one process at a time, and in a state directory with
+// containers none but those of its own root.
+package lock
 
 import (
 	"errors"
@@ -20,14 +22,14 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is in use by another jobd (pid %s): stop that one, or choose another --root and --state", e.Dir, e.PID)
 }
 
-// lockRoot makes this process the only one that works on a root.
-func lockRoot(root layout.Root) (*filelock.Lock, error) { return lockFile(root.Lock()) }
+// Root makes this process the only one that works on a root.
+func Root(root layout.Root) (*filelock.Lock, error) { return take(root.Lock()) }
 
-// lockState keeps daemons of different roots apart: the one that comes second would take the other's containers for
+// State keeps daemons of different roots apart: the one that comes second would take the other's containers for
 // what an earlier run has left, and end them.
-func lockState(state layout.State) (*filelock.Lock, error) { return lockFile(state.Lock()) }
+func State(state layout.State) (*filelock.Lock, error) { return take(state.Lock()) }
 
-func lockFile(path string) (*filelock.Lock, error) {
+func take(path string) (*filelock.Lock, error) {
 	l, err := filelock.Take(path)
 	if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
 		inUse := &InUseError{Dir: filepath.Dir(path), PID: "unknown"}

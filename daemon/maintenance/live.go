@@ -1,4 +1,4 @@
-package daemon
+package maintenance
 
 import (
 	"context"
@@ -26,7 +26,8 @@ func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, 
 		},
 	}}}
 	var is wire.Description
-	if err := d.ask(ctx, http.MethodGet, "", func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&is) }); err != nil {
+	describe := func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&is) }
+	if err := d.ask(ctx, http.MethodGet, "", describe); err != nil {
 		return nil, err
 	}
 	mine, err := os.Stat(path)

@@ -1,4 +1,4 @@
-package daemon
+package lock
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// foreign fails when a state directory holds containers of another root, whose daemon need not run.
-func foreign(state layout.State, root layout.Root) error {
+// Foreign fails when a state directory holds containers of another root, whose daemon need not run.
+func Foreign(state layout.State, root layout.Root) error {
 	owner, err := os.ReadFile(state.Owner())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("state: %w", err)
@@ -23,13 +23,13 @@ func foreign(state layout.State, root layout.Root) error {
 	if err != nil || len(held) == 0 {
 		return err
 	}
-	return fmt.Errorf("%s holds %d containers of the root %s: choose another --state, or end them with: jobd clean --root %[3]s --state %[1]s",
-		state, len(held), owner)
+	return fmt.Errorf("%s holds %d containers of the root %s: "+
+		"choose another --state, or end them with: jobd clean --root %[3]s --state %[1]s", state, len(held), owner)
 }
 
-// claim makes a state directory that of a root.
-func claim(state layout.State, root layout.Root) error {
-	if err := foreign(state, root); err != nil {
+// Claim makes a state directory that of a root.
+func Claim(state layout.State, root layout.Root) error {
+	if err := Foreign(state, root); err != nil {
 		return err
 	}
 	if err := os.WriteFile(state.Owner(), []byte(root), 0o600); err != nil {

@@ -1,4 +1,6 @@
-package daemon
+// Package config holds what `jobd serve` can be told: defaults, the file, what follows from other settings, and checks.
+// Flags and commands fill it in; the daemon and those who work on a root without one read it.
+package config
 
 import (
 	"errors"
@@ -6,17 +8,23 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
 )
+
+const shimName = "jobd-shim"
 
 // maxSocketPath is the kernel's limit; without the check a bind fails with no more than "invalid argument".
 const maxSocketPath = 107
@@ -95,8 +103,8 @@ type Config struct {
 	Shim string `json:"shim,omitempty"`
 }
 
-// DefaultConfig is that of `jobd serve` without flags.
-func DefaultConfig() Config {
+// Default is the Config of `jobd serve` without flags.
+func Default() Config {
 	return Config{
 		Root:                layout.DefaultRoot,
 		State:               layout.DefaultState,
@@ -121,9 +129,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// root and state name what is in the two directories.
-func (c *Config) root() layout.Root   { return layout.Root(c.Root) }
-func (c *Config) state() layout.State { return layout.State(c.State) }
+// RootLayout names what is in Root.
+func (c *Config) RootLayout() layout.Root { return layout.Root(c.Root) }
+
+// StateLayout names what is in State.
+func (c *Config) StateLayout() layout.State { return layout.State(c.State) }
 
 // ReadFile lays the settings of a YAML file over c. A name that is not known is an error.
 func (c *Config) ReadFile(path string) error {
@@ -146,10 +156,10 @@ func (c *Config) Complete() error {
 		}
 	}
 	if c.Socket == "" {
-		c.Socket = c.state().Socket()
+		c.Socket = c.StateLayout().Socket()
 	}
 	if c.RegistryHosts == "" {
-		c.RegistryHosts = c.root().RegistryHosts()
+		c.RegistryHosts = c.RootLayout().RegistryHosts()
 	}
 	if len(c.Socket) > maxSocketPath {
 		return fmt.Errorf("socket: %s: a unix socket's path has at most %d characters", c.Socket, maxSocketPath)
@@ -171,7 +181,7 @@ func (c *Config) Complete() error {
 	if c.PidsLimit < 0 || c.PodMaxPids < 0 {
 		return errors.New("pids-limit and pod-max-pids must not be below 0")
 	}
-	if _, err := c.allocatable(nil); err != nil {
+	if _, err := c.Resources(); err != nil {
 		return err
 	}
 	if c.EventTTL.Duration <= 0 {
@@ -180,16 +190,14 @@ func (c *Config) Complete() error {
 	if c.KeptLogsAge.Duration < 0 {
 		return errors.New("kept-logs-age must not be below 0")
 	}
-	for name, size := range map[string]string{"kept-logs-size": c.KeptLogsSize, "container-log-max-size": c.ContainerLogMaxSize} {
-		if _, err := parseSize(name, size); err != nil {
-			return err
-		}
-	}
-	if _, err := c.imageGCPolicy(); err != nil {
+	if _, _, err := c.LogSizes(); err != nil {
 		return err
 	}
-	if _, err := eviction.Parse(c.EvictionHard); err != nil {
-		return fmt.Errorf("eviction-hard: %w", err)
+	if _, err := c.ImageGC(); err != nil {
+		return err
+	}
+	if _, err := c.Eviction(); err != nil {
+		return err
 	}
 	if c.EvictionPressureTransitionPeriod.Duration < 0 {
 		return errors.New("eviction-pressure-transition-period must not be below 0")
@@ -209,10 +217,82 @@ func (c *Config) Complete() error {
 	return nil
 }
 
+// Resources returns what Allocatable names.
+func (c *Config) Resources() (corev1.ResourceList, error) {
+	list := corev1.ResourceList{}
+	for part := range strings.SplitSeq(c.Allocatable, ",") {
+		if part == "" {
+			continue
+		}
+		name, amount, ok := strings.Cut(part, "=")
+		quantity, err := resource.ParseQuantity(amount)
+		if !ok || name == "" || err != nil || quantity.Sign() < 0 {
+			return nil, fmt.Errorf("allocatable: %q is not of the form cpu=4", part)
+		}
+		list[corev1.ResourceName(name)] = quantity
+	}
+	return list, nil
+}
+
+// LogSizes returns KeptLogsSize and ContainerLogMaxSize in bytes.
+func (c *Config) LogSizes() (kept, container int64, err error) {
+	if kept, err = parseSize("kept-logs-size", c.KeptLogsSize); err != nil {
+		return 0, 0, err
+	}
+	container, err = parseSize("container-log-max-size", c.ContainerLogMaxSize)
+	return kept, container, err
+}
+
 func parseSize(name, size string) (int64, error) {
 	q, err := resource.ParseQuantity(size)
 	if err != nil || q.Sign() < 0 {
 		return 0, fmt.Errorf("%s: %q is not a size, such as 10Mi", name, size)
 	}
 	return q.Value(), nil
+}
+
+// ImageGC returns what the settings say of the garbage collection of images, after a check.
+func (c *Config) ImageGC() (image.GCPolicy, error) {
+	p := image.GCPolicy{
+		HighThreshold: c.ImageGCHighThreshold, LowThreshold: c.ImageGCLowThreshold,
+		MinAge: c.MinimumImageTTLDuration.Duration, MaxAge: c.ImageMaximumGCAge.Duration, Imported: c.ImageGCImported,
+	}
+	switch {
+	case p.HighThreshold < 0 || p.HighThreshold > 100 || p.LowThreshold < 0 || p.LowThreshold > 100:
+		return p, errors.New("image-gc-high-threshold and image-gc-low-threshold must be from 0 to 100")
+	case p.LowThreshold >= p.HighThreshold:
+		return p, errors.New("image-gc-low-threshold must be below image-gc-high-threshold")
+	case p.MinAge < 0 || p.MaxAge < 0:
+		return p, errors.New("minimum-image-ttl-duration and image-maximum-gc-age must not be below 0")
+	case p.MaxAge > 0 && p.MaxAge <= p.MinAge:
+		return p, errors.New("image-maximum-gc-age must be above minimum-image-ttl-duration, or 0 for no limit")
+	}
+	return p, nil
+}
+
+// Eviction returns the thresholds in EvictionHard.
+func (c *Config) Eviction() ([]eviction.Threshold, error) {
+	thresholds, err := eviction.Parse(c.EvictionHard)
+	if err != nil {
+		return nil, fmt.Errorf("eviction-hard: %w", err)
+	}
+	return thresholds, nil
+}
+
+// ShimPath finds jobd-shim: as configured, beside this program, or in PATH.
+func (c *Config) ShimPath() (string, error) {
+	if c.Shim != "" {
+		return filepath.Abs(c.Shim)
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), shimName)
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(shimName)
+	if err != nil {
+		return "", fmt.Errorf("%s is neither beside jobd nor in PATH: install both, or name it with --shim", shimName)
+	}
+	return path, nil
 }

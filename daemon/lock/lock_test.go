@@ -1,4 +1,4 @@
-package daemon
+package lock
 
 import (
 	"errors"
@@ -11,40 +11,35 @@ import (
 
 func TestAStateDirectoryIsHeldByOneDaemon(t *testing.T) {
 	dir := t.TempDir()
-	root, err := lockRoot(layout.Root(dir)) // the two may be one directory
+	root, err := Root(layout.Root(dir)) // the two may be one directory
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	held, err := lockState(layout.State(dir))
+	held, err := State(layout.State(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
 	var inUse *InUseError
-	c := DefaultConfig()
-	c.Root, c.State = t.TempDir(), dir
-	if err := Clean(t.Context(), c, true); !errors.As(err, &inUse) || inUse.Dir != dir {
-		t.Errorf("clean of another root: got %v, want that %s is in use", err, dir)
-	}
-	if _, err := lockState(layout.State(dir)); !errors.As(err, &inUse) {
+	if _, err := State(layout.State(dir)); !errors.As(err, &inUse) {
 		t.Errorf("the second lock: got %v, want an error", err)
 	}
 }
 
 func TestARootIsHeldByOneDaemon(t *testing.T) {
 	root := layout.Root(t.TempDir())
-	held, err := lockRoot(root)
+	held, err := Root(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lockRoot(root)
+	_, err = Root(root)
 	var inUse *InUseError
 	if !errors.As(err, &inUse) || inUse.PID != strconv.Itoa(os.Getpid()) {
 		t.Fatalf("the second lock: got %v, want an error that names pid %d", err, os.Getpid())
 	}
 	held.Close()
-	again, err := lockRoot(root)
+	again, err := Root(root)
 	if err != nil {
 		t.Fatalf("after the release: %v", err)
 	}

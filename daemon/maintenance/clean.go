@@ -1,0 +1,51 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/lock"
+	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/runtime/network"
+)
+
+// Clean ends every container of a root whose daemon does not run, and removes what they left on the host; with rootToo
+// the root as well, unless it holds what is not jobd's.
+func Clean(ctx context.Context, c config.Config, rootToo bool) error {
+	if err := c.Complete(); err != nil {
+		return err
+	}
+	root, state := c.RootLayout(), c.StateLayout()
+	if _, err := os.Stat(c.Root); err == nil {
+		held, err := lock.Root(root)
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+	}
+	if _, err := os.Stat(c.State); err == nil {
+		held, err := lock.State(state)
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+	}
+	if err := lock.Foreign(state, root); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("must run as root, since it ends containers")
+	}
+	if err := containerd.Clean(ctx, c.Root, c.State); err != nil {
+		return err
+	}
+	if err := network.Clean(c.Root); err != nil {
+		return err
+	}
+	if !rootToo {
+		return nil
+	}
+	return purge(root)
+}
