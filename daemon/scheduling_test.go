@@ -349,7 +349,7 @@ func TestTaints(t *testing.T) {
 			_ = w.store.View(func(s *store.Snapshot) error { o, _ := s.Get(key); return decode(o, n) })
 			changed := n.DeepCopy()
 			changed.Spec.Taints = taints
-			core.PrepareNodeUpdate(changed, n)
+			core.NodeKind().Strategy.PrepareForUpdate(t.Context(), changed, n)
 			w.put(key, changed)
 			time.Sleep(time.Second)
 		}

@@ -31,9 +31,10 @@ func (w *world) cron(name, schedule, duration string, edit func(*batchv1.CronJob
 	if edit != nil {
 		edit(cj)
 	}
-	batch.SetCronJobDefaults(cj)
-	batch.PrepareCronJob(cj)
-	if errs := batch.ValidateCronJob(cj); len(errs) > 0 {
+	kind := batch.CronJobKind()
+	kind.Default(cj)
+	kind.Strategy.PrepareForCreate(w.t.Context(), cj)
+	if errs := kind.Strategy.Validate(w.t.Context(), cj); len(errs) > 0 {
 		w.t.Fatal(errs)
 	}
 	w.put(keyOf(cronJobs, cj), cj)

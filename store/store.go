@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// DefaultHistoryBytes is how much of what was superseded is kept when Options do not say.
-	DefaultHistoryBytes = 64 << 20
+	// defaultHistoryBytes is how much of what was superseded is kept when Options do not say.
+	defaultHistoryBytes = 64 << 20
 
 	// The address space reserved for the file. Growing a mapping waits for every reader to finish, so it is taken large
 	// enough never to be grown in practice; it costs no memory.
@@ -36,7 +36,7 @@ const (
 
 // Options of a store. The zero value is right for a daemon.
 type Options struct {
-	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for DefaultHistoryBytes.
+	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for defaultHistoryBytes.
 	HistoryBytes int64
 	// NoSync leaves out fsync: a power failure may then lose or damage the database. For tests and benchmarks.
 	NoSync bool
@@ -46,7 +46,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.HistoryBytes <= 0 {
-		o.HistoryBytes = DefaultHistoryBytes
+		o.HistoryBytes = defaultHistoryBytes
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

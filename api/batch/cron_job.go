@@ -23,9 +23,9 @@ import (
 // maxCronJobName leaves room for the 11 characters that make the names of its Jobs.
 const maxCronJobName = utilvalidation.DNS1035LabelMaxLength - 11
 
-// SetCronJobDefaults fills in what a CronJob's manifest left out. Of the Job's spec only what belongs to its pods is
+// setCronJobDefaults fills in what a CronJob's manifest left out. Of the Job's spec only what belongs to its pods is
 // filled in: the rest is when the Job is made.
-func SetCronJobDefaults(cj *batchv1.CronJob) {
+func setCronJobDefaults(cj *batchv1.CronJob) {
 	spec := &cj.Spec
 	if spec.ConcurrencyPolicy == "" {
 		spec.ConcurrencyPolicy = batchv1.AllowConcurrent
@@ -37,14 +37,14 @@ func SetCronJobDefaults(cj *batchv1.CronJob) {
 	core.SetPodTemplateDefaults(&spec.JobTemplate.Spec.Template)
 }
 
-// PrepareCronJob makes a new CronJob what is stored: generation 1, no status.
-func PrepareCronJob(cj *batchv1.CronJob) {
+// prepareCronJob makes a new CronJob what is stored: generation 1, no status.
+func prepareCronJob(cj *batchv1.CronJob) {
 	cj.Generation = 1
 	cj.Status = batchv1.CronJobStatus{}
 }
 
-// PrepareCronJobUpdate keeps the status, which has a subresource of its own, and counts the generation.
-func PrepareCronJobUpdate(cj, old *batchv1.CronJob) {
+// prepareCronJobUpdate keeps the status, which has a subresource of its own, and counts the generation.
+func prepareCronJobUpdate(cj, old *batchv1.CronJob) {
 	cj.Status = old.Status
 	cj.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(cj.Spec, old.Spec) {
@@ -52,14 +52,14 @@ func PrepareCronJobUpdate(cj, old *batchv1.CronJob) {
 	}
 }
 
-// PrepareCronJobStatusUpdate keeps the spec.
-func PrepareCronJobStatusUpdate(cj, old *batchv1.CronJob) {
+// prepareCronJobStatusUpdate keeps the spec.
+func prepareCronJobStatusUpdate(cj, old *batchv1.CronJob) {
 	cj.Spec = old.Spec
 	cj.Generation = old.Generation
 }
 
-// ValidateCronJob checks a new CronJob.
-func ValidateCronJob(cj *batchv1.CronJob) field.ErrorList {
+// validateCronJob checks a new CronJob.
+func validateCronJob(cj *batchv1.CronJob) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	errs := validation.ValidateObjectMeta(&cj.ObjectMeta, true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateCronJobSpec(&cj.Spec, nil, field.NewPath("spec"))...)
@@ -69,15 +69,15 @@ func ValidateCronJob(cj *batchv1.CronJob) field.ErrorList {
 	return errs
 }
 
-// ValidateCronJobUpdate checks a changed CronJob. What was once let in is not held against it again: its name, its time
+// validateCronJobUpdate checks a changed CronJob. What was once let in is not held against it again: its name, its time
 // zone, a time zone in its schedule.
-func ValidateCronJobUpdate(cj, old *batchv1.CronJob) field.ErrorList {
+func validateCronJobUpdate(cj, old *batchv1.CronJob) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validateCronJobSpec(&cj.Spec, &old.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateCronJobStatusUpdate checks a write of the status.
-func ValidateCronJobStatusUpdate(cj, old *batchv1.CronJob) field.ErrorList {
+// validateCronJobStatusUpdate checks a write of the status.
+func validateCronJobStatusUpdate(cj, old *batchv1.CronJob) field.ErrorList {
 	return validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 }
 
@@ -149,13 +149,13 @@ func validateTimeZone(zone *string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// CronJobWarnings are sent along with the answer to the creation of a CronJob.
-func CronJobWarnings(cj *batchv1.CronJob) []string {
+// cronJobWarnings are sent along with the answer to the creation of a CronJob.
+func cronJobWarnings(cj *batchv1.CronJob) []string {
 	return append(nameWarnings(cj.Name), cronJobSpecWarnings(&cj.Spec)...)
 }
 
-// CronJobUpdateWarnings are sent along with the answer to an update that changes the spec.
-func CronJobUpdateWarnings(cj, old *batchv1.CronJob) []string {
+// cronJobUpdateWarnings are sent along with the answer to an update that changes the spec.
+func cronJobUpdateWarnings(cj, old *batchv1.CronJob) []string {
 	if cj.Generation == old.Generation {
 		return nil
 	}
@@ -170,8 +170,8 @@ func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	return warnings
 }
 
-// CronJobColumns are those of the table that kubectl prints of CronJobs; priority 1 is for -o wide.
-func CronJobColumns() []metav1.TableColumnDefinition {
+// cronJobColumns are those of the table that kubectl prints of CronJobs; priority 1 is for -o wide.
+func cronJobColumns() []metav1.TableColumnDefinition {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -187,8 +187,8 @@ func CronJobColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// CronJobCells is one row of that table.
-func CronJobCells(cj *batchv1.CronJob, now time.Time) []any {
+// cronJobCells is one row of that table.
+func cronJobCells(cj *batchv1.CronJob, now time.Time) []any {
 	suspend, last := "<unset>", "<none>"
 	if cj.Spec.Suspend != nil {
 		suspend = map[bool]string{true: "True", false: "False"}[*cj.Spec.Suspend]

@@ -24,13 +24,13 @@ func newCronJob(edit func(*batchv1.CronJob)) *batchv1.CronJob {
 	if edit != nil {
 		edit(cj)
 	}
-	SetCronJobDefaults(cj)
+	setCronJobDefaults(cj)
 	return cj
 }
 
 func TestCronJobDefaults(t *testing.T) {
 	cj := newCronJob(nil)
-	PrepareCronJob(cj)
+	prepareCronJob(cj)
 	s := cj.Spec
 	if s.ConcurrencyPolicy != batchv1.AllowConcurrent || *s.Suspend || *s.SuccessfulJobsHistoryLimit != 3 || *s.FailedJobsHistoryLimit != 1 || cj.Generation != 1 {
 		t.Errorf("%+v", s)
@@ -38,7 +38,7 @@ func TestCronJobDefaults(t *testing.T) {
 	if job := s.JobTemplate.Spec; job.BackoffLimit != nil || job.Template.Spec.DNSPolicy == "" {
 		t.Errorf("of the Job only its pods have defaults: %+v", job)
 	}
-	if got := fmt.Sprint(CronJobCells(cj, time.Time{})); got != "[a */5 * * * * <none> False 0 <none> <unknown> c busybox <none>]" {
+	if got := fmt.Sprint(cronJobCells(cj, time.Time{})); got != "[a */5 * * * * <none> False 0 <none> <unknown> c busybox <none>]" {
 		t.Error(got)
 	}
 }
@@ -70,7 +70,7 @@ func TestCronJobs(t *testing.T) {
 		}, "[spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0 spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := fmt.Sprint(ValidateCronJob(newCronJob(tc.edit))); !strings.Contains(got, tc.want) {
+			if got := fmt.Sprint(validateCronJob(newCronJob(tc.edit))); !strings.Contains(got, tc.want) {
 				t.Error(got)
 			}
 		})
@@ -84,14 +84,14 @@ func TestWhatWasOnceLetInStays(t *testing.T) {
 	changed := old.DeepCopy()
 	changed.Spec.Suspend = ptr.To(true)
 	changed.Status.LastScheduleTime = ptr.To(metav1.Now())
-	PrepareCronJobUpdate(changed, old)
+	prepareCronJobUpdate(changed, old)
 	if changed.Generation != old.Generation+1 || changed.Status.LastScheduleTime != nil {
 		t.Errorf("%+v", changed)
 	}
-	if got := fmt.Sprint(ValidateCronJobUpdate(changed, old)); !strings.Contains(got, "cannot use both timeZone field and TZ or CRON_TZ in schedule") || strings.Contains(got, "52") || strings.Contains(got, "unknown") {
+	if got := fmt.Sprint(validateCronJobUpdate(changed, old)); !strings.Contains(got, "cannot use both timeZone field and TZ or CRON_TZ in schedule") || strings.Contains(got, "52") || strings.Contains(got, "unknown") {
 		t.Error(got)
 	}
-	if got := CronJobWarnings(old); len(got) != 1 || !strings.HasPrefix(got[0], "spec.schedule") {
+	if got := cronJobWarnings(old); len(got) != 1 || !strings.HasPrefix(got[0], "spec.schedule") {
 		t.Error(got)
 	}
 }

@@ -30,15 +30,15 @@ func rules(t *testing.T, job *batchv1.Job) {
 		t.Fatalf("defaulting what is stored differs:\n%s", cmp.Diff(job, prepared))
 	}
 	_ = ValidateJob(job)
-	_ = JobWarnings(job)
-	_ = JobUpdateWarnings(job, raw)
-	_ = JobCells(job, time.Unix(1, 0))
-	_ = ValidateJobUpdate(job, raw)
-	_ = ValidateJobUpdate(raw, job)
-	_ = ValidateJobStatusUpdate(raw, job)
-	_ = ValidateJobStatusUpdate(job, raw)
-	PrepareJobUpdate(again, raw)
-	PrepareJobStatusUpdate(again, raw)
+	_ = jobWarnings(job)
+	_ = jobUpdateWarnings(job, raw)
+	_ = jobCells(job, time.Unix(1, 0))
+	_ = validateJobUpdate(job, raw)
+	_ = validateJobUpdate(raw, job)
+	_ = validateJobStatusUpdate(raw, job)
+	_ = validateJobStatusUpdate(job, raw)
+	prepareJobUpdate(again, raw)
+	prepareJobStatusUpdate(again, raw)
 }
 
 func FuzzJobManifest(f *testing.F) {

@@ -32,7 +32,7 @@ metadata.annotations[jobd.dev/backoff-cap]: Invalid value: "-1s": must be longer
 			old := updated(t, "u-plain")
 			changed := old.DeepCopy()
 			changed.Annotations = job.Annotations
-			if diff := cmp.Diff(tc.want, said(ValidateJobUpdate(changed, old))); diff != "" {
+			if diff := cmp.Diff(tc.want, said(validateJobUpdate(changed, old))); diff != "" {
 				t.Errorf("on update: -want +got\n%s", diff)
 			}
 		})

@@ -64,8 +64,8 @@ func labelsWith(labels map[string]string, key, value string) map[string]string {
 	return labels
 }
 
-// PrepareJobUpdate keeps the status, which has a subresource of its own, and counts the generation.
-func PrepareJobUpdate(job, old *batchv1.Job) {
+// prepareJobUpdate keeps the status, which has a subresource of its own, and counts the generation.
+func prepareJobUpdate(job, old *batchv1.Job) {
 	job.Status = old.Status
 	job.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(job.Spec, old.Spec) {
@@ -73,8 +73,8 @@ func PrepareJobUpdate(job, old *batchv1.Job) {
 	}
 }
 
-// PrepareJobStatusUpdate keeps the spec: a write of the status changes the status, and labels and annotations.
-func PrepareJobStatusUpdate(job, old *batchv1.Job) {
+// prepareJobStatusUpdate keeps the spec: a write of the status changes the status, and labels and annotations.
+func prepareJobStatusUpdate(job, old *batchv1.Job) {
 	job.Spec = old.Spec
 	job.Generation = old.Generation
 }

@@ -82,16 +82,16 @@ func TestStatusIsNotAManifestsToWrite(t *testing.T) {
 	}
 	update := job.DeepCopy()
 	update.Status.Succeeded = 3
-	PrepareJobUpdate(update, job)
+	prepareJobUpdate(update, job)
 	if update.Status.Succeeded != 0 || update.Generation != 1 {
 		t.Errorf("an update of the object: %+v, generation %d", update.Status, update.Generation)
 	}
 	update.Spec.Parallelism = ptr.To(int32(2))
-	PrepareJobUpdate(update, job)
+	prepareJobUpdate(update, job)
 	if update.Generation != 2 {
 		t.Errorf("a change of the spec: generation %d", update.Generation)
 	}
-	PrepareJobStatusUpdate(update, job)
+	prepareJobStatusUpdate(update, job)
 	if *update.Spec.Parallelism != 1 || update.Generation != 1 {
 		t.Errorf("an update of the status: %+v", update.Spec)
 	}

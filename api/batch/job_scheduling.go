@@ -19,12 +19,12 @@ func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 	if spec.Template.Spec.SchedulingGroup != nil {
 		return false // they have a group of their own
 	}
-	return spec.Scheduling != nil || automatic && AutomaticGang(spec)
+	return spec.Scheduling != nil || automatic && automaticGang(spec)
 }
 
-// AutomaticGang tells whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with all
+// automaticGang tells whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with all
 // its indexes at a time.
-func AutomaticGang(spec *batchv1.JobSpec) bool {
+func automaticGang(spec *batchv1.JobSpec) bool {
 	p := ptr.Deref(spec.Parallelism, 1)
 	return spec.Scheduling == nil && spec.Template.Spec.SchedulingGroup == nil && isIndexed(spec) && p > 1 && ptr.Deref(spec.Completions, 0) == p
 }
@@ -104,7 +104,7 @@ func minCount(s *batchv1.JobSchedulingConfiguration) *int32 {
 // ValidateAutomaticGangUpdate refuses, where Jobs get workloads by themselves, that one which has got its becomes larger
 // or smaller.
 func ValidateAutomaticGangUpdate(job, old *batchv1.Job) field.ErrorList {
-	if !AutomaticGang(&old.Spec) || ptr.Deref(job.Spec.Parallelism, 1) == ptr.Deref(old.Spec.Parallelism, 1) {
+	if !automaticGang(&old.Spec) || ptr.Deref(job.Spec.Parallelism, 1) == ptr.Deref(old.Spec.Parallelism, 1) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "parallelism"), job.Spec.Parallelism, "field is immutable while all pods of the Job are scheduled as a gang")}

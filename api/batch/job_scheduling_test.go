@@ -50,7 +50,7 @@ func TestChangesOfScheduling(t *testing.T) {
 			create(old, "u1")
 			create(job, "u1")
 			old.ResourceVersion, job.ResourceVersion = "1", "1"
-			if diff := cmp.Diff(tc.want, said(ValidateJobUpdate(job, old))); diff != "" {
+			if diff := cmp.Diff(tc.want, said(validateJobUpdate(job, old))); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -71,7 +71,7 @@ func TestWhichJobsAreGangsByThemselves(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			old := minimalJob(t, "j", tc.spec)
 			create(old, "u1")
-			if got := AutomaticGang(&old.Spec); got != tc.want {
+			if got := automaticGang(&old.Spec); got != tc.want {
 				t.Errorf("%v, want %v", got, tc.want)
 			}
 			job := old.DeepCopy()
@@ -90,12 +90,12 @@ func TestSchedulingThatHasNoEffectIsWarnedOf(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minimalJob(t, "j", tc.spec)
-			if got := strings.Join(JobWarnings(job), "\n"); got != tc.want {
+			if got := strings.Join(jobWarnings(job), "\n"); got != tc.want {
 				t.Error(got)
 			}
 			if tc.want == "" {
 				job.Spec.Template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("mine")}
-				if got := strings.Join(JobWarnings(job), "\n"); got != "spec.scheduling: has no effect: the pods are of a group that the template names" {
+				if got := strings.Join(jobWarnings(job), "\n"); got != "spec.scheduling: has no effect: the pods are of a group that the template names" {
 					t.Error(got)
 				}
 			}

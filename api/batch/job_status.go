@@ -10,9 +10,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ValidateJobStatusUpdate checks a changed status, such as that of a Job which another controller manages
+// validateJobStatusUpdate checks a changed status, such as that of a Job which another controller manages
 // (JobSpec.ManagedBy): it is sound in itself, and a Job never goes back on what it has said.
-func ValidateJobStatusUpdate(job, old *batchv1.Job) field.ErrorList {
+func validateJobStatusUpdate(job, old *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
 	errs = append(errs, validateCounters(&job.Status, path)...)

@@ -14,8 +14,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// JobColumns are those of the table that kubectl prints of Jobs; priority 1 is for -o wide.
-func JobColumns() []metav1.TableColumnDefinition {
+// jobColumns are those of the table that kubectl prints of Jobs; priority 1 is for -o wide.
+func jobColumns() []metav1.TableColumnDefinition {
 	job, spec, status := batchv1.Job{}.SwaggerDoc(), batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -29,8 +29,8 @@ func JobColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// JobCells is one row of that table.
-func JobCells(job *batchv1.Job, now time.Time) []any {
+// jobCells is one row of that table.
+func jobCells(job *batchv1.Job, now time.Time) []any {
 	names, images := core.ContainerNamesAndImages(job.Spec.Template.Spec.Containers)
 	return []any{
 		job.Name, jobState(job), jobCompletions(job), jobDuration(job, now), core.Age(job.CreationTimestamp, now),

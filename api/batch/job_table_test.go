@@ -31,7 +31,7 @@ func TestJobTable(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(tc.job), job); err != nil {
 				t.Fatal(err)
 			}
-			cells := JobCells(job, now)
+			cells := jobCells(job, now)
 			if got := fmt.Sprint(cells[1], " ", cells[2], " ", cells[3]); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
@@ -40,12 +40,12 @@ func TestJobTable(t *testing.T) {
 	job := minimalJob(t, "j", "")
 	create(job, "u1")
 	job.CreationTimestamp = metav1.Time{Time: now.Add(-time.Hour)}
-	cells := JobCells(job, now)
+	cells := jobCells(job, now)
 	if got := fmt.Sprint(cells[0], cells[4:]); got != "j[60m c registry.k8s.io/e2e-test-images/busybox:1.37.0-2 batch.kubernetes.io/controller-uid=u1]" {
 		t.Error(got)
 	}
 	var names []string
-	for _, c := range JobColumns() {
+	for _, c := range jobColumns() {
 		names = append(names, fmt.Sprint(c.Name, c.Priority))
 	}
 	if got := strings.Join(names, " "); got != "Name0 Status0 Completions0 Duration0 Age0 Containers1 Images1 Selector1" {

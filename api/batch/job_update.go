@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ValidateJobUpdate checks a changed Job, all but its status.
-func ValidateJobUpdate(job, old *batchv1.Job) field.ErrorList {
+// validateJobUpdate checks a changed Job, all but its status.
+func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	metadata, path := field.NewPath("metadata"), field.NewPath("spec")
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)

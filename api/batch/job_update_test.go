@@ -31,7 +31,7 @@ func TestWhenATemplateMayChange(t *testing.T) {
 			job := old.DeepCopy()
 			job.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 			job.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a/b"}}
-			if errs := ValidateJobUpdate(job, old); (len(errs) == 0) != tc.mutable {
+			if errs := validateJobUpdate(job, old); (len(errs) == 0) != tc.mutable {
 				t.Errorf("%v", errs)
 			}
 		})
@@ -57,7 +57,7 @@ func TestOfTheAffinityOnlyThatToNodesMayChange(t *testing.T) {
 			old.Spec.Template.Spec.Affinity = tc.was
 			job := old.DeepCopy()
 			job.Spec.Template.Spec.Affinity = tc.now
-			if errs := ValidateJobUpdate(job, old); (len(errs) == 0) != tc.fine {
+			if errs := validateJobUpdate(job, old); (len(errs) == 0) != tc.fine {
 				t.Errorf("%v", errs)
 			}
 		})
@@ -117,7 +117,7 @@ func TestWhatOfAStatusMayNotHappen(t *testing.T) {
 			}
 			job := old.DeepCopy()
 			tc.now(&job.Status)
-			if diff := cmp.Diff(tc.want, said(ValidateJobStatusUpdate(job, old))); diff != "" {
+			if diff := cmp.Diff(tc.want, said(validateJobStatusUpdate(job, old))); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
@@ -130,11 +130,11 @@ func TestStartTimeOfAResumedJobIsNew(t *testing.T) {
 	old.Status.StartTime = &metav1.Time{Time: metav1.Unix(1, 0).Time}
 	job := old.DeepCopy()
 	job.Status.StartTime = &metav1.Time{Time: metav1.Unix(9, 0).Time}
-	if errs := ValidateJobStatusUpdate(job, old); len(errs) != 1 {
+	if errs := validateJobStatusUpdate(job, old); len(errs) != 1 {
 		t.Errorf("while nothing was resumed: %v", errs)
 	}
 	job.Status.Conditions[0].Status = corev1.ConditionFalse
-	if errs := ValidateJobStatusUpdate(job, old); len(errs) > 0 {
+	if errs := validateJobStatusUpdate(job, old); len(errs) > 0 {
 		t.Errorf("when it is resumed: %v", errs)
 	}
 }

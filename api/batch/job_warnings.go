@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// JobWarnings are sent along with the answer to the creation of a Job.
-func JobWarnings(job *batchv1.Job) []string {
+// jobWarnings are sent along with the answer to the creation of a Job.
+func jobWarnings(job *batchv1.Job) []string {
 	return append(nameWarnings(job.Name), jobSpecWarnings(&job.Spec, field.NewPath("spec"))...)
 }
 
@@ -24,8 +24,8 @@ func nameWarnings(name string) []string {
 	return []string{fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: %v", bad)}
 }
 
-// JobUpdateWarnings are sent along with the answer to an update that changes the spec.
-func JobUpdateWarnings(job, old *batchv1.Job) []string {
+// jobUpdateWarnings are sent along with the answer to an update that changes the spec.
+func jobUpdateWarnings(job, old *batchv1.Job) []string {
 	if job.Generation == old.Generation {
 		return nil
 	}

@@ -18,7 +18,7 @@ func TestWarningsOfAJob(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			job := minimalJob(t, tc.job, tc.spec)
 			create(job, "u1")
-			got := JobWarnings(job)
+			got := jobWarnings(job)
 			if len(got) != len(tc.want) {
 				t.Fatalf("%q", got)
 			}
@@ -28,11 +28,11 @@ func TestWarningsOfAJob(t *testing.T) {
 				}
 			}
 			changed := job.DeepCopy()
-			if w := JobUpdateWarnings(changed, job); len(w) > 0 {
+			if w := jobUpdateWarnings(changed, job); len(w) > 0 {
 				t.Errorf("of an update that changes nothing: %q", w)
 			}
 			changed.Generation++
-			if w := JobUpdateWarnings(changed, job); tc.job == "j" && len(w) != len(tc.want) {
+			if w := jobUpdateWarnings(changed, job); tc.job == "j" && len(w) != len(tc.want) {
 				t.Errorf("of an update: %q", w)
 			}
 		})

@@ -226,11 +226,11 @@ func TestUpdatesAreAnsweredAsByACluster(t *testing.T) {
 				SetJobDefaults(job)
 				var errs field.ErrorList
 				if strings.HasPrefix(patch, "status: ") {
-					PrepareJobStatusUpdate(job, old)
-					errs = ValidateJobStatusUpdate(job, old)
+					prepareJobStatusUpdate(job, old)
+					errs = validateJobStatusUpdate(job, old)
 				} else {
-					PrepareJobUpdate(job, old)
-					errs = ValidateJobUpdate(job, old)
+					prepareJobUpdate(job, old)
+					errs = validateJobUpdate(job, old)
 					if changed := !cmp.Equal(job.Spec, old.Spec); changed != (job.Generation == old.Generation+1) {
 						t.Errorf("generation %d after %d", job.Generation, old.Generation)
 					}

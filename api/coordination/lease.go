@@ -14,14 +14,14 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// ValidateLease checks a new lease.
-func ValidateLease(lease *coordinationv1.Lease) field.ErrorList {
+// validateLease checks a new lease.
+func validateLease(lease *coordinationv1.Lease) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&lease.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateLeaseSpec(&lease.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateLeaseUpdate checks a changed lease.
-func ValidateLeaseUpdate(lease, old *coordinationv1.Lease) field.ErrorList {
+// validateLeaseUpdate checks a changed lease.
+func validateLeaseUpdate(lease, old *coordinationv1.Lease) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&lease.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validateLeaseSpec(&lease.Spec, field.NewPath("spec"))...)
 }
@@ -52,8 +52,8 @@ func LeaseKind() *kind.Kind {
 			return []any{lease.Name, ptr.Deref(lease.Spec.HolderIdentity, ""), core.Age(lease.CreationTimestamp, now)}
 		},
 		Rules: kind.Rules[*coordinationv1.Lease]{
-			Check:       ValidateLease,
-			CheckUpdate: ValidateLeaseUpdate,
+			Check:       validateLease,
+			CheckUpdate: validateLeaseUpdate,
 			CreateOnPut: true,
 		},
 	})

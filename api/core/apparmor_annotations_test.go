@@ -53,7 +53,7 @@ metadata.annotations[KEYwrong]: Invalid value: "some": invalid AppArmor profile 
 	if diff := cmp.Diff(want, strings.Join(said, "\n")); diff != "" {
 		t.Error(diff)
 	}
-	if w := PodWarnings(&pod); len(w) != 6 || !strings.HasPrefix(w[0], "metadata.annotations["+key+"free]: deprecated since v1.30; ") {
+	if w := podWarnings(&pod); len(w) != 6 || !strings.HasPrefix(w[0], "metadata.annotations["+key+"free]: deprecated since v1.30; ") {
 		t.Errorf("warnings: %q", w)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// ValidateConfigMap checks a ConfigMap, new or changed.
-func ValidateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
+// validateConfigMap checks a ConfigMap, new or changed.
+func validateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&cm.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	size := 0
 	for _, key := range sortedKeys(cm.Data) {
@@ -35,13 +35,13 @@ func ValidateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
-// ValidateConfigMapUpdate checks a changed ConfigMap: what was once made immutable stays as it is.
-func ValidateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
+// validateConfigMapUpdate checks a changed ConfigMap: what was once made immutable stays as it is.
+func validateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&cm.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, heldImmutable(old.Immutable, cm.Immutable,
 		part{"data", equality.Semantic.DeepEqual(cm.Data, old.Data)},
 		part{"binaryData", equality.Semantic.DeepEqual(cm.BinaryData, old.BinaryData)})...)
-	return append(errs, ValidateConfigMap(cm)...)
+	return append(errs, validateConfigMap(cm)...)
 }
 
 // part is a field and whether a write leaves it as it was.
@@ -64,8 +64,8 @@ func heldImmutable(old, now *bool, parts ...part) field.ErrorList {
 	return errs
 }
 
-// ConfigMapColumns are those of the table that kubectl prints of ConfigMaps.
-func ConfigMapColumns() []metav1.TableColumnDefinition {
+// configMapColumns are those of the table that kubectl prints of ConfigMaps.
+func configMapColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
 		{Name: "Data", Type: "string", Description: corev1.ConfigMap{}.SwaggerDoc()["data"]},
@@ -73,7 +73,7 @@ func ConfigMapColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// ConfigMapCells is one row of that table.
-func ConfigMapCells(cm *corev1.ConfigMap, now time.Time) []any {
+// configMapCells is one row of that table.
+func configMapCells(cm *corev1.ConfigMap, now time.Time) []any {
 	return []any{cm.Name, int64(len(cm.Data) + len(cm.BinaryData)), Age(cm.CreationTimestamp, now)}
 }

@@ -15,11 +15,11 @@ func ConfigMapKind() *kind.Kind {
 		Name:         "ConfigMap",
 		ShortNames:   []string{"cm"},
 		Namespaced:   true,
-		Columns:      ConfigMapColumns(),
-		Cells:        ConfigMapCells,
+		Columns:      configMapColumns(),
+		Cells:        configMapCells,
 		Rules: kind.Rules[*corev1.ConfigMap]{
-			Check:       ValidateConfigMap,
-			CheckUpdate: ValidateConfigMapUpdate,
+			Check:       validateConfigMap,
+			CheckUpdate: validateConfigMapUpdate,
 		},
 	})
 }

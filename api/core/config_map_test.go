@@ -31,12 +31,12 @@ func TestConfigMaps(t *testing.T) {
 		{"more than a MiB", func(cm *corev1.ConfigMap) { cm.Data["k"] = strings.Repeat("x", corev1.MaxSecretSize+1) }, "Too long: may not be more than 1048576 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := fmt.Sprint(ValidateConfigMap(newConfigMap(tc.edit))); !strings.Contains(got, tc.want) {
+			if got := fmt.Sprint(validateConfigMap(newConfigMap(tc.edit))); !strings.Contains(got, tc.want) {
 				t.Error(got)
 			}
 		})
 	}
-	if got := fmt.Sprint(ConfigMapCells(newConfigMap(nil), time.Time{})); got != "[a 1 <unknown>]" {
+	if got := fmt.Sprint(configMapCells(newConfigMap(nil), time.Time{})); got != "[a 1 <unknown>]" {
 		t.Error(got)
 	}
 }
@@ -56,7 +56,7 @@ func TestImmutableConfigMapStaysAsItIs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			cm := old.DeepCopy()
 			tc.edit(cm)
-			if got := fmt.Sprint(ValidateConfigMapUpdate(cm, old)); got != tc.want {
+			if got := fmt.Sprint(validateConfigMapUpdate(cm, old)); got != tc.want {
 				t.Error(got)
 			}
 		})

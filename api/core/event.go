@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateEvent checks an event of v1, new or changed.
-func ValidateEvent(event *corev1.Event) field.ErrorList {
-	return validateEvent(event, "reportingComponent")
+// validateEvent checks an event of v1, new or changed.
+func validateEvent(event *corev1.Event) field.ErrorList {
+	return validateAnyEvent(event, "reportingComponent")
 }
 
-// validateEvent is what both groups demand: an event stands in the namespace of what it is about, and that of something
+// validateAnyEvent is what both groups demand: an event stands in the namespace of what it is about, and that of something
 // without a namespace in "default". One that says when it was (eventTime) may stand elsewhere, and says who reports it and
 // why, too. The groups have different names for the field reporter.
-func validateEvent(event *corev1.Event, reporter string) field.ErrorList {
+func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	about, dated := event.InvolvedObject.Namespace, !event.EventTime.IsZero()
 	switch {
@@ -52,7 +52,7 @@ func validateEvent(event *corev1.Event, reporter string) field.ErrorList {
 
 // validateNewerEvent checks an event of events.k8s.io: what older events said differently is not said.
 func validateNewerEvent(event *corev1.Event) field.ErrorList {
-	errs := append(validateEvent(event, "reportingController"), validateEventSeries(event.Series)...)
+	errs := append(validateAnyEvent(event, "reportingController"), validateEventSeries(event.Series)...)
 	if event.EventTime.IsZero() {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
 	}
@@ -90,7 +90,7 @@ func validateEventSeries(series *corev1.EventSeries) (errs field.ErrorList) {
 // validateNewerEventUpdate lets an event of events.k8s.io become a series, and nothing else.
 func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	errs = append(errs, validateEvent(event, "reportingController")...)
+	errs = append(errs, validateAnyEvent(event, "reportingController")...)
 	if !equality.Semantic.DeepEqual(event.Series, old.Series) {
 		errs = append(errs, validateEventSeries(event.Series)...)
 	}
@@ -117,13 +117,13 @@ func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
 	return errs
 }
 
-// ValidateEventUpdate checks a changed event of v1.
-func ValidateEventUpdate(event, old *corev1.Event) field.ErrorList {
-	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), ValidateEvent(event)...)
+// validateEventUpdate checks a changed event of v1.
+func validateEventUpdate(event, old *corev1.Event) field.ErrorList {
+	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), validateEvent(event)...)
 }
 
-// EventFields are those that a field selector of events may name, beside metadata.name and metadata.namespace.
-func EventFields() map[string]func(*corev1.Event) string {
+// eventFields are those that a field selector of events may name, beside metadata.name and metadata.namespace.
+func eventFields() map[string]func(*corev1.Event) string {
 	return map[string]func(*corev1.Event) string{
 		"involvedObject.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
 		"involvedObject.namespace":       func(e *corev1.Event) string { return e.InvolvedObject.Namespace },

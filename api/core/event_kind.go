@@ -19,12 +19,12 @@ func EventKind() *kind.Kind {
 		Name:         "Event",
 		ShortNames:   []string{"ev"},
 		Namespaced:   true,
-		Fields:       EventFields(),
-		Columns:      EventColumns(),
-		Cells:        EventCells,
+		Fields:       eventFields(),
+		Columns:      eventColumns(),
+		Cells:        eventCells,
 		Rules: kind.Rules[*corev1.Event]{
-			Check:       ValidateEvent,
-			CheckUpdate: ValidateEventUpdate,
+			Check:       validateEvent,
+			CheckUpdate: validateEventUpdate,
 			CreateOnPut: true,
 		},
 		AlsoIn: []kind.Alias{{

@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// EventColumns are those of the table that kubectl prints of events; priority 1 is for -o wide.
-func EventColumns() []metav1.TableColumnDefinition {
+// eventColumns are those of the table that kubectl prints of events; priority 1 is for -o wide.
+func eventColumns() []metav1.TableColumnDefinition {
 	doc := corev1.Event{}.SwaggerDoc()
 	name := kind.NameColumn()
 	name.Priority = 1
@@ -30,9 +30,9 @@ func EventColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// EventCells is one row of that table. The two generations of the API keep times, count and source in different
+// eventCells is one row of that table. The two generations of the API keep times, count and source in different
 // fields.
-func EventCells(e *corev1.Event, now time.Time) []any {
+func eventCells(e *corev1.Event, now time.Time) []any {
 	first := e.FirstTimestamp
 	if first.IsZero() {
 		first = metav1.Time(e.EventTime)

@@ -36,7 +36,7 @@ func TestEventStandsWhereItsObjectDoes(t *testing.T) {
 		{"if its object has one", `{metadata: {name: e, namespace: a}, involvedObject: {kind: Node}, reportingComponent: c, reportingInstance: i, action: A, reason: R, eventTime: '2026-11-20T13:34:18.000000Z'}`, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if errs := ValidateEvent(eventOf(t, tc.event)); (len(errs) == 0) != tc.fine {
+			if errs := validateEvent(eventOf(t, tc.event)); (len(errs) == 0) != tc.fine {
 				t.Error(errs)
 			}
 		})
@@ -56,19 +56,19 @@ func TestEventTable(t *testing.T) {
 			"10s  R node    5m 4 e"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cells := EventCells(eventOf(t, tc.event), now)
+			cells := eventCells(eventOf(t, tc.event), now)
 			if got := fmt.Sprintln(cells...); got != tc.want+"\n" {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
-			if len(cells) != len(EventColumns()) {
-				t.Errorf("%d cells for %d columns", len(cells), len(EventColumns()))
+			if len(cells) != len(eventColumns()) {
+				t.Errorf("%d cells for %d columns", len(cells), len(eventColumns()))
 			}
 		})
 	}
 }
 
 func TestEventFields(t *testing.T) {
-	fields := EventFields()
+	fields := eventFields()
 	for name, want := range map[string]string{"source": "old", "involvedObject.kind": "Pod", "type": "Normal"} {
 		if got := fields[name](eventOf(t, `{source: {component: old}, reportingComponent: new, involvedObject: {kind: Pod}, type: Normal}`)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -101,8 +101,8 @@ func TestEachGroupNamesItsOwnFields(t *testing.T) {
 		errs field.ErrorList
 		want string
 	}{
-		"v1":                   {ValidateEvent(event), "reportingComponent reportingComponent reportingComponent"},
-		"v1, changed":          {ValidateEventUpdate(event, event), "metadata.resourceVersion reportingComponent reportingComponent reportingComponent"},
+		"v1":                   {validateEvent(event), "reportingComponent reportingComponent reportingComponent"},
+		"v1, changed":          {validateEventUpdate(event, event), "metadata.resourceVersion reportingComponent reportingComponent reportingComponent"},
 		"events.k8s.io":        {validateNewerEvent(event), "reportingController reportingController reportingController series.count series.lastObservedTime"},
 		"events.k8s.io, again": {validateNewerEventUpdate(event, event), "metadata.resourceVersion reportingController reportingController reportingController"},
 	} {

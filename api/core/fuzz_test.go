@@ -23,18 +23,18 @@ func rules(t *testing.T, pod *corev1.Pod) {
 	}
 	old := pod.DeepCopy()
 	PreparePod(pod, someTime)
-	_ = ValidatePod(pod)
-	_ = PodWarnings(pod)
-	_ = PodCells(pod, someTime)
-	_ = PodGrace(pod, &metav1.DeleteOptions{})
-	for _, get := range PodFields() {
+	_ = validatePod(pod)
+	_ = podWarnings(pod)
+	_ = podCells(pod, someTime)
+	_ = podGrace(pod, &metav1.DeleteOptions{})
+	for _, get := range podFields() {
 		_ = get(pod)
 	}
-	PreparePodUpdate(again, old)
-	_ = ValidatePodUpdate(again, old)
-	_ = ValidatePodUpdate(pod, &corev1.Pod{})
-	PreparePodStatusUpdate(pod, old)
-	_ = ValidatePodStatusUpdate(pod, old)
+	preparePodUpdate(again, old)
+	_ = validatePodUpdate(again, old)
+	_ = validatePodUpdate(pod, &corev1.Pod{})
+	preparePodStatusUpdate(pod, old)
+	_ = validatePodStatusUpdate(pod, old)
 	_ = ValidatePodTemplateSpec(&corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, field.NewPath("template"))
 }
 
@@ -78,10 +78,10 @@ func FuzzEventAndNamespace(f *testing.F) {
 		fill := randfill.NewWithSeed(seed).NilChance(0.4).NumElements(0, 3).MaxDepth(6)
 		fill.Fill(event)
 		fill.Fill(ns)
-		_ = ValidateEvent(event)
-		_ = EventCells(event, someTime)
+		_ = validateEvent(event)
+		_ = eventCells(event, someTime)
 		PrepareNamespace(ns)
-		_ = ValidateNamespace(ns)
-		_ = NamespaceCells(ns, someTime)
+		_ = validateNamespace(ns)
+		_ = namespaceCells(ns, someTime)
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// SetNamespaceDefaults gives the namespace the label with its name, by which selectors find it.
-func SetNamespaceDefaults(ns *corev1.Namespace) {
+// setNamespaceDefaults gives the namespace the label with its name, by which selectors find it.
+func setNamespaceDefaults(ns *corev1.Namespace) {
 	if ns.Name == "" {
 		return // it is still to be generated
 	}
@@ -21,43 +21,43 @@ func SetNamespaceDefaults(ns *corev1.Namespace) {
 
 // PrepareNamespace makes a new namespace Active, with the finalizer that holds it until it is empty.
 func PrepareNamespace(ns *corev1.Namespace) {
-	SetNamespaceDefaults(ns) // the name may have been generated after the defaults were set
+	setNamespaceDefaults(ns) // the name may have been generated after the defaults were set
 	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
 	if !slices.Contains(ns.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		ns.Spec.Finalizers = append(ns.Spec.Finalizers, corev1.FinalizerKubernetes)
 	}
 }
 
-// PrepareNamespaceUpdate keeps finalizers and status: they have subresources of their own.
-func PrepareNamespaceUpdate(ns, old *corev1.Namespace) {
+// prepareNamespaceUpdate keeps finalizers and status: they have subresources of their own.
+func prepareNamespaceUpdate(ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 	ns.Status = old.Status
 }
 
-// PrepareNamespaceStatusUpdate keeps all but the status.
-func PrepareNamespaceStatusUpdate(ns, old *corev1.Namespace) {
+// prepareNamespaceStatusUpdate keeps all but the status.
+func prepareNamespaceStatusUpdate(ns, old *corev1.Namespace) {
 	ns.Spec = old.Spec
 }
 
-// PrepareNamespaceFinalize keeps the status: a write to finalize changes the finalizers.
-func PrepareNamespaceFinalize(ns, old *corev1.Namespace) {
+// prepareNamespaceFinalize keeps the status: a write to finalize changes the finalizers.
+func prepareNamespaceFinalize(ns, old *corev1.Namespace) {
 	ns.Status = old.Status
 }
 
-// ValidateNamespace checks a new namespace.
-func ValidateNamespace(ns *corev1.Namespace) field.ErrorList {
+// validateNamespace checks a new namespace.
+func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName, field.NewPath("metadata"))
 	return append(errs, validateNamespaceFinalizers(ns)...)
 }
 
-// ValidateNamespaceUpdate checks a changed namespace.
-func ValidateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
+// validateNamespaceUpdate checks a changed namespace.
+func validateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	return validation.ValidateObjectMetaUpdate(&ns.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 }
 
-// ValidateNamespaceStatusUpdate checks that the phase is what the deletion timestamp says.
-func ValidateNamespaceStatusUpdate(ns, old *corev1.Namespace) field.ErrorList {
-	errs := ValidateNamespaceUpdate(ns, old)
+// validateNamespaceStatusUpdate checks that the phase is what the deletion timestamp says.
+func validateNamespaceStatusUpdate(ns, old *corev1.Namespace) field.ErrorList {
+	errs := validateNamespaceUpdate(ns, old)
 	phase := field.NewPath("status", "phase")
 	switch {
 	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
@@ -68,9 +68,9 @@ func ValidateNamespaceStatusUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	return errs
 }
 
-// ValidateNamespaceFinalize checks a write of the finalizers.
-func ValidateNamespaceFinalize(ns, old *corev1.Namespace) field.ErrorList {
-	return append(ValidateNamespaceUpdate(ns, old), validateNamespaceFinalizers(ns)...)
+// validateNamespaceFinalize checks a write of the finalizers.
+func validateNamespaceFinalize(ns, old *corev1.Namespace) field.ErrorList {
+	return append(validateNamespaceUpdate(ns, old), validateNamespaceFinalizers(ns)...)
 }
 
 func validateNamespaceFinalizers(ns *corev1.Namespace) field.ErrorList {
@@ -89,8 +89,8 @@ func validateNamespaceFinalizers(ns *corev1.Namespace) field.ErrorList {
 	return errs
 }
 
-// NamespaceFields are those that a field selector of namespaces may name, beside metadata.name.
-func NamespaceFields() map[string]func(*corev1.Namespace) string {
+// namespaceFields are those that a field selector of namespaces may name, beside metadata.name.
+func namespaceFields() map[string]func(*corev1.Namespace) string {
 	return map[string]func(*corev1.Namespace) string{
 		"status.phase": func(ns *corev1.Namespace) string { return string(ns.Status.Phase) },
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// NamespaceColumns are those of the table that kubectl prints of namespaces.
-func NamespaceColumns() []metav1.TableColumnDefinition {
+// namespaceColumns are those of the table that kubectl prints of namespaces.
+func namespaceColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
 		{Name: "Status", Type: "string", Description: "The status of the namespace"},
@@ -18,7 +18,7 @@ func NamespaceColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// NamespaceCells is one row of that table.
-func NamespaceCells(ns *corev1.Namespace, now time.Time) []any {
+// namespaceCells is one row of that table.
+func namespaceCells(ns *corev1.Namespace, now time.Time) []any {
 	return []any{ns.Name, string(ns.Status.Phase), Age(ns.CreationTimestamp, now)}
 }

@@ -12,18 +12,18 @@ import (
 
 func TestNamespaceIsBornActive(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team-a", ResourceVersion: "1"}, Status: corev1.NamespaceStatus{Phase: "x"}}
-	SetNamespaceDefaults(ns)
+	setNamespaceDefaults(ns)
 	PrepareNamespace(ns)
-	if errs := ValidateNamespace(ns); len(errs) > 0 {
+	if errs := validateNamespace(ns); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	if ns.Status.Phase != corev1.NamespaceActive || ns.Labels[corev1.LabelMetadataName] != "team-a" || !slices.Equal(ns.Spec.Finalizers, []corev1.FinalizerName{"kubernetes"}) {
 		t.Errorf("%+v", ns)
 	}
-	if got := fmt.Sprint(NamespaceCells(ns, time.Time{})); got != "[team-a Active <unknown>]" {
+	if got := fmt.Sprint(namespaceCells(ns, time.Time{})); got != "[team-a Active <unknown>]" {
 		t.Error(got)
 	}
-	if bad := (&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}); len(ValidateNamespace(bad)) == 0 {
+	if bad := (&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}); len(validateNamespace(bad)) == 0 {
 		t.Error("a name with a dot was accepted")
 	}
 }
@@ -38,28 +38,28 @@ func TestPartsOfANamespaceHaveWritesOfTheirOwn(t *testing.T) {
 		return ns
 	}
 	ns := change()
-	PrepareNamespaceUpdate(ns, old)
-	if len(ns.Spec.Finalizers) != 1 || ns.Status.Phase != corev1.NamespaceActive || len(ValidateNamespaceUpdate(ns, old)) > 0 {
+	prepareNamespaceUpdate(ns, old)
+	if len(ns.Spec.Finalizers) != 1 || ns.Status.Phase != corev1.NamespaceActive || len(validateNamespaceUpdate(ns, old)) > 0 {
 		t.Errorf("a write of the object: %+v", ns)
 	}
 	ns = change()
-	PrepareNamespaceFinalize(ns, old)
-	if len(ns.Spec.Finalizers) != 0 || ns.Status.Phase != corev1.NamespaceActive || len(ValidateNamespaceFinalize(ns, old)) > 0 {
+	prepareNamespaceFinalize(ns, old)
+	if len(ns.Spec.Finalizers) != 0 || ns.Status.Phase != corev1.NamespaceActive || len(validateNamespaceFinalize(ns, old)) > 0 {
 		t.Errorf("a write of the finalizers: %+v", ns)
 	}
 	ns.Spec.Finalizers = []corev1.FinalizerName{"mine", "me.dev/mine"}
-	if errs := ValidateNamespaceFinalize(ns, old); len(errs) != 1 || errs[0].Field != "spec.finalizers[0]" {
+	if errs := validateNamespaceFinalize(ns, old); len(errs) != 1 || errs[0].Field != "spec.finalizers[0]" {
 		t.Errorf("finalizers: %v", errs)
 	}
 	ns = change()
-	PrepareNamespaceStatusUpdate(ns, old)
-	if errs := ValidateNamespaceStatusUpdate(ns, old); len(ns.Spec.Finalizers) != 1 || len(errs) != 1 || errs[0].Field != "status.phase" {
+	prepareNamespaceStatusUpdate(ns, old)
+	if errs := validateNamespaceStatusUpdate(ns, old); len(ns.Spec.Finalizers) != 1 || len(errs) != 1 || errs[0].Field != "status.phase" {
 		t.Errorf("a living namespace is said to terminate: %v", errs)
 	}
 	ns.DeletionTimestamp = &metav1.Time{Time: someTime}
 	dying := old.DeepCopy()
 	dying.DeletionTimestamp = ns.DeletionTimestamp
-	if errs := ValidateNamespaceStatusUpdate(ns, dying); len(errs) > 0 {
+	if errs := validateNamespaceStatusUpdate(ns, dying); len(errs) > 0 {
 		t.Error(errs)
 	}
 }

@@ -19,9 +19,9 @@ import (
 
 const nodeRoleLabel = "node-role.kubernetes.io/"
 
-// PrepareNodeUpdate keeps the status, which has a subresource of its own, and the taint that goes with a cordon. It notes
+// prepareNodeUpdate keeps the status, which has a subresource of its own, and the taint that goes with a cordon. It notes
 // since when pods have to leave because of a taint (TaintEffectNoExecute), since some may stay for a while.
-func PrepareNodeUpdate(node, old *corev1.Node) {
+func prepareNodeUpdate(node, old *corev1.Node) {
 	node.Status = old.Status
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return !node.Spec.Unschedulable && isCordon(t)
@@ -54,16 +54,16 @@ func since(now time.Time) *metav1.Time {
 	return &t
 }
 
-// PrepareNodeStatusUpdate keeps the spec.
-func PrepareNodeStatusUpdate(node, old *corev1.Node) { node.Spec = old.Spec }
+// prepareNodeStatusUpdate keeps the spec.
+func prepareNodeStatusUpdate(node, old *corev1.Node) { node.Spec = old.Spec }
 
-// ValidateNode checks a new node.
-func ValidateNode(node *corev1.Node) field.ErrorList {
+// validateNode checks a new node.
+func validateNode(node *corev1.Node) field.ErrorList {
 	return validation.ValidateObjectMeta(&node.ObjectMeta, false, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 }
 
-// ValidateNodeUpdate checks a changed node. The one node there is can be cordoned (NodeSpec.Unschedulable) and tainted.
-func ValidateNodeUpdate(node, old *corev1.Node) field.ErrorList {
+// validateNodeUpdate checks a changed node. The one node there is can be cordoned (NodeSpec.Unschedulable) and tainted.
+func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&node.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	errs = append(errs, validateTaints(node.Spec.Taints, path.Child("taints"))...)
@@ -92,15 +92,15 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// NodeFields are those that a field selector of nodes may name, beside metadata.name.
-func NodeFields() map[string]func(*corev1.Node) string {
+// nodeFields are those that a field selector of nodes may name, beside metadata.name.
+func nodeFields() map[string]func(*corev1.Node) string {
 	return map[string]func(*corev1.Node) string{
 		"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) },
 	}
 }
 
-// NodeColumns are those of the table that kubectl prints of nodes; priority 1 is for -o wide.
-func NodeColumns() []metav1.TableColumnDefinition {
+// nodeColumns are those of the table that kubectl prints of nodes; priority 1 is for -o wide.
+func nodeColumns() []metav1.TableColumnDefinition {
 	info, status := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -116,8 +116,8 @@ func NodeColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// NodeCells is one row of that table.
-func NodeCells(node *corev1.Node, now time.Time) []any {
+// nodeCells is one row of that table.
+func nodeCells(node *corev1.Node, now time.Time) []any {
 	status := "Unknown"
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {

@@ -13,7 +13,7 @@ const defaultFileMode = int32(0o644)
 // SetPodDefaults fills in what a Pod's manifest left out. Calling it again changes nothing.
 func SetPodDefaults(pod *corev1.Pod) {
 	spec := &pod.Spec
-	SetPodSpecDefaults(spec)
+	setPodSpecDefaults(spec)
 	if spec.EnableServiceLinks == nil {
 		spec.EnableServiceLinks = ptr.To(true)
 	}
@@ -58,11 +58,11 @@ func setAmount(list *corev1.ResourceList, name corev1.ResourceName, amount resou
 
 // SetPodTemplateDefaults fills in what a template left out: less than for a Pod, which gets the rest when it is made.
 func SetPodTemplateDefaults(template *corev1.PodTemplateSpec) {
-	SetPodSpecDefaults(&template.Spec)
+	setPodSpecDefaults(&template.Spec)
 }
 
-// SetPodSpecDefaults fills in what Pods and templates have in common.
-func SetPodSpecDefaults(spec *corev1.PodSpec) {
+// setPodSpecDefaults fills in what Pods and templates have in common.
+func setPodSpecDefaults(spec *corev1.PodSpec) {
 	setDefault(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	setDefault(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	setDefault(&spec.SchedulerName, corev1.DefaultSchedulerName)

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodFields are those that a field selector of Pods may name, beside metadata.name and metadata.namespace.
-func PodFields() map[string]func(*corev1.Pod) string {
+// podFields are those that a field selector of Pods may name, beside metadata.name and metadata.namespace.
+func podFields() map[string]func(*corev1.Pod) string {
 	return map[string]func(*corev1.Pod) string{
 		"spec.nodeName":            func(p *corev1.Pod) string { return p.Spec.NodeName },
 		"spec.restartPolicy":       func(p *corev1.Pod) string { return string(p.Spec.RestartPolicy) },

@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write PODFIELDS.md")
 // -run PODFIELDS -update` writes it.
 func TestPODFIELDSIsUpToDate(t *testing.T) {
 	const file = "PODFIELDS.md"
-	want := podFields()
+	want := fieldsOfPod()
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -28,7 +28,7 @@ func TestPODFIELDSIsUpToDate(t *testing.T) {
 	}
 }
 
-func podFields() string {
+func fieldsOfPod() string {
 	var out strings.Builder
 	out.WriteString(`# What jobd makes of each field of a Pod's spec
 

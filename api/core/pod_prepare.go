@@ -47,7 +47,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 		}
 	}
 
-	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: PodQOS(spec)}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: podQOS(spec)}
 	if len(spec.SchedulingGates) > 0 {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
@@ -57,8 +57,8 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// PreparePodUpdate keeps of the old Pod what a write of the object may not touch, and counts the generation.
-func PreparePodUpdate(pod, old *corev1.Pod) {
+// preparePodUpdate keeps of the old Pod what a write of the object may not touch, and counts the generation.
+func preparePodUpdate(pod, old *corev1.Pod) {
 	pod.Status = old.Status
 	pod.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(pod.Spec, old.Spec) {
@@ -66,8 +66,8 @@ func PreparePodUpdate(pod, old *corev1.Pod) {
 	}
 }
 
-// PreparePodStatusUpdate keeps of the old Pod all that a write of the status may not touch.
-func PreparePodStatusUpdate(pod, old *corev1.Pod) {
+// preparePodStatusUpdate keeps of the old Pod all that a write of the status may not touch.
+func preparePodStatusUpdate(pod, old *corev1.Pod) {
 	pod.Spec = old.Spec
 	pod.Generation = old.Generation
 	pod.DeletionTimestamp = old.DeletionTimestamp
@@ -76,9 +76,9 @@ func PreparePodStatusUpdate(pod, old *corev1.Pod) {
 	setDefault(&pod.Status.QOSClass, old.Status.QOSClass)
 }
 
-// PodGrace sets the grace period of a deletion from the request, else from the Pod, and tells whether the Pod has
+// podGrace sets the grace period of a deletion from the request, else from the Pod, and tells whether the Pod has
 // to be waited for: one that never ran or has ended goes at once.
-func PodGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
+func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	if options == nil {
 		return false
 	}

@@ -25,7 +25,7 @@ func TestGraceOfADeletion(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			options := &metav1.DeleteOptions{GracePeriodSeconds: tc.asked}
-			if !PodGrace(&tc.pod, options) || *options.GracePeriodSeconds != tc.want {
+			if !podGrace(&tc.pod, options) || *options.GracePeriodSeconds != tc.want {
 				t.Errorf("%d, want %d", *options.GracePeriodSeconds, tc.want)
 			}
 		})
@@ -39,12 +39,12 @@ func TestUpdatesKeepWhatIsNotTheirs(t *testing.T) {
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable},
 	}
 	spec := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", ActiveDeadlineSeconds: ptr.To(int64(1))}}
-	PreparePodUpdate(spec, old)
+	preparePodUpdate(spec, old)
 	if spec.Status.Phase != corev1.PodRunning || spec.Generation != 4 {
 		t.Errorf("an update of the object: phase %q, generation %d", spec.Status.Phase, spec.Generation)
 	}
 	status := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}
-	PreparePodStatusUpdate(status, old)
+	preparePodStatusUpdate(status, old)
 	if status.Spec.NodeName != "n" || status.Generation != 3 || len(status.OwnerReferences) != 1 || status.Status.QOSClass != corev1.PodQOSBurstable {
 		t.Errorf("an update of the status: %+v", status)
 	}

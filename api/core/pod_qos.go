@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodQOS is the quality of service class: Guaranteed when every container limits cpu and memory to what it asks for,
+// podQOS is the quality of service class: Guaranteed when every container limits cpu and memory to what it asks for,
 // BestEffort when none asks for or limits anything, else Burstable. Other resources do not count.
-func PodQOS(spec *corev1.PodSpec) corev1.PodQOSClass {
+func podQOS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var all []*corev1.ResourceRequirements
 	if spec.Resources != nil && (anyCompute(spec.Resources.Requests) || anyCompute(spec.Resources.Limits)) {
 		all = append(all, spec.Resources) // resources of the whole Pod decide alone

@@ -350,8 +350,8 @@ func isSafeSysctl(value, _ any, pod *corev1.PodSpec) bool {
 	return false
 }
 
-// Unsupported refuses each field that is set and that jobd does not honour; path is the spec's.
-func Unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+// unsupported refuses each field that is set and that jobd does not honour; path is the spec's.
+func unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	eachUnhonoured(spec, path, func(s support, path *field.Path) {
 		if s.effect == refuses {
@@ -361,8 +361,8 @@ func Unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// Warnings names each field that is set and has no effect here, harmlessly; path is the spec's.
-func Warnings(spec *corev1.PodSpec, path *field.Path) []string {
+// warnings names each field that is set and has no effect here, harmlessly; path is the spec's.
+func warnings(spec *corev1.PodSpec, path *field.Path) []string {
 	var out []string
 	eachUnhonoured(spec, path, func(s support, path *field.Path) {
 		if s.effect == warns {

@@ -113,10 +113,10 @@ func TestWhatJobdDoesNotHonourIsSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			var refused, warned []string
-			for _, e := range Unsupported(&spec, field.NewPath("spec")) {
+			for _, e := range unsupported(&spec, field.NewPath("spec")) {
 				refused = append(refused, e.Field)
 			}
-			for _, w := range Warnings(&spec, field.NewPath("spec")) {
+			for _, w := range warnings(&spec, field.NewPath("spec")) {
 				at, _, _ := strings.Cut(w, ": ")
 				warned = append(warned, at)
 			}
@@ -135,15 +135,15 @@ func TestDefaultsNeedNoWarning(t *testing.T) {
 	SetPodDefaults(pod)
 	PreparePod(pod, someTime)
 	path := field.NewPath("spec")
-	if errs, warnings := Unsupported(&pod.Spec, path), Warnings(&pod.Spec, path); len(errs)+len(warnings) > 0 {
+	if errs, warnings := unsupported(&pod.Spec, path), warnings(&pod.Spec, path); len(errs)+len(warnings) > 0 {
 		t.Errorf("refused %v, warned %v", errs, warnings)
 	}
 	pod.Spec.SchedulerName = "other"
 	pod.Spec.RuntimeClassName = ptr.To("other")
-	if w := Warnings(&pod.Spec, path); len(w) != 1 || !strings.HasPrefix(w[0], "spec.schedulerName: ") {
+	if w := warnings(&pod.Spec, path); len(w) != 1 || !strings.HasPrefix(w[0], "spec.schedulerName: ") {
 		t.Errorf("warned %v", w)
 	}
-	if e := Unsupported(&pod.Spec, path); len(e) != 1 || !strings.Contains(e[0].Error(), "spec.runtimeClassName: Forbidden: jobd does not support this: ") {
+	if e := unsupported(&pod.Spec, path); len(e) != 1 || !strings.Contains(e[0].Error(), "spec.runtimeClassName: Forbidden: jobd does not support this: ") {
 		t.Errorf("refused %v", e)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 const none = "<none>"
 
-// PodColumns are those of the table that kubectl prints of Pods; priority 1 is for -o wide.
-func PodColumns() []metav1.TableColumnDefinition {
+// podColumns are those of the table that kubectl prints of Pods; priority 1 is for -o wide.
+func podColumns() []metav1.TableColumnDefinition {
 	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -29,8 +29,8 @@ func PodColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// PodCells is one row of that table.
-func PodCells(pod *corev1.Pod, now time.Time) []any {
+// podCells is one row of that table.
+func podCells(pod *corev1.Pod, now time.Time) []any {
 	s := summarize(pod)
 	return []any{
 		pod.Name, fmt.Sprintf("%d/%d", s.ready, s.containers), s.word, s.restarted(now), Age(pod.CreationTimestamp, now),

@@ -53,12 +53,12 @@ func TestPodTable(t *testing.T) {
 		{"lost with its node", deleting + "status: {phase: Running, reason: NodeLost}}", "0/1 Unknown 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cells := PodCells(podOf(t, tc.pod), now)
+			cells := podCells(podOf(t, tc.pod), now)
 			if got := fmt.Sprint(cells[1], " ", cells[2], " ", cells[3]); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
-			if len(cells) != len(PodColumns()) {
-				t.Errorf("%d cells for %d columns", len(cells), len(PodColumns()))
+			if len(cells) != len(podColumns()) {
+				t.Errorf("%d cells for %d columns", len(cells), len(podColumns()))
 			}
 		})
 	}
@@ -67,16 +67,16 @@ func TestPodTable(t *testing.T) {
 func TestWidePodTable(t *testing.T) {
 	pod := podOf(t, `{metadata: {name: p, creationTimestamp: '2026-11-20T13:34:18Z'}, spec: {nodeName: node-1, readinessGates: [{conditionType: a}, {conditionType: b}]},
 		status: {podIPs: [{ip: 10.0.0.1}], conditions: [{type: a, status: 'True'}]}}`)
-	cells := PodCells(pod, someTime.Add(90*time.Second))
+	cells := podCells(pod, someTime.Add(90*time.Second))
 	if got := fmt.Sprint(cells[4:]...); got != fmt.Sprint("90s", "10.0.0.1", "node-1", "<none>", "1/2") {
 		t.Errorf("%s", got)
 	}
-	cells = PodCells(&corev1.Pod{}, someTime)
+	cells = podCells(&corev1.Pod{}, someTime)
 	if got := fmt.Sprint(cells[4:]...); got != fmt.Sprint("<unknown>", "<none>", "<none>", "<none>", "<none>") {
 		t.Errorf("%s", got)
 	}
 	var names []string
-	for _, c := range PodColumns() {
+	for _, c := range podColumns() {
 		names = append(names, c.Name)
 	}
 	if got := strings.Join(names, ","); got != "Name,Ready,Status,Restarts,Age,IP,Node,Nominated Node,Readiness Gates" {

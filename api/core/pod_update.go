@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ValidatePodUpdate checks a changed Pod. What runs is not changed any more: a deadline may come closer, tolerations may
+// validatePodUpdate checks a changed Pod. What runs is not changed any more: a deadline may come closer, tolerations may
 // be added, gates be taken away, and a grace period that makes no sense be mended.
-func ValidatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
+func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
@@ -61,8 +61,8 @@ func validateDeadlineUpdate(deadline, old *int64, path *field.Path) field.ErrorL
 	return nil
 }
 
-// ValidatePodStatusUpdate checks a changed status: what has ended stays ended.
-func ValidatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
+// validatePodStatusUpdate checks a changed status: what has ended stays ended.
+func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
 	if pod.Spec.NodeName != old.Spec.NodeName {

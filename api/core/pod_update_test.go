@@ -13,7 +13,7 @@ func preparedPod(t *testing.T) *corev1.Pod {
 	pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7"}, spec: {restartPolicy: OnFailure, schedulingGates: [{name: a/b}], initContainers: [{name: i, image: i}], containers: [{name: c, image: i}]}}`)
 	SetPodDefaults(pod)
 	PreparePod(pod, someTime)
-	if errs := ValidatePod(pod); len(errs) > 0 {
+	if errs := validatePod(pod); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	return pod
@@ -47,7 +47,7 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 			pod := old.DeepCopy()
 			tc.change(pod)
 			var got []string
-			for _, e := range ValidatePodUpdate(pod, old) {
+			for _, e := range validatePodUpdate(pod, old) {
 				got = append(got, e.Error())
 			}
 			if text := strings.Join(got, "\n"); (text == "") != (tc.want == "") || !strings.HasPrefix(text, tc.want) {
@@ -61,7 +61,7 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 		for deadline, fine := range map[*int64]bool{ptr.To(int64(4)): true, ptr.To(int64(6)): false, nil: false} {
 			pod := old.DeepCopy()
 			pod.Spec.ActiveDeadlineSeconds = deadline
-			if errs := ValidatePodUpdate(pod, old); (len(errs) == 0) != fine {
+			if errs := validatePodUpdate(pod, old); (len(errs) == 0) != fine {
 				t.Errorf("%v: %v", ptr.Deref(deadline, -1), errs)
 			}
 		}
@@ -71,7 +71,7 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 		old.Spec.TerminationGracePeriodSeconds = ptr.To(int64(-1))
 		pod := old.DeepCopy()
 		pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1))
-		if errs := ValidatePodUpdate(pod, old); len(errs) > 0 {
+		if errs := validatePodUpdate(pod, old); len(errs) > 0 {
 			t.Error(errs)
 		}
 	})
@@ -100,7 +100,7 @@ func TestWhatHasEndedStaysEnded(t *testing.T) {
 			old.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: tc.was}}
 			pod := old.DeepCopy()
 			pod.Status.ContainerStatuses[0].State = tc.now
-			errs := ValidatePodStatusUpdate(pod, old)
+			errs := validatePodStatusUpdate(pod, old)
 			if refused := len(errs) > 0; refused != tc.refused {
 				t.Error(errs)
 			}
@@ -116,7 +116,7 @@ func TestWhatHasEndedStaysEnded(t *testing.T) {
 	pod.Status.QOSClass = corev1.PodQOSGuaranteed
 	pod.Status.PodIPs = []corev1.PodIP{{IP: "x"}}
 	pod.Status.NominatedNodeName = "A"
-	if errs := ValidatePodStatusUpdate(pod, old); len(errs) != 3 {
+	if errs := validatePodStatusUpdate(pod, old); len(errs) != 3 {
 		t.Error(errs)
 	}
 }

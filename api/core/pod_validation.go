@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidatePod checks a new Pod, after PreparePod.
-func ValidatePod(pod *corev1.Pod) field.ErrorList {
+// validatePod checks a new Pod, after PreparePod.
+func validatePod(pod *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"), &pod.Spec, field.NewPath("spec"))...)
 	return append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
@@ -51,7 +51,7 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	if p := spec.PreemptionPolicy; p != nil {
 		errs = append(errs, oneOf(path.Child("preemptionPolicy"), *p, []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever})...)
 	}
-	return append(errs, Unsupported(spec, path)...)
+	return append(errs, unsupported(spec, path)...)
 }
 
 // validateNames checks those fields of a spec that are names of something.

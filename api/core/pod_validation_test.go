@@ -156,7 +156,7 @@ spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "Never":
 			}
 			SetPodDefaults(pod)
 			supported := map[string]bool{}
-			for _, e := range Unsupported(&pod.Spec, field.NewPath("spec")) {
+			for _, e := range unsupported(&pod.Spec, field.NewPath("spec")) {
 				supported[e.Error()] = true
 			}
 			var got []string
@@ -211,7 +211,7 @@ v.projected.sources[2].serviceAccountToken.expirationSeconds: Invalid value: 60:
 func TestPodAndTemplateMetadata(t *testing.T) {
 	pod := podOf(t, `{metadata: {name: A, namespace: default}, spec: {containers: [{name: c, image: i}]}}`)
 	SetPodDefaults(pod)
-	if errs := ValidatePod(pod); len(errs) != 1 || errs[0].Field != "metadata.name" {
+	if errs := validatePod(pod); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("a pod's name: %v", errs)
 	}
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": strings.Repeat("x", 64)}}, Spec: pod.Spec}
@@ -219,7 +219,7 @@ func TestPodAndTemplateMetadata(t *testing.T) {
 	if len(errs) != 1 || errs[0].Field != "spec.template.labels" || errs[0].Detail != "must be no more than 63 bytes" {
 		t.Errorf("a template's labels: %v", errs)
 	}
-	if errs := ValidatePod(&corev1.Pod{Spec: corev1.PodSpec{}}); len(errs) == 0 {
+	if errs := validatePod(&corev1.Pod{Spec: corev1.PodSpec{}}); len(errs) == 0 {
 		t.Error("nothing is wrong with nothing")
 	}
 }

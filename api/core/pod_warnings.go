@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// PodWarnings are sent along with the answer to the creation of a Pod.
-func PodWarnings(pod *corev1.Pod) []string {
+// podWarnings are sent along with the answer to the creation of a Pod.
+func podWarnings(pod *corev1.Pod) []string {
 	return append(appArmorWarnings(pod.Annotations, field.NewPath("metadata", "annotations")), podSpecWarnings(&pod.Spec, field.NewPath("spec"))...)
 }
 
@@ -29,7 +29,7 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	for i := range spec.Containers {
 		out = append(out, containerWarnings(&spec.Containers[i], path.Child("containers").Index(i))...)
 	}
-	return append(out, Warnings(spec, path)...)
+	return append(out, warnings(spec, path)...)
 }
 
 func containerWarnings(c *corev1.Container, path *field.Path) []string {

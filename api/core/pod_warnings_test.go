@@ -23,7 +23,7 @@ spec:
 spec.initContainers[0].env[1]: hides previous definition of "A", which may be dropped when using apply
 spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer
 spec.containers[0].ports[2]: duplicate port definition with spec.containers[0].ports[0]`
-	if diff := cmp.Diff(want, strings.Join(PodWarnings(pod), "\n")); diff != "" {
+	if diff := cmp.Diff(want, strings.Join(podWarnings(pod), "\n")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }

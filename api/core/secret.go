@@ -15,8 +15,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// SetSecretDefaults gives the secret a type, and moves stringData, which is only ever written, into data.
-func SetSecretDefaults(secret *corev1.Secret) {
+// setSecretDefaults gives the secret a type, and moves stringData, which is only ever written, into data.
+func setSecretDefaults(secret *corev1.Secret) {
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeOpaque
 	}
@@ -29,8 +29,8 @@ func SetSecretDefaults(secret *corev1.Secret) {
 	secret.StringData = nil
 }
 
-// ValidateSecret checks a secret, new or changed: its keys, its size, and that it holds what its type promises.
-func ValidateSecret(secret *corev1.Secret) field.ErrorList {
+// validateSecret checks a secret, new or changed: its keys, its size, and that it holds what its type promises.
+func validateSecret(secret *corev1.Secret) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&secret.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	data := field.NewPath("data")
 	size := 0
@@ -85,16 +85,16 @@ func validateSecretType(secret *corev1.Secret) field.ErrorList {
 	return nil // every other type is the user's own
 }
 
-// ValidateSecretUpdate checks a changed secret: its type stays, and what was made immutable too.
-func ValidateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
+// validateSecretUpdate checks a changed secret: its type stays, and what was made immutable too.
+func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&secret.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateImmutableField(secret.Type, old.Type, field.NewPath("type"))...)
 	errs = append(errs, heldImmutable(old.Immutable, secret.Immutable, part{"data", equality.Semantic.DeepEqual(secret.Data, old.Data)})...)
-	return append(errs, ValidateSecret(secret)...)
+	return append(errs, validateSecret(secret)...)
 }
 
-// SecretWarnings tells of a certificate that does not belong to its key.
-func SecretWarnings(secret *corev1.Secret) []string {
+// secretWarnings tells of a certificate that does not belong to its key.
+func secretWarnings(secret *corev1.Secret) []string {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil
 	}
@@ -104,13 +104,13 @@ func SecretWarnings(secret *corev1.Secret) []string {
 	return nil
 }
 
-// SecretFields are those that a field selector of secrets may name, beside metadata.name and metadata.namespace.
-func SecretFields() map[string]func(*corev1.Secret) string {
+// secretFields are those that a field selector of secrets may name, beside metadata.name and metadata.namespace.
+func secretFields() map[string]func(*corev1.Secret) string {
 	return map[string]func(*corev1.Secret) string{"type": func(s *corev1.Secret) string { return string(s.Type) }}
 }
 
-// SecretColumns are those of the table that kubectl prints of secrets.
-func SecretColumns() []metav1.TableColumnDefinition {
+// secretColumns are those of the table that kubectl prints of secrets.
+func secretColumns() []metav1.TableColumnDefinition {
 	doc := corev1.Secret{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -120,7 +120,7 @@ func SecretColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// SecretCells is one row of that table.
-func SecretCells(secret *corev1.Secret, now time.Time) []any {
+// secretCells is one row of that table.
+func secretCells(secret *corev1.Secret, now time.Time) []any {
 	return []any{secret.Name, string(secret.Type), int64(len(secret.Data)), Age(secret.CreationTimestamp, now)}
 }

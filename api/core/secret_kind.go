@@ -14,15 +14,15 @@ func SecretKind() *kind.Kind {
 		GroupVersion: corev1.SchemeGroupVersion,
 		Name:         "Secret",
 		Namespaced:   true,
-		Default:      SetSecretDefaults,
-		Fields:       SecretFields(),
-		Columns:      SecretColumns(),
-		Cells:        SecretCells,
+		Default:      setSecretDefaults,
+		Fields:       secretFields(),
+		Columns:      secretColumns(),
+		Cells:        secretCells,
 		Rules: kind.Rules[*corev1.Secret]{
-			Check:       ValidateSecret,
-			CheckUpdate: ValidateSecretUpdate,
-			Warn:        SecretWarnings,
-			WarnUpdate:  func(s, _ *corev1.Secret) []string { return SecretWarnings(s) },
+			Check:       validateSecret,
+			CheckUpdate: validateSecretUpdate,
+			Warn:        secretWarnings,
+			WarnUpdate:  func(s, _ *corev1.Secret) []string { return secretWarnings(s) },
 		},
 	})
 }

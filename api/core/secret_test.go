@@ -16,13 +16,13 @@ func newSecret(kind corev1.SecretType, data ...string) *corev1.Secret {
 	for i := 0; i < len(data); i += 2 {
 		s.StringData[data[i]] = data[i+1]
 	}
-	SetSecretDefaults(s)
+	setSecretDefaults(s)
 	return s
 }
 
 func TestStringDataIsWrittenOverData(t *testing.T) {
 	s := &corev1.Secret{Data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}, StringData: map[string]string{"b": "3", "c": "4"}}
-	SetSecretDefaults(s)
+	setSecretDefaults(s)
 	if got := fmt.Sprintf("%s %v %s", s.Data, s.StringData, s.Type); got != "map[a:1 b:3 c:4] map[] Opaque" {
 		t.Error(got)
 	}
@@ -47,15 +47,15 @@ func TestSecretHoldsWhatItsTypePromises(t *testing.T) {
 		{"more than a MiB", newSecret("", "k", strings.Repeat("x", corev1.MaxSecretSize+1)), "[data: Too long: may not be more than 1048576 bytes]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := fmt.Sprint(ValidateSecret(tc.secret)); !strings.HasPrefix(got, tc.want) {
+			if got := fmt.Sprint(validateSecret(tc.secret)); !strings.HasPrefix(got, tc.want) {
 				t.Error(got)
 			}
 		})
 	}
-	if got := SecretWarnings(newSecret(corev1.SecretTypeTLS, "tls.crt", "x", "tls.key", "y")); len(got) != 1 {
+	if got := secretWarnings(newSecret(corev1.SecretTypeTLS, "tls.crt", "x", "tls.key", "y")); len(got) != 1 {
 		t.Errorf("a key that does not fit: %q", got)
 	}
-	if got := fmt.Sprint(SecretCells(newSecret("", "a", "b"), time.Time{})); got != "[a Opaque 1 <unknown>]" {
+	if got := fmt.Sprint(secretCells(newSecret("", "a", "b"), time.Time{})); got != "[a Opaque 1 <unknown>]" {
 		t.Error(got)
 	}
 }
@@ -64,13 +64,13 @@ func TestWhatStaysOfASecret(t *testing.T) {
 	old := newSecret("", "a", "b")
 	changed := old.DeepCopy()
 	changed.Type = corev1.SecretTypeBasicAuth
-	if got := fmt.Sprint(ValidateSecretUpdate(changed, old)[0]); !strings.HasPrefix(got, "type: Invalid value") || !strings.HasSuffix(got, "field is immutable") {
+	if got := fmt.Sprint(validateSecretUpdate(changed, old)[0]); !strings.HasPrefix(got, "type: Invalid value") || !strings.HasSuffix(got, "field is immutable") {
 		t.Error(got)
 	}
 	old.Immutable = ptr.To(true)
 	changed = old.DeepCopy()
 	changed.Data["a"] = []byte("c")
-	if got := fmt.Sprint(ValidateSecretUpdate(changed, old)); got != "[data: Forbidden: field is immutable when `immutable` is set]" {
+	if got := fmt.Sprint(validateSecretUpdate(changed, old)); got != "[data: Forbidden: field is immutable when `immutable` is set]" {
 		t.Error(got)
 	}
 }

@@ -61,8 +61,8 @@ func PrepareService(s *corev1.Service) {
 	s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
 }
 
-// ServiceWarnings names what is accepted and is not as in a cluster. It gets the Service as it was sent.
-func ServiceWarnings(s *corev1.Service) []string {
+// serviceWarnings names what is accepted and is not as in a cluster. It gets the Service as it was sent.
+func serviceWarnings(s *corev1.Service) []string {
 	var out []string
 	for i, p := range s.Spec.Ports {
 		if p.TargetPort != intstr.FromInt32(p.Port) && s.Spec.Type != corev1.ServiceTypeExternalName {
@@ -75,8 +75,8 @@ func ServiceWarnings(s *corev1.Service) []string {
 	return out
 }
 
-// ValidateService checks a Service, new or changed.
-func ValidateService(s *corev1.Service) field.ErrorList {
+// validateService checks a Service, new or changed.
+func validateService(s *corev1.Service) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&s.ObjectMeta, true, validation.NameIsDNS1035Label, field.NewPath("metadata"))
 	path := field.NewPath("spec")
 	switch s.Spec.Type {
@@ -134,14 +134,14 @@ func validateServicePorts(ports []corev1.ServicePort, path *field.Path) field.Er
 	return errs
 }
 
-// ValidateServiceUpdate checks a changed Service.
-func ValidateServiceUpdate(s, old *corev1.Service) field.ErrorList {
+// validateServiceUpdate checks a changed Service.
+func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateService(s)...)
+	return append(errs, validateService(s)...)
 }
 
-// ServiceColumns are those of the table that kubectl prints of Services.
-func ServiceColumns() []metav1.TableColumnDefinition {
+// serviceColumns are those of the table that kubectl prints of Services.
+func serviceColumns() []metav1.TableColumnDefinition {
 	doc := corev1.ServiceSpec{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -154,8 +154,8 @@ func ServiceColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// ServiceCells is one row of that table.
-func ServiceCells(s *corev1.Service, now time.Time) []any {
+// serviceCells is one row of that table.
+func serviceCells(s *corev1.Service, now time.Time) []any {
 	var ports []string
 	for _, p := range s.Spec.Ports {
 		ports = append(ports, fmt.Sprintf("%d/%s", p.Port, p.Protocol))

@@ -14,23 +14,23 @@ import (
 // DefaultServiceAccount is the one that every namespace has, and that pods are of which name none.
 const DefaultServiceAccount = "default"
 
-// PrepareServiceAccount keeps of the secrets that it names only the names: they are of its own namespace.
-func PrepareServiceAccount(sa *corev1.ServiceAccount) {
+// prepareServiceAccount keeps of the secrets that it names only the names: they are of its own namespace.
+func prepareServiceAccount(sa *corev1.ServiceAccount) {
 	for i, ref := range sa.Secrets {
 		sa.Secrets[i] = corev1.ObjectReference{Name: ref.Name}
 	}
 }
 
-// ValidateServiceAccount checks a new service account.
-func ValidateServiceAccount(sa *corev1.ServiceAccount) field.ErrorList {
+// validateServiceAccount checks a new service account.
+func validateServiceAccount(sa *corev1.ServiceAccount) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&sa.ObjectMeta, true, validation.ValidateServiceAccountName, field.NewPath("metadata"))
 	return append(errs, validateRole(sa)...)
 }
 
-// ValidateServiceAccountUpdate checks a changed service account.
-func ValidateServiceAccountUpdate(sa, old *corev1.ServiceAccount) field.ErrorList {
+// validateServiceAccountUpdate checks a changed service account.
+func validateServiceAccountUpdate(sa, old *corev1.ServiceAccount) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&sa.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, ValidateServiceAccount(sa)...)
+	return append(errs, validateServiceAccount(sa)...)
 }
 
 // ServiceAccountKind describes v1 ServiceAccounts.
@@ -49,10 +49,10 @@ func ServiceAccountKind() *kind.Kind {
 			return []any{sa.Name, int64(len(sa.Secrets)), Age(sa.CreationTimestamp, now)}
 		},
 		Rules: kind.Rules[*corev1.ServiceAccount]{
-			Create:      PrepareServiceAccount,
-			Update:      func(sa, _ *corev1.ServiceAccount) { PrepareServiceAccount(sa) },
-			Check:       ValidateServiceAccount,
-			CheckUpdate: ValidateServiceAccountUpdate,
+			Create:      prepareServiceAccount,
+			Update:      func(sa, _ *corev1.ServiceAccount) { prepareServiceAccount(sa) },
+			Check:       validateServiceAccount,
+			CheckUpdate: validateServiceAccountUpdate,
 		},
 	})
 }

@@ -53,7 +53,7 @@ func TestRoleAnnotation(t *testing.T) {
 	for role, good := range map[string]bool{"read": true, "submit": true, "admin": true, "root": false, "": false} {
 		sa := &corev1.ServiceAccount{}
 		sa.Namespace, sa.Name, sa.Annotations = "ns", "a", map[string]string{RoleAnnotation: role}
-		if errs := ValidateServiceAccount(sa); (len(errs) == 0) != good {
+		if errs := validateServiceAccount(sa); (len(errs) == 0) != good {
 			t.Errorf("%q: %v", role, errs)
 		}
 	}

@@ -16,8 +16,8 @@ func ServiceKind() *kind.Kind {
 		ShortNames:   []string{"svc"}, Categories: []string{"all"},
 		Namespaced: true,
 		Default:    SetServiceDefaults,
-		Columns:    ServiceColumns(),
-		Cells:      ServiceCells,
+		Columns:    serviceColumns(),
+		Cells:      serviceCells,
 		Fields: map[string]func(*corev1.Service) string{
 			"spec.clusterIP": func(s *corev1.Service) string { return s.Spec.ClusterIP },
 			"spec.type":      func(s *corev1.Service) string { return string(s.Spec.Type) },
@@ -25,10 +25,10 @@ func ServiceKind() *kind.Kind {
 		Rules: kind.Rules[*corev1.Service]{
 			Create:      PrepareService,
 			Update:      func(s, _ *corev1.Service) { PrepareService(s) },
-			Check:       ValidateService,
-			CheckUpdate: ValidateServiceUpdate,
-			Warn:        ServiceWarnings,
-			WarnUpdate:  func(s, _ *corev1.Service) []string { return ServiceWarnings(s) },
+			Check:       validateService,
+			CheckUpdate: validateServiceUpdate,
+			Warn:        serviceWarnings,
+			WarnUpdate:  func(s, _ *corev1.Service) []string { return serviceWarnings(s) },
 		},
 	})
 }

@@ -36,13 +36,13 @@ func TestService(t *testing.T) {
 			SetServiceDefaults(s)
 			PrepareService(s)
 			var errs []string
-			for _, e := range ValidateService(s) {
+			for _, e := range validateService(s) {
 				errs = append(errs, e.Error())
 			}
 			if !slices.EqualFunc(errs, c.errors, strings.HasPrefix) {
 				t.Errorf("errors %q, want %q", errs, c.errors)
 			}
-			if warned := ServiceWarnings(s); !slices.EqualFunc(warned, c.warned, strings.HasPrefix) {
+			if warned := serviceWarnings(s); !slices.EqualFunc(warned, c.warned, strings.HasPrefix) {
 				t.Errorf("warnings %q, want %q", warned, c.warned)
 			}
 			if s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone {

@@ -32,8 +32,8 @@ func SetEndpointSliceDefaults(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
-// PrepareEndpointSliceUpdate counts the generations of what a slice says.
-func PrepareEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) {
+// prepareEndpointSliceUpdate counts the generations of what a slice says.
+func prepareEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) {
 	before := *old
 	before.TypeMeta, before.ObjectMeta = slice.TypeMeta, slice.ObjectMeta
 	if !equality.Semantic.DeepEqual(*slice, before) {
@@ -41,8 +41,8 @@ func PrepareEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) {
 	}
 }
 
-// ValidateEndpointSlice checks a slice, new or changed.
-func ValidateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
+// validateEndpointSlice checks a slice, new or changed.
+func validateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&slice.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	kinds := []discoveryv1.AddressType{discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}
 	switch path := field.NewPath("addressType"); slice.AddressType {
@@ -74,9 +74,9 @@ func ValidateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
 	return errs
 }
 
-// ValidateEndpointSliceUpdate checks a changed slice.
-func ValidateEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
-	errs := ValidateEndpointSlice(slice)
+// validateEndpointSliceUpdate checks a changed slice.
+func validateEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
+	errs := validateEndpointSlice(slice)
 	return append(errs, validation.ValidateImmutableField(slice.AddressType, old.AddressType, field.NewPath("addressType"))...)
 }
 
@@ -111,9 +111,9 @@ func EndpointSliceKind() *kind.Kind {
 		},
 		Rules: kind.Rules[*discoveryv1.EndpointSlice]{
 			Create:      func(slice *discoveryv1.EndpointSlice) { slice.Generation = 1 },
-			Update:      PrepareEndpointSliceUpdate,
-			Check:       ValidateEndpointSlice,
-			CheckUpdate: ValidateEndpointSliceUpdate,
+			Update:      prepareEndpointSliceUpdate,
+			Check:       validateEndpointSlice,
+			CheckUpdate: validateEndpointSliceUpdate,
 		},
 	})
 }

@@ -35,12 +35,12 @@ func TestPodGroups(t *testing.T) {
 			g := &schedulingv1beta1.PodGroup{Spec: *read[schedulingv1beta1.PodGroupSpec](t, c.spec)}
 			g.Name, g.Namespace, g.ResourceVersion = "g", "ns", "1"
 			SetPodGroupDefaults(g)
-			errs := ValidatePodGroup(g)
+			errs := validatePodGroup(g)
 			if c.was != "" {
 				old := g.DeepCopy()
 				old.Spec = *read[schedulingv1beta1.PodGroupSpec](t, c.was)
 				SetPodGroupDefaults(old)
-				errs = ValidatePodGroupUpdate(g, old)
+				errs = validatePodGroupUpdate(g, old)
 			}
 			if got := fmt.Sprint(errs); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -64,11 +64,11 @@ func TestWorkloads(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			w := &schedulingv1beta1.Workload{Spec: *read[schedulingv1beta1.WorkloadSpec](t, c.spec)}
 			w.Name, w.Namespace, w.ResourceVersion = "w", "ns", "1"
-			errs := ValidateWorkload(w)
+			errs := validateWorkload(w)
 			if c.was != "" {
 				old := w.DeepCopy()
 				old.Spec = *read[schedulingv1beta1.WorkloadSpec](t, c.was)
-				errs = ValidateWorkloadUpdate(w, old)
+				errs = validateWorkloadUpdate(w, old)
 			}
 			if got := fmt.Sprint(errs); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)

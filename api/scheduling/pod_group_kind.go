@@ -51,20 +51,20 @@ func preparePodGroupStatusUpdate(g, old *schedulingv1beta1.PodGroup) {
 	g.Spec, g.Generation = old.Spec, old.Generation
 }
 
-// ValidatePodGroup checks a new group.
-func ValidatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
+// validatePodGroup checks a new group.
+func validatePodGroup(g *schedulingv1beta1.PodGroup) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&g.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validatePodGroupSpec(&g.Spec, nil, field.NewPath("spec"))...)
 }
 
-// ValidatePodGroupUpdate checks a changed one: of what it says nothing changes but how many pods a gang needs.
-func ValidatePodGroupUpdate(g, old *schedulingv1beta1.PodGroup) field.ErrorList {
+// validatePodGroupUpdate checks a changed one: of what it says nothing changes but how many pods a gang needs.
+func validatePodGroupUpdate(g, old *schedulingv1beta1.PodGroup) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&g.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validatePodGroupSpec(&g.Spec, &old.Spec, field.NewPath("spec"))...)
 }
 
-// ValidatePodGroupStatusUpdate checks a changed status.
-func ValidatePodGroupStatusUpdate(g, old *schedulingv1beta1.PodGroup) field.ErrorList {
+// validatePodGroupStatusUpdate checks a changed status.
+func validatePodGroupStatusUpdate(g, old *schedulingv1beta1.PodGroup) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&g.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validatePodGroupStatus(&g.Status, &old.Status, field.NewPath("status"))...)
 }
@@ -106,8 +106,8 @@ func PodGroupKind() *kind.Kind {
 		Rules: kind.Rules[*schedulingv1beta1.PodGroup]{
 			Create:      PreparePodGroup,
 			Update:      preparePodGroupUpdate,
-			Check:       ValidatePodGroup,
-			CheckUpdate: ValidatePodGroupUpdate,
+			Check:       validatePodGroup,
+			CheckUpdate: validatePodGroupUpdate,
 			Warn: func(g *schedulingv1beta1.PodGroup) []string {
 				return topologyWarning(g.Spec.SchedulingConstraints, field.NewPath("spec"))
 			},
@@ -116,7 +116,7 @@ func PodGroupKind() *kind.Kind {
 		Subresources: map[string]kind.Rules[*schedulingv1beta1.PodGroup]{
 			"status": {
 				Update:      preparePodGroupStatusUpdate,
-				CheckUpdate: ValidatePodGroupStatusUpdate,
+				CheckUpdate: validatePodGroupStatusUpdate,
 				Reset:       kind.Path("spec"),
 			},
 		},

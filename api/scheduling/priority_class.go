@@ -45,15 +45,15 @@ func IsBuiltin(name string) bool {
 	return slices.ContainsFunc(Builtin(), func(pc *schedulingv1.PriorityClass) bool { return pc.Name == name })
 }
 
-// SetPriorityClassDefaults fills in what a manifest left out.
-func SetPriorityClassDefaults(pc *schedulingv1.PriorityClass) {
+// setPriorityClassDefaults fills in what a manifest left out.
+func setPriorityClassDefaults(pc *schedulingv1.PriorityClass) {
 	if pc.PreemptionPolicy == nil {
 		pc.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 	}
 }
 
-// ValidatePriorityClass checks a priority class, new or changed.
-func ValidatePriorityClass(pc *schedulingv1.PriorityClass) field.ErrorList {
+// validatePriorityClass checks a priority class, new or changed.
+func validatePriorityClass(pc *schedulingv1.PriorityClass) field.ErrorList {
 	name := field.NewPath("metadata", "name")
 	errs := validation.ValidateObjectMeta(&pc.ObjectMeta, false, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if strings.HasPrefix(pc.Name, systemPrefix) {
@@ -84,8 +84,8 @@ func known(pc *schedulingv1.PriorityClass) error {
 	return fmt.Errorf("%s is not a known system priority class", pc.Name)
 }
 
-// ValidatePriorityClassUpdate checks a changed priority class: pods have got its value already.
-func ValidatePriorityClassUpdate(pc, old *schedulingv1.PriorityClass) field.ErrorList {
+// validatePriorityClassUpdate checks a changed priority class: pods have got its value already.
+func validatePriorityClassUpdate(pc, old *schedulingv1.PriorityClass) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pc.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	if pc.Value != old.Value {
 		errs = append(errs, field.Forbidden(field.NewPath("value"), "may not be changed in an update."))
@@ -100,7 +100,7 @@ func PriorityClassKind() *kind.Kind {
 		GroupVersion: schedulingv1.SchemeGroupVersion,
 		Name:         "PriorityClass",
 		ShortNames:   []string{"pc"},
-		Default:      SetPriorityClassDefaults,
+		Default:      setPriorityClassDefaults,
 		Columns: []metav1.TableColumnDefinition{
 			kind.NameColumn(),
 			{Name: "Value", Type: "integer", Description: doc["value"]},
@@ -113,8 +113,8 @@ func PriorityClassKind() *kind.Kind {
 		},
 		Rules: kind.Rules[*schedulingv1.PriorityClass]{
 			Create:      func(pc *schedulingv1.PriorityClass) { pc.Generation = 1 },
-			Check:       ValidatePriorityClass,
-			CheckUpdate: ValidatePriorityClassUpdate,
+			Check:       validatePriorityClass,
+			CheckUpdate: validatePriorityClassUpdate,
 		},
 	})
 }

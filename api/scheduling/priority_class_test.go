@@ -13,7 +13,7 @@ import (
 
 func class(name string, value int32) *schedulingv1.PriorityClass {
 	pc := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}, Value: value}
-	SetPriorityClassDefaults(pc)
+	setPriorityClassDefaults(pc)
 	return pc
 }
 
@@ -31,12 +31,12 @@ func TestPriorityClasses(t *testing.T) {
 		{"a name that is reserved", class("system-mine", 7), "priority class names with 'system-' prefix are reserved for system use only. error: system-mine is not a known system priority class"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := fmt.Sprint(ValidatePriorityClass(tc.class)); !strings.Contains(got, tc.want) {
+			if got := fmt.Sprint(validatePriorityClass(tc.class)); !strings.Contains(got, tc.want) {
 				t.Error(got)
 			}
 		})
 	}
-	if got := fmt.Sprint(ValidatePriorityClassUpdate(class("a", 2), class("a", 1))); got != "[value: Forbidden: may not be changed in an update.]" {
+	if got := fmt.Sprint(validatePriorityClassUpdate(class("a", 2), class("a", 1))); got != "[value: Forbidden: may not be changed in an update.]" {
 		t.Error(got)
 	}
 }

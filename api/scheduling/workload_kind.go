@@ -14,14 +14,14 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// ValidateWorkload checks a new workload.
-func ValidateWorkload(w *schedulingv1beta1.Workload) field.ErrorList {
+// validateWorkload checks a new workload.
+func validateWorkload(w *schedulingv1beta1.Workload) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&w.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateWorkloadSpec(&w.Spec, nil, field.NewPath("spec"))...)
 }
 
-// ValidateWorkloadUpdate checks a changed one: of what it says nothing changes but how many pods a gang needs.
-func ValidateWorkloadUpdate(w, old *schedulingv1beta1.Workload) field.ErrorList {
+// validateWorkloadUpdate checks a changed one: of what it says nothing changes but how many pods a gang needs.
+func validateWorkloadUpdate(w, old *schedulingv1beta1.Workload) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&w.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validateWorkloadSpec(&w.Spec, &old.Spec, field.NewPath("spec"))...)
 }
@@ -67,8 +67,8 @@ func WorkloadKind() *kind.Kind {
 		Rules: kind.Rules[*schedulingv1beta1.Workload]{
 			Create:      func(w *schedulingv1beta1.Workload) { w.Generation = 1 },
 			Update:      prepareWorkloadUpdate,
-			Check:       ValidateWorkload,
-			CheckUpdate: ValidateWorkloadUpdate,
+			Check:       validateWorkload,
+			CheckUpdate: validateWorkloadUpdate,
 			Warn:        workloadWarnings,
 		},
 	})

@@ -96,7 +96,7 @@ func TestWhoMayDoWhatOverTLS(t *testing.T) {
 
 func issue(t *testing.T, a *Authority, name string, groups ...string) *tls.Certificate {
 	t.Helper()
-	cert, key, err := a.IssueClient(name, groups, 24*time.Hour)
+	cert, key, err := a.issueClient(name, groups, 24*time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,8 +175,8 @@ func (a *Authority) sign(template, parent *x509.Certificate, public *ecdsa.Publi
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
-// IssueClient makes a certificate and key, in PEM, for a client that is known by this name and in these groups.
-func (a *Authority) IssueClient(name string, groups []string, life time.Duration) (cert, key []byte, err error) {
+// issueClient makes a certificate and key, in PEM, for a client that is known by this name and in these groups.
+func (a *Authority) issueClient(name string, groups []string, life time.Duration) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -279,7 +279,7 @@ func (a *Authority) kubeconfig(address net.Addr, granted role) ([]byte, error) {
 	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: a.token}
 	if granted != (role{name: core.RoleAdmin}) {
 		group := granted.group()
-		cert, key, err := a.IssueClient("jobd:"+strings.TrimPrefix(group, groupPrefix), []string{group}, clientLife)
+		cert, key, err := a.issueClient("jobd:"+strings.TrimPrefix(group, groupPrefix), []string{group}, clientLife)
 		if err != nil {
 			return nil, err
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// NewImagesHandler serves images as package api/images says. Without Images every request is refused.
-func NewImagesHandler(i Images) http.Handler { return &images{i} }
+// newImagesHandler serves images as package api/images says. Without Images every request is refused.
+func newImagesHandler(i Images) http.Handler { return &images{i} }
 
 type images struct{ runtime Images }
 

@@ -53,7 +53,7 @@ func (f *fakeImages) Remove(_ context.Context, ref string) error {
 
 func askImages(t *testing.T, f Images, method, query string, body io.Reader) (*http.Response, string) {
 	t.Helper()
-	s := httptest.NewServer(NewImagesHandler(f))
+	s := httptest.NewServer(newImagesHandler(f))
 	t.Cleanup(s.Close)
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+wire.Path+query, body)
 	if err != nil {

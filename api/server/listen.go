@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Group is the unix group whose members may use the socket. They can start containers as root: it is as good as
+// socketGroup is the unix group whose members may use the socket. They can start containers as root: it is as good as
 // being root.
-const Group = "jobd"
+const socketGroup = "jobd"
 
 // Listener is where a Server answers: made by ListenUnix, ListenTLS or ListenForPods.
 type Listener struct {
@@ -113,7 +113,7 @@ func publish(young, path string) error {
 	if err := os.Chmod(young, 0o660); err != nil {
 		return err
 	}
-	if g, err := user.LookupGroup(Group); err == nil {
+	if g, err := user.LookupGroup(socketGroup); err == nil {
 		gid, err := strconv.Atoi(g.Gid)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 func (s *Server) localRoutes(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", api)
-	mux.Handle(wire.Path, NewImagesHandler(s.config.Images))
+	mux.Handle(wire.Path, newImagesHandler(s.config.Images))
 	mux.HandleFunc("GET "+kubeconfigPath, s.kubeconfig)
 	mux.HandleFunc(database.Path, s.database)
 	mux.HandleFunc(profilePath, pprof.Index)

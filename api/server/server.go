@@ -238,9 +238,6 @@ func (s *Server) install(kinds []*kind.Kind) error {
 	return s.generic.InstallAPIGroups(named...)
 }
 
-// Handler is the API as the socket serves it, without authentication.
-func (s *Server) Handler() http.Handler { return s.local }
-
 // Serve answers on all listeners until ctx is done or one of them fails. Then it waits a little for requests to
 // end, and returns nil when ctx was the cause.
 func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {

@@ -187,7 +187,7 @@ func TestListenerForPods(t *testing.T) {
 	ca := rest.TLSClientConfig{CAData: ts.authority.Certificate()}
 	account := ts.token(t, ts.account(t, "robot", core.RoleRead), nil).Status.Token
 	host := serve(loopback)
-	cert, key, err := ts.authority.IssueClient("me", []string{adminGroup}, time.Hour)
+	cert, key, err := ts.authority.issueClient("me", []string{adminGroup}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -400,9 +400,9 @@ func TestExpire(t *testing.T) {
 		}
 		return names
 	}
-	expire := func(after int64, wantNext int64, want ...string) {
+	expiring := func(after int64, wantNext int64, want ...string) {
 		t.Helper()
-		next, err := Expire(t.Context(), s.store, now.Add(time.Duration(after)*time.Second))
+		next, err := expire(t.Context(), s.store, now.Add(time.Duration(after)*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,11 +413,11 @@ func TestExpire(t *testing.T) {
 			t.Errorf("after %d s: left are %v, want %v", after, got, want)
 		}
 	}
-	expire(9, 10, "0", "1", "2")
-	expire(10, 20, "0", "2")
+	expiring(9, 10, "0", "1", "2")
+	expiring(10, 20, "0", "2")
 	// An update keeps the time that an object has, unless it says otherwise.
 	update(t, s, "2", func(p *corev1.Pod) { p.Generation++ })
-	expire(19, 20, "0", "2")
+	expiring(19, 20, "0", "2")
 	err := s.GuaranteedUpdate(t.Context(), podKey("2"), &corev1.Pod{}, false, nil, func(obj runtime.Object, m storage.ResponseMeta) (runtime.Object, *uint64, error) {
 		if m.TTL != 20 {
 			t.Errorf("told a TTL of %d", m.TTL)
@@ -428,8 +428,8 @@ func TestExpire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expire(99, 100, "0", "2")
-	expire(100, 0, "0")
+	expiring(99, 100, "0", "2")
+	expiring(100, 0, "0")
 }
 
 func TestErrorsOfTheStore(t *testing.T) {

@@ -227,7 +227,7 @@ func (h *harness) expire(t *testing.T) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if _, err := Expire(ctx, h.store, time.Now()); err != nil && ctx.Err() == nil {
+			if _, err := expire(ctx, h.store, time.Now()); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
 			time.Sleep(10 * time.Millisecond)

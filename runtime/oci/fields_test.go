@@ -22,7 +22,7 @@ func FuzzFieldPath(f *testing.F) {
 		file := corev1.DownwardAPIVolumeFile{Path: "f", FieldRef: ref}
 		in.Pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{file}}}}}
 		refused := func(where string) bool {
-			for _, err := range core.ValidatePod(in.Pod) {
+			for _, err := range core.PodKind().Strategy.Validate(t.Context(), in.Pod) {
 				if strings.Contains(err.Field, where) {
 					return true
 				}
