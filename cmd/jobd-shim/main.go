@@ -1,5 +1,5 @@
 // jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs. The daemon starts
-// it; see package shard. With --init it is the first process of a pod whose containers share theirs; see package processes.
+// it; see package server. With --init it is the first process of a pod whose containers share theirs; see package processes.
 package main
 
 import (
@@ -12,7 +12,8 @@ import (
 	"syscall"
 
 	"github.com/jobd/jobd/runtime/processes"
-	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
+	"github.com/jobd/jobd/runtime/shard/server"
 )
 
 // version is stamped by the linker.
@@ -27,7 +28,7 @@ func main() {
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
-		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), shard.ProtocolVersion)
+		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), protocol.Version)
 		return
 	}
 	if *idle {
@@ -52,7 +53,7 @@ func main() {
 		ready = os.NewFile(uintptr(*readyFD), "ready")
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	if err := shard.Run(*dir, *socket, ready, shard.ServerOptions{Build: version, Logger: logger}); err != nil {
+	if err := server.Run(*dir, *socket, ready, server.Options{Build: version, Logger: logger}); err != nil {
 		logger.Error("shard ended", "error", err)
 		os.Exit(1)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // closeTime is how long a shard may take to close what a container reads.
@@ -32,7 +33,7 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 	if err != nil {
 		return err
 	}
-	p, err := r.shards.at(c.shard).Attach(ctx, id, shard.Attach{Stdin: a.Stdin != nil, Stdout: a.Stdout != nil, Stderr: a.Stderr != nil})
+	p, err := r.shards.at(c.shard).Attach(ctx, id, protocol.Attach{Stdin: a.Stdin != nil, Stdout: a.Stdout != nil, Stderr: a.Stderr != nil})
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	launched := make(chan error, 1)
 	go func() {
 		var err error
-		r.shards, err = launchShards(ctx, c, r.ended)
+		r.shards, err = openShards(ctx, c, r.ended)
 		if err == nil {
 			r.oci, err = chooseOCIRuntime(ctx, c, r.shards)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // Exec runs a process in a container that runs.
@@ -27,7 +28,7 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	if err != nil {
 		return 0, err
 	}
-	p, err := r.shards.at(c.shard).Exec(ctx, id, shard.Exec{Args: e.Args, TTY: e.TTY, Stdin: e.Stdin != nil})
+	p, err := r.shards.at(c.shard).Exec(ctx, id, protocol.Exec{Args: e.Args, TTY: e.TTY, Stdin: e.Stdin != nil})
 	if err != nil {
 		return 0, err
 	}

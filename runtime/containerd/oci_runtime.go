@@ -15,6 +15,7 @@ import (
 
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // ociRuntime is the program that makes containers out of specs, and why it is that one.
@@ -145,7 +146,7 @@ func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path string) err
 			for _, one := range list {
 				switch {
 				case one.ID != id || !one.State.Ended():
-				case one.State == shard.Exited && one.ExitCode == 0:
+				case one.State == protocol.Exited && one.ExitCode == 0:
 					return nil
 				default:
 					output, _ := os.ReadFile(log)

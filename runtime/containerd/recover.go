@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
-	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // recover finds every container again: the objects say which there are, the shards how they are.
@@ -28,7 +28,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 	}
 	type found struct {
 		shard  int
-		record shard.Container
+		record protocol.Container
 	}
 	records := map[string]found{}
 	for index, s := range r.shards.all {
@@ -58,7 +58,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 		if f, ok := records[object.ID]; ok {
 			held.shard = f.shard
 			// One whose start has not come to its end is not known to run: whoever asks for it waits for that end.
-			if f.record.State != shard.Starting {
+			if f.record.State != protocol.Starting {
 				fold(&held.status, f.record)
 			}
 		}

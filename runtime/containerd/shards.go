@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // shards are the processes that hold the containers: the ones that new pods go to, and those that an earlier
@@ -23,8 +24,8 @@ type shards struct {
 	n   int // new pods go to 0..n-1
 }
 
-// launchShards connects to every shard that is there, and starts what is missing of the first n.
-func launchShards(ctx context.Context, c Config, onExit func(index int, ended shard.Container)) (*shards, error) {
+// openShards connects to every shard that is there, and starts what is missing of the first n.
+func openShards(ctx context.Context, c Config, onExit func(index int, ended protocol.Container)) (*shards, error) {
 	dir := layout.State(c.State).Shards()
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("shards: %w", err)
@@ -50,13 +51,13 @@ func launchShards(ctx context.Context, c Config, onExit func(index int, ended sh
 				Dir:    filepath.Join(dir, strconv.Itoa(i)),
 				Binary: c.ShimPath,
 				Cgroup: fmt.Sprintf("%s/shard-%d", c.CgroupParent, i),
-				OnExit: func(ended shard.Container) { onExit(i, ended) },
+				OnExit: func(ended protocol.Container) { onExit(i, ended) },
 				Logger: c.Logger,
 			}
-			one, err := shard.Launch(ctx, o)
+			one, err := shard.Open(ctx, o)
 			// One of an older version goes on for as long as it holds containers.
 			if err == nil && !one.Attaches() && one.Shutdown(ctx) == nil {
-				one, err = shard.Launch(ctx, o)
+				one, err = shard.Open(ctx, o)
 			}
 			if err != nil {
 				return err

@@ -16,7 +16,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
-	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // Labels of container objects. The first ones are a kubelet's, so that tools know them.
@@ -82,7 +82,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	if (c.Stdin || c.Spec.Process.Terminal) && !s.Attaches() {
 		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
 	}
-	started, err := s.Start(ctx, shard.Start{
+	started, err := s.Start(ctx, protocol.Start{
 		ID:          c.ID,
 		Spec:        spec,
 		Rootfs:      rootfs,
@@ -94,10 +94,10 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		MessagePath: c.Spec.Annotations[oci.AnnotationTerminationLog],
 		Runtime:     r.oci.Path,
 	})
-	var failed *shard.StartError
+	var failed *protocol.StartError
 	switch {
 	case errors.As(err, &failed):
-		started = shard.Container{ID: c.ID, State: shard.Exited, ExitCode: 128, StartError: failed.Message}
+		started = protocol.Container{ID: c.ID, State: protocol.Exited, ExitCode: 128, StartError: failed.Message}
 	case err != nil:
 		return status, err
 	}
@@ -106,7 +106,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 
 // create writes the object of a container in a shard and makes its snapshot, in one transaction, or finds both. It returns the spec as
 // the object has it and the mounts of the root file system.
-func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []shard.Mount, error) {
+func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []protocol.Mount, error) {
 	store, snapshotter := r.server.containers(), r.server.snapshots()
 
 	if have, err := store.Get(ctx, c.ID); err == nil {
@@ -186,16 +186,16 @@ func (r *Runtime) labels(c runtime.Container) map[string]string {
 	}
 }
 
-func shardMounts(mounts []mount.Mount) []shard.Mount {
-	out := make([]shard.Mount, len(mounts))
+func shardMounts(mounts []mount.Mount) []protocol.Mount {
+	out := make([]protocol.Mount, len(mounts))
 	for i, m := range mounts {
-		out[i] = shard.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options}
+		out[i] = protocol.Mount{Type: m.Type, Source: m.Source, Target: m.Target, Options: m.Options}
 	}
 	return out
 }
 
 // ended is told by a shard of a container that has come to its end.
-func (r *Runtime) ended(_ int, s shard.Container) {
+func (r *Runtime) ended(_ int, s protocol.Container) {
 	r.mu.Lock()
 	held := r.containers[s.ID]
 	r.mu.Unlock()
@@ -205,7 +205,7 @@ func (r *Runtime) ended(_ int, s shard.Container) {
 }
 
 // observe folds what a shard says into what is known, and reports an end once. Nothing that comes late changes an end.
-func (r *Runtime) observe(held *container, s shard.Container) runtime.Status {
+func (r *Runtime) observe(held *container, s protocol.Container) runtime.Status {
 	r.mu.Lock()
 	was := held.status.State
 	if was != runtime.Exited && was != runtime.Lost {
@@ -225,11 +225,11 @@ func (r *Runtime) observe(held *container, s shard.Container) runtime.Status {
 	return status
 }
 
-func fold(status *runtime.Status, s shard.Container) {
+func fold(status *runtime.Status, s protocol.Container) {
 	switch s.State {
-	case shard.Exited:
+	case protocol.Exited:
 		status.State = runtime.Exited
-	case shard.Lost:
+	case protocol.Lost:
 		status.State = runtime.Lost
 	default:
 		status.State = runtime.Running

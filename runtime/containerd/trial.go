@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // trialPrefix begins the ids of trials, which are containers that no pod has.
@@ -43,11 +44,11 @@ func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag strin
 		_, deleteErr := s.Delete(context.WithoutCancel(ctx), id)
 		err = errors.Join(err, deleteErr)
 	}()
-	_, err = s.Start(ctx, shard.Start{
+	_, err = s.Start(ctx, protocol.Start{
 		ID: id, Spec: spec, Runtime: runtime, LogPath: log,
-		Rootfs: []shard.Mount{{Type: "bind", Source: rootfs, Options: []string{"rbind", "rw"}}},
+		Rootfs: []protocol.Mount{{Type: "bind", Source: rootfs, Options: []string{"rbind", "rw"}}},
 	})
-	var failed *shard.StartError
+	var failed *protocol.StartError
 	if errors.As(err, &failed) {
 		return errors.New(failed.Message)
 	} else if err != nil {

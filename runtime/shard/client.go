@@ -10,20 +10,22 @@ import (
 	"syscall"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // Client is one connection to a shard. It may be used by many goroutines. When the connection is gone every call gives
 // errdefs.ErrUnavailable; Shard connects anew.
 type Client struct {
 	conn   net.Conn
-	onExit func(Container)
-	hello  Hello
+	onExit func(protocol.Container)
+	hello  protocol.Hello
 
 	write sync.Mutex
 
 	mu      sync.Mutex
 	seq     uint64
-	waiting map[uint64]chan<- message
+	waiting map[uint64]chan<- protocol.Message
 	broken  error // set once the connection is gone
 
 	done chan struct{}
@@ -32,15 +34,15 @@ type Client struct {
 // Dial connects to the shard that listens on a socket. Each exit from now on is given to onExit, in order, which must not
 // block; earlier ones are found by List. An exit that comes at the same time may be seen twice, and may overtake the
 // answer to its Start.
-func Dial(ctx context.Context, socket string, onExit func(Container)) (*Client, error) {
+func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("connect to shard: %w: %w", errdefs.ErrUnavailable, err)
 	}
-	c := &Client{conn: conn, onExit: onExit, waiting: map[uint64]chan<- message{}, done: make(chan struct{})}
+	c := &Client{conn: conn, onExit: onExit, waiting: map[uint64]chan<- protocol.Message{}, done: make(chan struct{})}
 	go c.read()
-	reply, err := c.call(ctx, message{Op: opHello, Hello: &Hello{Version: ProtocolVersion, PID: os.Getpid()}}, nil)
+	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpHello, Hello: &protocol.Hello{Version: protocol.Version, PID: os.Getpid()}}, nil)
 	if err == nil && reply.Hello == nil {
 		err = fmt.Errorf("shard sent no hello: %w", errdefs.ErrUnavailable)
 	}
@@ -53,56 +55,56 @@ func Dial(ctx context.Context, socket string, onExit func(Container)) (*Client, 
 }
 
 // Hello is what the shard said of itself.
-func (c *Client) Hello() Hello { return c.hello }
+func (c *Client) Hello() protocol.Hello { return c.hello }
 
 // Start starts a container and returns when its process runs. One of that ID which is there already is left as it is, and
 // returned whatever its state, so that a start in doubt is simply taken again. The error is a *StartError when the process
 // could not be started. When ctx ends first, the start goes on.
-func (c *Client) Start(ctx context.Context, s Start) (Container, error) {
-	reply, err := c.call(ctx, message{Op: opStart, Start: &s}, s.Spec)
-	return reply.container(err)
+func (c *Client) Start(ctx context.Context, s protocol.Start) (protocol.Container, error) {
+	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpStart, Start: &s}, s.Spec)
+	return containerOf(reply, err)
 }
 
-// container is the one that a reply tells of, which it may also do with an error.
-func (m message) container(err error) (Container, error) {
+// containerOf returns the container that a reply tells of, which it may also do with an error.
+func containerOf(m protocol.Message, err error) (protocol.Container, error) {
 	if m.Container != nil {
 		return *m.Container, err
 	}
 	if err == nil {
 		err = fmt.Errorf("shard answered without a container: %w", errdefs.ErrUnknown)
 	}
-	return Container{}, err
+	return protocol.Container{}, err
 }
 
 // Signal sends a signal to a container's first process, or with all to each of its processes. One that has ended or is
 // not known gives errdefs.ErrNotFound, one whose start is under way errdefs.ErrFailedPrecondition.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error {
-	_, err := c.call(ctx, message{Op: opSignal, ID: id, Signal: int(sig), All: all}, nil)
+	_, err := c.call(ctx, protocol.Message{Op: protocol.OpSignal, ID: id, Signal: int(sig), All: all}, nil)
 	return err
 }
 
 // CloseStdin lets a container that was started with StdinOnce read the end of it, once those who are attached have let go of it.
 func (c *Client) CloseStdin(ctx context.Context, id string) error {
-	_, err := c.call(ctx, message{Op: opCloseStdin, ID: id}, nil)
+	_, err := c.call(ctx, protocol.Message{Op: protocol.OpCloseStdin, ID: id}, nil)
 	return err
 }
 
 // Delete forgets a container and removes all that is left of it but its log; one that still runs is killed first. It
 // returns how the container ended; errdefs.ErrNotFound when it is not known.
-func (c *Client) Delete(ctx context.Context, id string) (Container, error) {
-	reply, err := c.call(ctx, message{Op: opDelete, ID: id}, nil)
-	return reply.container(err)
+func (c *Client) Delete(ctx context.Context, id string) (protocol.Container, error) {
+	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpDelete, ID: id}, nil)
+	return containerOf(reply, err)
 }
 
 // List returns every container the shard holds, those that have ended and are not yet deleted included.
-func (c *Client) List(ctx context.Context) ([]Container, error) {
-	reply, err := c.call(ctx, message{Op: opList}, nil)
+func (c *Client) List(ctx context.Context) ([]protocol.Container, error) {
+	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpList}, nil)
 	return reply.Containers, err
 }
 
 // Shutdown ends the shard. While it holds containers this is refused with errdefs.ErrFailedPrecondition.
 func (c *Client) Shutdown(ctx context.Context) error {
-	_, err := c.call(ctx, message{Op: opShutdown}, nil)
+	_, err := c.call(ctx, protocol.Message{Op: protocol.OpShutdown}, nil)
 	return err
 }
 
@@ -116,19 +118,19 @@ func (c *Client) Close() error {
 	return err
 }
 
-func (c *Client) call(ctx context.Context, m message, body []byte) (message, error) {
-	answer := make(chan message, 1)
+func (c *Client) call(ctx context.Context, m protocol.Message, body []byte) (protocol.Message, error) {
+	answer := make(chan protocol.Message, 1)
 	c.mu.Lock()
 	if c.broken != nil {
 		c.mu.Unlock()
-		return message{}, c.broken
+		return protocol.Message{}, c.broken
 	}
 	c.seq++
 	m.Seq = c.seq
 	c.waiting[m.Seq] = answer
 	c.mu.Unlock()
 
-	frame, err := encode(&m, body)
+	frame, err := protocol.Encode(&m, body)
 	if err == nil {
 		c.write.Lock()
 		_, err = c.conn.Write(frame)
@@ -140,17 +142,17 @@ func (c *Client) call(ctx context.Context, m message, body []byte) (message, err
 	}
 	if err != nil {
 		c.forget(m.Seq)
-		return message{}, err
+		return protocol.Message{}, err
 	}
 	select {
 	case reply, ok := <-answer:
 		if !ok {
-			return message{}, c.broken
+			return protocol.Message{}, c.broken
 		}
-		return reply, fromWire(reply.Error)
+		return reply, protocol.DecodeError(reply.Error)
 	case <-ctx.Done():
 		c.forget(m.Seq)
-		return message{}, fmt.Errorf("shard does not answer %s: %w", m.Op, ctx.Err())
+		return protocol.Message{}, fmt.Errorf("shard does not answer %s: %w", m.Op, ctx.Err())
 	}
 }
 
@@ -163,7 +165,7 @@ func (c *Client) forget(seq uint64) {
 func (c *Client) read() {
 	r := bufio.NewReaderSize(c.conn, 16<<10)
 	for {
-		m, _, err := decode(r)
+		m, _, err := protocol.Decode(r)
 		if err != nil {
 			c.conn.Close()
 			c.mu.Lock() // whoever sees a broken connection sees done closed as well
@@ -177,11 +179,11 @@ func (c *Client) read() {
 			return
 		}
 		switch m.Op {
-		case opExit:
+		case protocol.OpExit:
 			if m.Container != nil && c.onExit != nil {
 				c.onExit(*m.Container)
 			}
-		case opReply:
+		case protocol.OpReply:
 			c.mu.Lock()
 			answer := c.waiting[m.Seq]
 			delete(c.waiting, m.Seq)

@@ -1,53 +1,290 @@
 package shard
 
 import (
-	"encoding/json"
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// fork starts a process in the calling thread's namespaces. It is killed when that thread ends.
-func fork(program string, argv []string, files [3]*os.File) (int, error) {
-	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
-		Dir: "/",
-		// Nothing of the daemon's environment gets near a container: NOTIFY_SOCKET would be passed on, for example.
-		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+// Process is one that Exec has started in a container, or the container's first one as Attach gives it.
+type Process struct {
+	// Attached is what there is of one that was attached to.
+	Attached protocol.Attached
+	// Stdin is nil unless it was asked for and is there. With a terminal there is no Stderr.
+	Stdin, Stdout, Stderr *os.File
+
+	conn     *net.UnixConn
+	terminal *os.File      // nil without one
+	end      chan struct{} // closed when code or err is set
+	code     int
+	err      error
+
+	mu      sync.Mutex
+	closed  bool
+	release func() bool // of the context that it ends with
+}
+
+// startProcess starts a process over a connection of its own.
+func startProcess(ctx context.Context, socket, id string, e protocol.Exec) (*Process, error) {
+	return openProcess(ctx, socket, protocol.Message{Op: protocol.OpExec, ID: id, Exec: &e}, func(p *Process, _ protocol.Message, files *[]*os.File) {
+		if e.TTY {
+			p.terminal = take(files)
+			p.Stdin, p.Stdout = p.terminal, p.terminal
+			return
+		}
+		if e.Stdin {
+			p.Stdin = take(files)
+		}
+		p.Stdout, p.Stderr = take(files), take(files)
 	})
-	if err != nil {
-		return 0, fmt.Errorf("exec %s: %w", argv[0], err)
-	}
-	return pid, nil
 }
 
-// commandLine is the one call of an OCI runtime that starts a container. It is a detached one: the container's first process
-// then becomes our child, which tells exactly how it ends, and a runtime that fails is told from a container that does.
-func (s *Start) commandLine(dir, state, console string) []string {
-	argv := append([]string{s.Runtime}, s.RuntimeArgs...)
-	argv = append(argv, "--root", state, "--log", filepath.Join(dir, runtimeLog), "--log-format", "json",
-		"run", "--detach", "--pid-file", filepath.Join(dir, pidFile), "--bundle", dir)
-	if console != "" {
-		argv = append(argv, "--console-socket", console)
-	}
-	return append(argv, s.ID)
+// attachProcess is the same for the first process of a container.
+func attachProcess(ctx context.Context, socket, id string, a protocol.Attach) (*Process, error) {
+	return openProcess(ctx, socket, protocol.Message{Op: protocol.OpAttach, ID: id, Attach: &a}, func(p *Process, reply protocol.Message, files *[]*os.File) {
+		if reply.Attached == nil {
+			return
+		}
+		p.Attached = *reply.Attached
+		switch {
+		case p.Attached.Terminal:
+			p.terminal = take(files)
+			if p.Attached.Stdin {
+				p.Stdin = p.terminal
+			}
+		case p.Attached.Stdin:
+			p.Stdin = take(files)
+		}
+		if p.Attached.Stdout {
+			p.Stdout = take(files)
+		}
+		if p.Attached.Stderr {
+			p.Stderr = take(files)
+		}
+	})
 }
 
-// runtimeWords finds what an OCI runtime had to say last in its log of JSON lines.
-func runtimeWords(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return ""
+// take takes the first of the files that are left; nil when there is none.
+func take(files *[]*os.File) *os.File {
+	if len(*files) == 0 {
+		return nil
 	}
-	words := ""
-	for line := range strings.Lines(string(content)) {
-		var entry struct{ Level, Msg string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "error" {
-			words = entry.Msg
+	f := (*files)[0]
+	*files = (*files)[1:]
+	return f
+}
+
+const (
+	// drainTime is how long Copy waits, after the end of a process, for others that hold its output open.
+	drainTime = time.Second
+	// drainBytes bounds what is taken of theirs after that: more than a pipe holds.
+	drainBytes = 2 << 20
+)
+
+var errNotReached = errors.New("connect to shard")
+
+// openProcess makes a request that is answered with open files, which place has to take.
+func openProcess(ctx context.Context, socket string, request protocol.Message, place func(*Process, protocol.Message, *[]*os.File)) (*Process, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", errNotReached, errdefs.ErrUnavailable, err)
+	}
+	p := &Process{conn: conn.(*net.UnixConn), end: make(chan struct{})}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	r, err := p.open(request, place)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		p.Close()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	p.mu.Lock()
+	p.release = context.AfterFunc(ctx, p.Close)
+	p.mu.Unlock()
+	go p.await(ctx, r)
+	return p, nil
+}
+
+// open makes the request and takes the streams. What comes after the answer is in the reader.
+func (p *Process) open(request protocol.Message, place func(*Process, protocol.Message, *[]*os.File)) (io.Reader, error) {
+	frame, err := protocol.Encode(&request, nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.conn.Write(frame); err != nil {
+		return nil, fmt.Errorf("ask shard to %s: %w: %w", request.Op, errdefs.ErrUnavailable, err)
+	}
+	buffer := make([]byte, 4<<10)
+	n, files, err := protocol.ReadFiles(p.conn, buffer)
+	if err != nil {
+		protocol.CloseAll(files)
+		return nil, fmt.Errorf("connection to shard: %w: %w", errdefs.ErrUnavailable, err)
+	}
+	r := bufio.NewReader(io.MultiReader(bytes.NewReader(buffer[:n]), p.conn))
+	reply, _, err := protocol.Decode(r)
+	if err != nil {
+		protocol.CloseAll(files)
+		return nil, fmt.Errorf("connection to shard: %w: %w", errdefs.ErrUnavailable, err)
+	}
+	if reply.Error != nil {
+		protocol.CloseAll(files)
+		return nil, protocol.DecodeError(reply.Error)
+	}
+	sent := len(files)
+	place(p, reply, &files)
+	if len(files) > 0 || p.streams() != sent {
+		protocol.CloseAll(files)
+		return nil, fmt.Errorf("shard sent %d streams: %w", sent, errdefs.ErrUnknown)
+	}
+	return r, nil
+}
+
+// streams counts the files it has.
+func (p *Process) streams() int {
+	n := 0
+	for _, f := range p.files() {
+		if f != nil {
+			n++
 		}
 	}
-	return words
+	return n
+}
+
+// files are all that it has, each once.
+func (p *Process) files() []*os.File {
+	if p.terminal == nil {
+		return []*os.File{p.Stdin, p.Stdout, p.Stderr}
+	}
+	if p.Stdout == p.terminal {
+		return []*os.File{p.terminal}
+	}
+	return []*os.File{p.terminal, p.Stdout}
+}
+
+func (p *Process) await(ctx context.Context, r io.Reader) {
+	defer close(p.end)
+	m, _, err := protocol.Decode(r)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		p.err = ctx.Err() // which is why the connection was closed
+	case err != nil:
+		p.err = fmt.Errorf("connection to shard: %w: %w", errdefs.ErrUnavailable, err)
+	case m.Op != protocol.OpExecExit:
+		p.err = fmt.Errorf("shard sent %q for the end of a process: %w", m.Op, errdefs.ErrUnknown)
+	default:
+		p.code, p.err = m.ExitCode, protocol.DecodeError(m.Error)
+	}
+}
+
+// Wait returns the exit code, once the process has ended: 128+n when signal n ended it. What it wrote may not be read yet.
+// Of one that was attached to it tells only of the end, once everything was read.
+// The error is errdefs.ErrUnavailable when the shard died, which leaves the process to the container's end, and that of the
+// context that Exec or Attach was given when the process has ended with it.
+func (p *Process) Wait(ctx context.Context) (int, error) {
+	select {
+	case <-p.end:
+		return p.code, p.err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// Resize tells a terminal its size, in characters.
+func (p *Process) Resize(width, height uint16) error {
+	if p.terminal == nil {
+		return fmt.Errorf("resize: there is no terminal: %w", errdefs.ErrInvalidArgument)
+	}
+	conn, err := p.terminal.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) {
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width})
+	})
+	return errors.Join(err, failed)
+}
+
+// Copy brings what the process writes to one of its streams to a writer, until the stream's end: which is at the latest a
+// second after that of the process, whoever else has it open. What was written before is not lost.
+func (p *Process) Copy(w io.Writer, stream *os.File) error {
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-done:
+			return
+		case <-p.end:
+		}
+		select {
+		case <-done:
+		case <-time.After(drainTime):
+			stream.SetReadDeadline(time.Unix(1, 0))
+		}
+	}()
+	_, err := io.Copy(w, onlyReader{stream})
+	switch {
+	case errors.Is(err, unix.EIO) && stream == p.terminal, errors.Is(err, os.ErrClosed):
+		return nil // nobody has the terminal open any more
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_, err = w.Write(rest(stream))
+	}
+	return err
+}
+
+type onlyReader struct{ io.Reader }
+
+// rest is what a stream holds just now.
+func rest(stream *os.File) []byte {
+	var found []byte
+	conn, err := stream.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = conn.Control(func(fd uintptr) {
+		buffer := make([]byte, 32<<10)
+		for len(found) < drainBytes {
+			n, err := unix.Read(int(fd), buffer)
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil || n <= 0 {
+				return
+			}
+			found = append(found, buffer[:n]...)
+		}
+	})
+	return found
+}
+
+// Close lets go of the process. One that Exec has started and that has not ended is killed by its shard.
+func (p *Process) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	if p.release != nil {
+		p.release()
+	}
+	p.conn.Close()
+	protocol.CloseAll(p.files())
 }

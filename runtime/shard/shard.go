@@ -1,101 +1,288 @@
-// Package shard keeps containers alive without the daemon. A shard is a small process (cmd/jobd-shim) that holds several
-// containers: it starts each with one run of crun or runc, writes its log, reaps it and keeps its exit until that is
-// acknowledged. It outlives the daemon, which speaks to it over a unix socket and finds everything again by List.
+// Package shard is the daemon's side of the shards, which keep containers alive without it. A shard is a small process
+// (cmd/jobd-shim) that holds several containers: it starts each with one run of crun or runc, writes its log, reaps it and
+// keeps its exit until that is acknowledged. It outlives the daemon, which speaks to it over a unix socket and finds
+// everything again by List.
 //
-// The daemon's side is Shard (Launch), the shard's own side is Server.
+// Shard is a connection that is made anew when it breaks, with a process that is started anew when it dies; Client is one
+// connection. What the process does is in package server, what goes over the socket in package protocol. On the host this
+// package makes the directory of a shard, with the file that the process writes its own log to, and puts the process into
+// a control group.
 package shard
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// State is where a container is in its life.
-type State string
-
-const (
-	// Starting: its start is recorded, and the OCI runtime is at work.
-	Starting State = "starting"
-	Running  State = "running"
-	// Exited: ExitCode tells how, or StartError why it never began.
-	Exited State = "exited"
-	// Lost: it was started, its shard died, and nothing is left that could tell how it ended. Nothing of it runs.
-	Lost State = "lost"
-)
-
-// Ended reports whether the container has come to its end.
-func (s State) Ended() bool { return s == Exited || s == Lost }
-
-// Mount is one mount of a root file system, in the words of containerd's snapshotters. Target is relative to the root.
-type Mount struct {
-	Type    string   `json:"type"`
-	Source  string   `json:"source"`
-	Target  string   `json:"target,omitempty"`
-	Options []string `json:"options,omitempty"`
+// Options says where a shard lives and how it is started.
+type Options struct {
+	// Dir is the shard's own directory: its socket, bundles, records. It is made if it does not exist. The file system
+	// may be volatile and mounted noexec.
+	Dir string
+	// Binary is the path of jobd-shim.
+	Binary string
+	// Cgroup is where the shard's process is put, for example /jobd/shard-0, so that whatever ends the daemon's
+	// cgroup spares it. Empty: it stays in the daemon's.
+	Cgroup string
+	// OnExit is told of each exit from Open on, in order, and must not block. After the shard was
+	// connected anew, it is told again of every container that has ended and is not deleted; the receiver tells
+	// by the ID what it knows already.
+	OnExit func(protocol.Container)
+	Logger *slog.Logger
 }
 
-// Start says what to start.
-type Start struct {
-	// ID is unique among all shards. It becomes a directory name and must not hold a slash.
-	ID string `json:"id"`
-	// Spec is the OCI runtime spec as JSON. Its root path is set by the shard, to where it has mounted Rootfs; its
-	// cgroups path must be absolute and the container's own.
-	Spec []byte `json:"-"`
-	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
-	Rootfs []Mount `json:"rootfs"`
-	// Stdin: there is something to be read, from whoever attaches. It ends never, or with StdinOnce when the first of
-	// those who attach says so; that of a terminal never.
-	Stdin     bool `json:"stdin,omitempty"`
-	StdinOnce bool `json:"stdinOnce,omitempty"`
-	// LogPath gets stdout and stderr in the CRI format, or what comes from the terminal if the spec has one. Empty: output is dropped.
-	LogPath string `json:"logPath,omitempty"`
-	// LogMaxSize is how large a file of the log grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
-	LogMaxSize  int64 `json:"logMaxSize,omitempty"`
-	LogMaxFiles int   `json:"logMaxFiles,omitempty"`
-	// MessagePath is the host's path of the termination message file, read at the container's end.
-	MessagePath string `json:"messagePath,omitempty"`
-	// Runtime is the path of crun or runc, RuntimeArgs are its global options before "run".
-	Runtime     string   `json:"runtime"`
-	RuntimeArgs []string `json:"runtimeArgs,omitempty"`
-	// Labels are kept with the container and given back with it. They mean nothing to the shard.
-	Labels map[string]string `json:"labels,omitempty"`
+// Shard is a shard as the daemon has it: connected, and started anew when it dies. Its methods may be called from any
+// goroutine; while it is being connected anew they wait.
+type Shard struct {
+	options Options
+
+	mu       sync.Mutex
+	client   *Client
+	replaced chan struct{} // closed when another client takes client's place
+	ending   bool          // Shutdown was asked for: not to be started anew
+
+	stop context.CancelFunc
+	done chan struct{}
 }
 
-// Container is what a shard knows of one of its containers.
-type Container struct {
-	ID         string            `json:"id"`
-	State      State             `json:"state"`
-	PID        int               `json:"pid,omitempty"`
-	StartedAt  time.Time         `json:"startedAt,omitzero"`
-	FinishedAt time.Time         `json:"finishedAt,omitzero"`
-	LogPath    string            `json:"logPath,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-
-	// ExitCode is 128+n when signal n ended the process, and 128 when it could not be started.
-	ExitCode int `json:"exitCode"`
-	// Signal is the one that ended the process, if one did.
-	Signal    int  `json:"signal,omitempty"`
-	OOMKilled bool `json:"oomKilled,omitempty"`
-	// StartError holds the OCI runtime's words when the process could not be started at all.
-	StartError string `json:"startError,omitempty"`
-	// Message is the termination message, at most MaxMessage bytes of it.
-	Message string `json:"message,omitempty"`
-	// LogError says what was lost of the log, if anything was: the disk was full, for example.
-	LogError string `json:"logError,omitempty"`
+// Open connects to the shard of a directory, and starts its process when none runs there.
+func Open(ctx context.Context, o Options) (*Shard, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	client, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	life, stop := context.WithCancel(context.Background())
+	s := &Shard{options: o, client: client, replaced: make(chan struct{}), stop: stop, done: make(chan struct{})}
+	go s.keep(life)
+	return s, nil
 }
 
-// MaxMessage is how much is read of a termination message file, as a kubelet does.
-const MaxMessage = 4096
-
-// StartError tells that the OCI runtime could not start the container's process: no such command, a bad mount, ...
-// The container is kept as Exited with the same words until Delete. Its class is errdefs.ErrFailedPrecondition.
-type StartError struct {
-	ID      string
-	Message string // the OCI runtime's own words
+// PID is the shard's process.
+func (s *Shard) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client.Hello().PID
 }
 
-func (e *StartError) Error() string { return fmt.Sprintf("start container %s: %s", e.ID, e.Message) }
+// RuntimeState is where the OCI runtime keeps what it has to know of a container that runs.
+func (s *Shard) RuntimeState(id string) string {
+	return filepath.Join(s.options.Dir, protocol.RuntimeDir, id)
+}
 
-func (e *StartError) Unwrap() error { return errdefs.ErrFailedPrecondition }
+// Start is Client.Start; it survives the shard's death.
+func (s *Shard) Start(ctx context.Context, start protocol.Start) (protocol.Container, error) {
+	return retry(ctx, s, func(c *Client) (protocol.Container, error) { return c.Start(ctx, start) })
+}
+
+// Signal is Client.Signal. It is not taken again when the connection breaks: the error is errdefs.ErrUnavailable then.
+func (s *Shard) Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error {
+	c, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Signal(ctx, id, sig, all)
+}
+
+// Delete is Client.Delete, but a container that is not known is no error.
+func (s *Shard) Delete(ctx context.Context, id string) (protocol.Container, error) {
+	c, err := retry(ctx, s, func(c *Client) (protocol.Container, error) { return c.Delete(ctx, id) })
+	if errors.Is(err, errdefs.ErrNotFound) {
+		return protocol.Container{ID: id}, nil
+	}
+	return c, err
+}
+
+// Exec starts a process in a running container, which lives as long as the Process that is returned: the end of ctx closes
+// that. One that does not run gives errdefs.ErrNotFound, a shard of an older version errdefs.ErrNotImplemented. The error is
+// a *StartError when the process could not be started.
+func (s *Shard) Exec(ctx context.Context, id string, e protocol.Exec) (*Process, error) {
+	return s.process(ctx, func(socket string) (*Process, error) { return startProcess(ctx, socket, id, e) })
+}
+
+// Attach gives the streams of a running container's first process, which goes on when the Process is closed, as the end of
+// ctx does. One that does not run gives errdefs.ErrNotFound.
+func (s *Shard) Attach(ctx context.Context, id string, a protocol.Attach) (*Process, error) {
+	return s.process(ctx, func(socket string) (*Process, error) { return attachProcess(ctx, socket, id, a) })
+}
+
+// process opens one, again when the shard turns out to have just died: what was not reached was not asked.
+func (s *Shard) process(ctx context.Context, open func(socket string) (*Process, error)) (*Process, error) {
+	for {
+		c, err := s.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := open(protocol.SocketPath(s.options.Dir))
+		if !errors.Is(err, errNotReached) {
+			return p, err
+		}
+		select {
+		case <-c.Done():
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(noticeTime):
+			return nil, err
+		}
+	}
+}
+
+// noticeTime is how long it may take until the death of a shard is noticed.
+const noticeTime = 5 * time.Second
+
+// CloseStdin is Client.CloseStdin.
+func (s *Shard) CloseStdin(ctx context.Context, id string) error {
+	_, err := retry(ctx, s, func(c *Client) (struct{}, error) { return struct{}{}, c.CloseStdin(ctx, id) })
+	return err
+}
+
+// Attaches tells whether the shard knows of attaching, terminals and stdin: one of an older version does not.
+func (s *Shard) Attaches() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.client.Hello().Capabilities, protocol.CanAttach)
+}
+
+// List is Client.List.
+func (s *Shard) List(ctx context.Context) ([]protocol.Container, error) {
+	return retry(ctx, s, func(c *Client) ([]protocol.Container, error) { return c.List(ctx) })
+}
+
+// Shutdown ends the shard's process and closes the Shard. While it holds containers this is refused with
+// errdefs.ErrFailedPrecondition, and nothing is changed.
+func (s *Shard) Shutdown(ctx context.Context) error {
+	c, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
+	if err := c.Shutdown(ctx); err != nil {
+		s.mu.Lock()
+		s.ending = false
+		s.mu.Unlock()
+		return err
+	}
+	<-c.Done()
+	return s.Close()
+}
+
+// Close lets go of the shard and leaves it running with its containers.
+func (s *Shard) Close() error {
+	s.stop()
+	<-s.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client.Close()
+	return nil
+}
+
+// current is the client, once it is connected.
+func (s *Shard) current(ctx context.Context) (*Client, error) {
+	for {
+		s.mu.Lock()
+		client, replaced := s.client, s.replaced
+		s.mu.Unlock()
+		if !isClosed(client.Done()) {
+			return client, nil
+		}
+		select {
+		case <-replaced:
+		case <-s.done:
+			return nil, fmt.Errorf("shard %s is closed: %w", s.options.Dir, errdefs.ErrUnavailable)
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for shard %s: %w", s.options.Dir, ctx.Err())
+		}
+	}
+}
+
+// retry takes an idempotent call again for as long as the connection breaks under it.
+func retry[T any](ctx context.Context, s *Shard, call func(*Client) (T, error)) (T, error) {
+	for {
+		c, err := s.current(ctx)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		result, err := call(c)
+		if err == nil || !errors.Is(err, errdefs.ErrUnavailable) || !isClosed(c.Done()) {
+			return result, err
+		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// keep connects anew, and starts anew, whenever the shard is gone.
+func (s *Shard) keep(ctx context.Context) {
+	defer close(s.done)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.client.Done():
+		}
+		s.mu.Lock()
+		ending := s.ending
+		s.mu.Unlock()
+		if ending || ctx.Err() != nil {
+			return
+		}
+		s.options.Logger.Warn("shard is gone", "shard", s.options.Dir)
+		for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+			client, err := connect(ctx, s.options)
+			if err == nil {
+				s.report(ctx, client)
+				s.mu.Lock()
+				s.client = client
+				close(s.replaced)
+				s.replaced = make(chan struct{})
+				s.mu.Unlock()
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			s.options.Logger.Error("shard cannot be started", "shard", s.options.Dir, "error", err)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// report tells of everything that ended while nobody was connected.
+func (s *Shard) report(ctx context.Context, client *Client) {
+	containers, err := client.List(ctx)
+	if err != nil {
+		return // the connection broke again, and so will be noticed
+	}
+	for _, c := range containers {
+		if c.State.Ended() && s.options.OnExit != nil {
+			s.options.OnExit(c)
+		}
+	}
+}

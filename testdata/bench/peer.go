@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	batchv1 "k8s.io/api/batch/v1"
 
-	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // peer runs containers with crun as jobd would have it run them: the same spec, with all that a pod's container has over a
@@ -46,7 +46,7 @@ func newPeer(ctx context.Context, r *raw, d *daemon) (*peer, error) {
 	if p.layers, err = os.MkdirTemp("/var/tmp", "jobd-bench-peer."); err != nil {
 		return nil, err
 	}
-	var start shard.Start
+	var start protocol.Start
 	for name, v := range map[string]any{"config.json": &p.spec, "start": &start} {
 		content, err := os.ReadFile(filepath.Join(bundles[0], name))
 		if err == nil {

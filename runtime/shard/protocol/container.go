@@ -1,0 +1,80 @@
+package protocol
+
+import "time"
+
+// State is where a container is in its life.
+type State string
+
+const (
+	// Starting: its start is recorded, and the OCI runtime is at work.
+	Starting State = "starting"
+	Running  State = "running"
+	// Exited: ExitCode tells how, or StartError why it never began.
+	Exited State = "exited"
+	// Lost: it was started, its shard died, and nothing is left that could tell how it ended. Nothing of it runs.
+	Lost State = "lost"
+)
+
+// Ended reports whether the container has come to its end.
+func (s State) Ended() bool { return s == Exited || s == Lost }
+
+// Mount is one mount of a root file system, in the words of containerd's snapshotters. Target is relative to the root.
+type Mount struct {
+	Type    string   `json:"type"`
+	Source  string   `json:"source"`
+	Target  string   `json:"target,omitempty"`
+	Options []string `json:"options,omitempty"`
+}
+
+// Start says what to start.
+type Start struct {
+	// ID is unique among all shards. It becomes a directory name and must not hold a slash.
+	ID string `json:"id"`
+	// Spec is the OCI runtime spec as JSON. Its root path is set by the shard, to where it has mounted Rootfs; its
+	// cgroups path must be absolute and the container's own.
+	Spec []byte `json:"-"`
+	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
+	Rootfs []Mount `json:"rootfs"`
+	// Stdin: there is something to be read, from whoever attaches. It ends never, or with StdinOnce when the first of
+	// those who attach says so; that of a terminal never.
+	Stdin     bool `json:"stdin,omitempty"`
+	StdinOnce bool `json:"stdinOnce,omitempty"`
+	// LogPath gets stdout and stderr in the CRI format, or what comes from the terminal if the spec has one. Empty: output is dropped.
+	LogPath string `json:"logPath,omitempty"`
+	// LogMaxSize is how large a file of the log grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
+	LogMaxSize  int64 `json:"logMaxSize,omitempty"`
+	LogMaxFiles int   `json:"logMaxFiles,omitempty"`
+	// MessagePath is the host's path of the termination message file, read at the container's end.
+	MessagePath string `json:"messagePath,omitempty"`
+	// Runtime is the path of crun or runc, RuntimeArgs are its global options before "run".
+	Runtime     string   `json:"runtime"`
+	RuntimeArgs []string `json:"runtimeArgs,omitempty"`
+	// Labels are kept with the container and given back with it. They mean nothing to the shard.
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Container is what a shard knows of one of its containers.
+type Container struct {
+	ID         string            `json:"id"`
+	State      State             `json:"state"`
+	PID        int               `json:"pid,omitempty"`
+	StartedAt  time.Time         `json:"startedAt,omitzero"`
+	FinishedAt time.Time         `json:"finishedAt,omitzero"`
+	LogPath    string            `json:"logPath,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+
+	// ExitCode is 128+n when signal n ended the process, and 128 when it could not be started.
+	ExitCode int `json:"exitCode"`
+	// Signal is the one that ended the process, if one did.
+	Signal    int  `json:"signal,omitempty"`
+	OOMKilled bool `json:"oomKilled,omitempty"`
+	// StartError holds the OCI runtime's words when the process could not be started at all.
+	StartError string `json:"startError,omitempty"`
+	// Message is the termination message, at most MaxMessage bytes of it.
+	Message string `json:"message,omitempty"`
+	// LogError says what was lost of the log, if anything was: the disk was full, for example.
+	LogError string `json:"logError,omitempty"`
+}
+
+// MaxMessage is how much is read of a termination message file, as a kubelet does.
+const MaxMessage = 4096

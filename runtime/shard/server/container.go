@@ -1,0 +1,482 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/cgroup"
+	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/logs"
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+// host is what all containers of a shard share.
+type host struct {
+	state    string // the OCI runtime's own directory
+	cgroups  cgroup.Hierarchies
+	reaper   *reaper
+	launcher *launcher
+	buffers  *logs.Buffers
+	logger   *slog.Logger
+	named    atomic.Uint64 // counted, for what needs a name of its own
+	// ended is told of each end, once.
+	ended func(protocol.Container)
+}
+
+// container is one that a shard holds.
+type container struct {
+	host   *host
+	dir    string
+	record startRecord
+	root   *overlay // of this shard's own mounting; nil without
+
+	started chan struct{} // closed when it runs or has failed to
+	cleaned chan struct{} // closed when it has ended and nothing but its directory is left, or something could not be removed
+	left    bool          // that is so; set before
+	err     error         // set before started is closed: it was not even tried
+
+	mu       sync.Mutex
+	status   protocol.Container
+	process  process // while it runs, else the OCI runtime while that is at work, else nil
+	doomed   bool    // deleted before it ran
+	output   *output // once it has been started; nil of a terminal that is gone
+	stdin    *stdin  // the same; nil without one
+	attached int     // how many are
+}
+
+func newContainer(h *host, dir string, s protocol.Start) *container {
+	return &container{
+		host: h, dir: dir, record: startRecord{Start: s},
+		started: make(chan struct{}), cleaned: make(chan struct{}),
+		status: protocol.Container{ID: s.ID, State: protocol.Starting, LogPath: s.LogPath, Labels: s.Labels},
+	}
+}
+
+func (c *container) current() protocol.Container {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+// start starts it and closes started. When the OCI runtime could not start it, it is kept as ended. With any other error
+// nothing was run, and nothing is left.
+func (c *container) start() {
+	err := c.run()
+	var failed *protocol.StartError
+	switch {
+	case err == nil:
+		close(c.started)
+	case errors.As(err, &failed):
+		end := c.current()
+		end.State, end.ExitCode, end.StartError, end.StartedAt, end.FinishedAt = protocol.Exited, 128, failed.Message, time.Now(), time.Now()
+		c.finish(end)
+		close(c.started)
+		c.clean()
+	default:
+		c.host.launcher.overlays.giveBack(c.root)
+		c.err = errors.Join(err, c.removeDir())
+		close(c.started)
+		close(c.cleaned)
+	}
+}
+
+// result is what a start came to, once it is over.
+func (c *container) result() (protocol.Container, error) {
+	<-c.started
+	if c.err != nil {
+		return protocol.Container{}, c.err
+	}
+	status := c.current()
+	if status.StartError != "" {
+		return status, &protocol.StartError{ID: status.ID, Message: status.StartError}
+	}
+	return status, nil
+}
+
+func (c *container) run() error {
+	config, facts, err := prepareSpec(c.record.Spec)
+	if err != nil {
+		return err
+	}
+	c.record.specFacts, c.record.Spec = facts, nil // it is in the bundle now
+	if err := c.makeBundle(config); err != nil {
+		return err
+	}
+	crash.At("shard.bundle.made")
+	out, err := c.openOutput()
+	if err != nil {
+		return err
+	}
+	crash.At("shard.log.opened")
+	expected := c.host.reaper.expect()
+	defer expected.done()
+	pid, in, err := c.runRuntime(expected, out)
+	if err != nil {
+		out.close()
+		return err
+	}
+	crash.At("shard.running")
+	running := c.current()
+	running.State, running.PID, running.StartedAt = protocol.Running, pid, time.Now()
+	if err := writeRecord(c.dir, stateFile, running); err != nil {
+		// It runs, so it cannot be said to have failed. A shard that finds it later will take it for lost.
+		c.host.logger.Error("running container is not recorded", "container", c.record.ID, "error", err)
+	}
+	crash.At("shard.running.recorded")
+	out.copy(c.host.buffers)
+	expected.claim(pid, func(status unix.WaitStatus) {
+		finished := time.Now()
+		crash.At("shard.ended")
+		<-c.started // an exit never overtakes its start
+		end := c.current()
+		fold(&end, status)
+		end.FinishedAt = finished
+		c.end(end, out)
+	})
+	c.mu.Lock()
+	c.status, c.process, c.output, c.stdin = running, child{c.host.reaper, pid}, out, in
+	doomed := c.doomed
+	c.mu.Unlock()
+	if doomed {
+		c.kill()
+	}
+	return nil
+}
+
+func (c *container) makeBundle(config []byte) error {
+	if err := os.Mkdir(c.dir, 0o711); err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	if err := os.Mkdir(filepath.Join(c.dir, rootfsDir), 0o711); err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
+		return fmt.Errorf("bundle: %w", err)
+	}
+	return makeFIFOs(c.dir, c.fifos())
+}
+
+// fifos are the names of the pipes that it has.
+func (c *container) fifos() []string {
+	switch {
+	case c.record.Terminal:
+		return nil
+	case c.record.Stdin:
+		return []string{stdinFIFO, stdoutFIFO, stderrFIFO}
+	}
+	return []string{stdoutFIFO, stderrFIFO}
+}
+
+// runRuntime runs the OCI runtime to its end and returns the container's first process, which by then is claimed by nobody.
+// A terminal goes to the output.
+func (c *container) runRuntime(expected expectation, out *output) (pid int, in *stdin, err error) {
+	files, in, err := c.openEnds()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer protocol.CloseAll(files[:])
+	defer func() {
+		if err != nil && in != nil {
+			in.close()
+		}
+	}()
+	var console *console
+	socket := ""
+	if c.record.Terminal {
+		if console, err = c.host.listenConsole(); err != nil {
+			return 0, nil, fmt.Errorf("terminal: %w", err)
+		}
+		defer console.close()
+		socket = console.path
+	}
+	var unrecorded error
+	runtime, root, err := c.host.launcher.launch(launch{
+		shared: c.record.Shared, rootfs: filepath.Join(c.dir, rootfsDir), mounts: c.record.Rootfs, argv: commandLine(&c.record.Start, c.dir, c.host.state, socket), files: files,
+		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be taken again.
+		before: func() error {
+			crash.At("shard.start.before")
+			unrecorded = writeRecord(c.dir, startFile, c.record)
+			crash.At("shard.start.recorded")
+			return unrecorded
+		},
+	})
+	c.root = root
+	switch {
+	case unrecorded != nil:
+		return 0, in, unrecorded
+	case err != nil:
+		return 0, in, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
+	}
+	crash.At("shard.runtime.started")
+	protocol.CloseAll(files[:])
+	if status := c.waitRuntime(expected, runtime); status != 0 {
+		return 0, in, &protocol.StartError{ID: c.record.ID, Message: c.runtimeFailure(status)}
+	}
+	if pid, err = readPID(filepath.Join(c.dir, pidFile)); err != nil {
+		return 0, in, &protocol.StartError{ID: c.record.ID, Message: "the OCI runtime left no process: " + err.Error()}
+	}
+	if console != nil {
+		terminal, err := console.terminal()
+		if err != nil {
+			c.host.cgroups.Kill(c.record.Cgroup)
+			return 0, in, &protocol.StartError{ID: c.record.ID, Message: "the OCI runtime left no terminal: " + err.Error()}
+		}
+		if out.sources[0], err = newSource(terminal); err != nil {
+			c.host.cgroups.Kill(c.record.Cgroup)
+			return 0, in, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
+		}
+	}
+	return pid, in, nil
+}
+
+// openEnds opens what the container gets as its standard streams, and what is kept of stdin.
+func (c *container) openEnds() (files [3]*os.File, in *stdin, err error) {
+	if c.record.Terminal {
+		files, err = nullFiles()
+		return files, nil, err
+	}
+	if files, err = openContainerEnds(c.dir); err != nil || !c.record.Stdin {
+		return files, nil, err
+	}
+	files[0].Close()
+	if in, files[0], err = openStdin(stdinPath(c.dir), c.record.StdinOnce); err != nil {
+		protocol.CloseAll(files[1:])
+	}
+	return files, in, err
+}
+
+// readPID reads what an OCI runtime wrote.
+func readPID(path string) (int, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(bytes.TrimSpace(content)))
+}
+
+// waitRuntime waits for the OCI runtime, which is killed when the container is deleted meanwhile.
+func (c *container) waitRuntime(expected expectation, pid int) unix.WaitStatus {
+	ended := make(chan unix.WaitStatus, 1)
+	expected.claim(pid, func(status unix.WaitStatus) { ended <- status })
+	c.mu.Lock()
+	c.process = child{c.host.reaper, pid}
+	doomed := c.doomed
+	c.mu.Unlock()
+	if doomed {
+		c.kill()
+	}
+	return <-ended
+}
+
+func (c *container) runtimeFailure(status unix.WaitStatus) string {
+	if words := runtimeWords(filepath.Join(c.dir, runtimeLog)); words != "" {
+		return words
+	}
+	if status.Signaled() {
+		return fmt.Sprintf("%s was killed by signal %d (%s)", c.record.Runtime, status.Signal(), status.Signal())
+	}
+	return fmt.Sprintf("%s failed with exit code %d", c.record.Runtime, status.ExitStatus())
+}
+
+// end is called once the first process of a container that ran has ended.
+func (c *container) end(end protocol.Container, out *output) {
+	end.OOMKilled = c.host.cgroups.OOMKills(c.record.Cgroup) > 0
+	// The first process is the container: what it leaves behind in a shared PID namespace goes with it, and lets go of
+	// the output.
+	c.host.cgroups.Kill(c.record.Cgroup)
+	if err := out.drain(); err != nil {
+		end.LogError = err.Error()
+		c.host.logger.Error("log is not complete", "container", c.record.ID, "error", err)
+	}
+	crash.At("shard.log.complete")
+	out.close()
+	c.mu.Lock()
+	if c.stdin != nil {
+		c.stdin.close()
+	}
+	c.mu.Unlock()
+	c.finish(end)
+	c.clean()
+}
+
+// finish records how the container ended and tells of it.
+func (c *container) finish(end protocol.Container) {
+	if end.FinishedAt.Before(end.StartedAt) { // it was faster than the OCI runtime that started it
+		end.FinishedAt = end.StartedAt
+	}
+	if c.record.MessagePath != "" {
+		message, err := readMessage(c.record.MessagePath)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.host.logger.Error("termination message is not read", "container", c.record.ID, "error", err)
+		}
+		end.Message = message
+	}
+	if err := writeRecord(c.dir, stateFile, end); err != nil {
+		c.host.logger.Error("exit is not recorded", "container", c.record.ID, "error", err)
+	}
+	crash.At("shard.exit.recorded")
+	c.mu.Lock()
+	c.status, c.process = end, nil
+	c.mu.Unlock()
+	c.host.ended(end)
+	crash.At("shard.exit.told")
+}
+
+// readMessage reads the end of a termination message file.
+func readMessage(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return "", err
+	}
+	content, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-protocol.MaxMessage), protocol.MaxMessage))
+	return string(content), err
+}
+
+// clean removes what an ended container has on the host, but for its directory. It runs after the exit was told of, since
+// nobody has to wait for it.
+func (c *container) clean() {
+	defer close(c.cleaned)
+	if err := c.release(); err != nil {
+		c.host.logger.Error("container left something behind", "container", c.record.ID, "error", err)
+		c.left = true
+		c.root.close()
+		return
+	}
+	c.host.launcher.overlays.giveBack(c.root)
+}
+
+// release removes cgroups and the OCI runtime's state. The runtime itself is asked only where it has hooks to run.
+func (c *container) release() error {
+	state := filepath.Join(c.host.state, c.record.ID)
+	if _, err := os.Lstat(state); err == nil && c.record.PostStop {
+		if err := c.runtimeDelete(); err != nil {
+			c.host.logger.Error("hooks after the stop have failed", "container", c.record.ID, "error", err)
+		}
+	}
+	crash.At("shard.cgroup.before")
+	err := c.host.cgroups.Remove(c.record.Cgroup)
+	crash.At("shard.cgroup.after")
+	return errors.Join(err, os.RemoveAll(state))
+}
+
+func (c *container) runtimeDelete() error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	argv := append([]string{c.record.Runtime}, c.record.RuntimeArgs...)
+	argv = append(argv, "--root", c.host.state, "--log", filepath.Join(c.dir, runtimeLog), "--log-format", "json", "delete", "--force", c.record.ID)
+	expected := c.host.reaper.expect()
+	defer expected.done()
+	pid, _, err := c.host.launcher.launch(launch{argv: argv, files: [3]*os.File{null, null, null}})
+	if err != nil {
+		return err
+	}
+	ended := make(chan unix.WaitStatus, 1)
+	expected.claim(pid, func(status unix.WaitStatus) { ended <- status })
+	if status := <-ended; status != 0 {
+		return errors.New(c.runtimeFailure(status))
+	}
+	return nil
+}
+
+// signal sends a signal to the first process, or with all to every one.
+func (c *container) signal(sig unix.Signal, all bool) error {
+	c.mu.Lock()
+	state, process := c.status.State, c.process
+	c.mu.Unlock()
+	switch {
+	case state == protocol.Starting:
+		return fmt.Errorf("container %s is being started: %w", c.record.ID, errdefs.ErrFailedPrecondition)
+	case state.Ended():
+		return fmt.Errorf("container %s has ended: %w", c.record.ID, errdefs.ErrNotFound)
+	case all:
+		if c.host.cgroups.Signal(c.record.Cgroup, sig) == 0 {
+			return fmt.Errorf("container %s has no process: %w", c.record.ID, errdefs.ErrNotFound)
+		}
+		return nil
+	}
+	if err := process.signal(sig); err != nil {
+		return fmt.Errorf("signal container %s: %w", c.record.ID, err)
+	}
+	return nil
+}
+
+// kill ends a container in whatever state.
+func (c *container) kill() {
+	c.mu.Lock()
+	c.doomed = true
+	state, process := c.status.State, c.process
+	c.mu.Unlock()
+	if process != nil {
+		_ = process.signal(unix.SIGKILL) // it may have ended just now
+	}
+	if state == protocol.Running {
+		c.host.cgroups.Kill(c.record.Cgroup)
+	}
+}
+
+// remove ends a container if need be and removes everything of it.
+func (c *container) remove(ctx context.Context) error {
+	if !c.current().State.Ended() {
+		c.kill()
+	}
+	select {
+	case <-c.cleaned:
+	case <-ctx.Done():
+		return fmt.Errorf("container %s does not end: %w", c.record.ID, errdefs.ErrUnavailable)
+	}
+	if c.left {
+		if err := c.release(); err != nil {
+			return fmt.Errorf("remove container %s: %w", c.record.ID, err)
+		}
+	}
+	return c.removeDir()
+}
+
+// removeDir removes the container's directory, its start record last. The mount point is removed as an empty directory or not
+// at all: what is mounted there, if anything, is not ours to delete.
+func (c *container) removeDir() error {
+	if err := unix.Rmdir(filepath.Join(c.dir, rootfsDir)); err != nil && err != unix.ENOENT {
+		return fmt.Errorf("remove bundle %s: %w", c.dir, err)
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove bundle: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == startFile {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(c.dir, e.Name())); err != nil {
+			return fmt.Errorf("remove bundle: %w", err)
+		}
+	}
+	crash.At("shard.remove.emptied")
+	for _, err := range []error{unix.Unlink(filepath.Join(c.dir, startFile)), unix.Rmdir(c.dir)} {
+		if err != nil && err != unix.ENOENT {
+			return fmt.Errorf("remove bundle %s: %w", c.dir, err)
+		}
+	}
+	return nil
+}

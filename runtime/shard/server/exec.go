@@ -1,0 +1,212 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+// execution is such a process as the shard has it, which starts it and tells how it ends. What goes in and out of it does
+// not pass here: files are the daemon's ends of its streams, and are sent there.
+type execution struct {
+	files  []*os.File // the terminal; or stdin, if asked for, stdout and stderr
+	child  child
+	exited chan int
+}
+
+// exec starts a process in the container and returns when it runs. The error is a *StartError when the OCI runtime could
+// not start it.
+func (c *container) exec(e protocol.Exec) (_ *execution, err error) {
+	if len(e.Args) == 0 {
+		return nil, fmt.Errorf("exec of nothing in container %s: %w", c.record.ID, errdefs.ErrInvalidArgument)
+	}
+	if c.current().State != protocol.Running {
+		return nil, fmt.Errorf("exec in container %s: it does not run: %w", c.record.ID, errdefs.ErrNotFound)
+	}
+	prefix := filepath.Join(c.dir, "exec-"+strconv.FormatUint(c.host.named.Add(1), 10))
+	process, pids, words := prefix+".json", prefix+".pid", prefix+".log"
+	defer func() {
+		for _, path := range []string{process, pids, words} {
+			if failed := os.Remove(path); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+				c.host.logger.Warn("left by an exec", "file", path, "error", failed)
+			}
+		}
+	}()
+	if err := c.writeProcess(process, e); err != nil {
+		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
+	}
+	argv := append(append([]string{c.record.Runtime}, c.record.RuntimeArgs...), "--root", c.host.state,
+		"--log", words, "--log-format", "json", "exec", "--detach", "--process", process, "--pid-file", pids)
+
+	var ends [3]*os.File // the process's
+	x := &execution{exited: make(chan int, 1)}
+	defer func() {
+		protocol.CloseAll(ends[:])
+		if err != nil {
+			protocol.CloseAll(x.files)
+		}
+	}()
+	var console *console
+	if e.TTY {
+		if console, err = c.host.listenConsole(); err != nil {
+			return nil, err
+		}
+		defer console.close()
+		argv = append(argv, "--tty", "--console-socket", console.path)
+		ends, err = nullFiles()
+	} else {
+		ends, x.files, err = execPipes(e.Stdin)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
+	}
+
+	expected := c.host.reaper.expect()
+	defer expected.done()
+	runtime, _, err := c.host.launcher.launch(launch{argv: append(argv, c.record.ID), files: ends})
+	if err != nil {
+		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
+	}
+	ended := make(chan unix.WaitStatus, 1)
+	expected.claim(runtime, func(status unix.WaitStatus) { ended <- status })
+	if status := <-ended; status != 0 {
+		message := runtimeWords(words)
+		if message == "" {
+			message = c.runtimeFailure(status)
+		}
+		return nil, &protocol.StartError{ID: c.record.ID, Message: message}
+	}
+	pid, err := readPID(pids)
+	if err != nil {
+		return nil, &protocol.StartError{ID: c.record.ID, Message: "the OCI runtime left no process: " + err.Error()}
+	}
+	x.child = child{c.host.reaper, pid}
+	expected.claim(pid, func(status unix.WaitStatus) {
+		var end protocol.Container
+		fold(&end, status)
+		x.exited <- end.ExitCode
+	})
+	if console != nil {
+		terminal, err := console.terminal()
+		if err != nil {
+			_ = x.child.signal(unix.SIGKILL)
+			return nil, fmt.Errorf("exec in container %s: terminal: %w", c.record.ID, err)
+		}
+		x.files = []*os.File{terminal}
+	}
+	return x, nil
+}
+
+// writeProcess makes the OCI process of an exec from the container's first one.
+func (c *container) writeProcess(path string, e protocol.Exec) error {
+	content, err := os.ReadFile(filepath.Join(c.dir, configFile))
+	if err != nil {
+		return err
+	}
+	var config struct{ Process map[string]json.RawMessage }
+	if err := json.Unmarshal(content, &config); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	changes := map[string]any{"args": e.Args, "terminal": e.TTY}
+	if e.TTY {
+		var env []string
+		if err := json.Unmarshal(config.Process["env"], &env); err != nil {
+			return fmt.Errorf("spec: environment: %w", err)
+		}
+		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TERM=") }) {
+			changes["env"] = append(env, "TERM=xterm")
+		}
+	}
+	delete(config.Process, "consoleSize")
+	for field, value := range changes {
+		if config.Process[field], err = json.Marshal(value); err != nil {
+			return err
+		}
+	}
+	if content, err = json.Marshal(config.Process); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, 0o600)
+}
+
+// execPipes makes the streams of a process: its ends, and the daemon's.
+func execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			protocol.CloseAll(ends[:])
+			protocol.CloseAll(ours)
+		}
+	}()
+	if ends, err = nullFiles(); err != nil {
+		return ends, nil, err
+	}
+	for i := range ends {
+		if i == 0 && !stdin {
+			continue
+		}
+		var p [2]int
+		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+			return ends, ours, os.NewSyscallError("pipe2", err)
+		}
+		its, mine := 1, 0
+		if i == 0 {
+			its, mine = 0, 1
+		}
+		ends[i].Close()
+		ends[i] = os.NewFile(uintptr(p[its]), "exec")
+		ours = append(ours, os.NewFile(uintptr(p[mine]), "exec"))
+	}
+	return ends, ours, nil
+}
+
+func nullFiles() (files [3]*os.File, err error) {
+	for i := range files {
+		if files[i], err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+			protocol.CloseAll(files[:])
+			return files, err
+		}
+	}
+	return files, nil
+}
+
+// serveExec answers a request for an exec, on a connection that is for this one alone, with the ends of its streams, and
+// tells how it ended. When the daemon hangs up before that, the process is killed.
+func (s *Server) serveExec(p *peer, m *protocol.Message) {
+	x, err := s.exec(m)
+	reply := &protocol.Message{Op: protocol.OpReply, Seq: m.Seq}
+	if err != nil {
+		reply.Error = protocol.EncodeError(err)
+		p.send(reply)
+		return
+	}
+	p.sendFiles(reply, x.files)
+	protocol.CloseAll(x.files)
+	select {
+	case code := <-x.exited:
+		p.send(&protocol.Message{Op: protocol.OpExecExit, ExitCode: code})
+	case <-p.gone:
+		_ = x.child.signal(unix.SIGKILL) // it may have ended just now
+	}
+}
+
+func (s *Server) exec(m *protocol.Message) (*execution, error) {
+	if m.Exec == nil {
+		return nil, fmt.Errorf("exec of nothing: %w", errdefs.ErrInvalidArgument)
+	}
+	c, err := s.find(m.ID)
+	if err != nil {
+		return nil, err
+	}
+	return c.exec(*m.Exec)
+}

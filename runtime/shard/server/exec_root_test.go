@@ -1,0 +1,136 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+// execResult is what a process that has ended said.
+type execResult struct {
+	code        int
+	out, errOut string
+}
+
+// execute runs a process to its end.
+func (b *bed) execute(id string, e protocol.Exec, stdin string) execResult {
+	b.t.Helper()
+	p, err := b.Exec(b.context(), id, e)
+	must(b.t, err)
+	defer p.Close()
+	if e.Stdin {
+		go func() {
+			io.WriteString(p.Stdin, stdin)
+			if !e.TTY {
+				p.Stdin.Close()
+			}
+		}()
+	}
+	var out, errOut bytes.Buffer
+	done := make(chan error, 2)
+	go func() { done <- p.Copy(&out, p.Stdout) }()
+	if p.Stderr != nil {
+		must(b.t, p.Copy(&errOut, p.Stderr))
+	}
+	must(b.t, <-done)
+	code, err := p.Wait(b.context())
+	must(b.t, err)
+	return execResult{code, out.String(), errOut.String()}
+}
+
+// runWithTerminals starts a container that terminals can be made in.
+func (b *bed) runWithTerminals(id string, args ...string) {
+	b.t.Helper()
+	spec := b.spec(id, args...)
+	spec.Mounts = append(spec.Mounts, devpts())
+	_, err := b.Start(b.context(), b.request(id, spec))
+	must(b.t, err)
+}
+
+func devpts() specs.Mount {
+	return specs.Mount{
+		Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+		Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"},
+	}
+}
+
+func TestExec(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, b *bed) {
+		b.runWithTerminals("c", "sleep", "100")
+		for _, c := range []struct {
+			name  string
+			e     protocol.Exec
+			stdin string
+			want  execResult
+		}{
+			{"an exit code and both streams", protocol.Exec{Args: []string{"sh", "-c", "echo out; echo err >&2; exit 7"}}, "", execResult{7, "out\n", "err\n"}},
+			{"a signal", protocol.Exec{Args: []string{"sh", "-c", "kill -9 $$"}}, "", execResult{137, "", ""}},
+			{"nothing to read", protocol.Exec{Args: []string{"cat"}}, "", execResult{0, "", ""}},
+			{"what was written to it", protocol.Exec{Args: []string{"cat"}, Stdin: true}, strings.Repeat("\x00\xff\n", 100000), execResult{0, strings.Repeat("\x00\xff\n", 100000), ""}},
+			{"output held open by another process", protocol.Exec{Args: []string{"sh", "-c", "sleep 100 & echo done"}}, "", execResult{0, "done\n", ""}},
+			{"the container's processes", protocol.Exec{Args: []string{"sh", "-c", "read x < /proc/1/cmdline; test $$ -gt 1"}}, "", execResult{0, "", ""}},
+			{"a terminal", protocol.Exec{Args: []string{"sh", "-c", "test -t 0 && test -t 1 && test -t 2 && echo $TERM"}, TTY: true}, "", execResult{0, "xterm\r\n", ""}},
+			{"a terminal that is written to", protocol.Exec{Args: []string{"sh", "-c", "read x; echo got $x; exit 3"}, TTY: true, Stdin: true}, "word\n", execResult{3, "word\r\ngot word\r\n", ""}},
+		} {
+			if got := b.execute("c", c.e, c.stdin); got != c.want {
+				t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+			}
+		}
+
+		var start *protocol.StartError
+		if _, err := b.Exec(b.context(), "c", protocol.Exec{Args: []string{"nosuchcommand"}}); !errors.As(err, &start) || !strings.Contains(start.Message, "nosuchcommand") {
+			t.Errorf("no such command: %v", err)
+		}
+		if _, err := b.Exec(b.context(), "unknown", protocol.Exec{Args: []string{"true"}}); !errors.Is(err, errdefs.ErrNotFound) {
+			t.Errorf("no such container: %v", err)
+		}
+		_, err := b.Delete(b.context(), "c")
+		must(t, err)
+		b.nothingIsLeft()
+	})
+}
+
+func TestExecEnds(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, b *bed) {
+		b.runWithTerminals("c", "sleep", "100")
+		alive := func() bool {
+			return strings.Contains(b.execute("c", protocol.Exec{Args: []string{"sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"}}, "").out, "sleep 77")
+		}
+
+		p, err := b.Exec(b.context(), "c", protocol.Exec{Args: []string{"sleep", "77"}})
+		must(t, err)
+		if !alive() {
+			t.Error("it does not run")
+		}
+		p.Close()
+		for late := time.Now().Add(time.Minute); alive(); {
+			if time.Now().After(late) {
+				t.Fatal("it outlives whoever has asked for it")
+			}
+		}
+
+		p, err = b.Exec(b.context(), "c", protocol.Exec{Args: []string{"sh", "-c", "sleep 77; true"}, TTY: true, Stdin: true})
+		must(t, err)
+		defer p.Close()
+		must(t, p.Resize(100, 40))
+		waiting, cancel := context.WithTimeout(b.context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := p.Wait(waiting); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("wait for one that runs: %v", err)
+		}
+		_, err = b.Delete(b.context(), "c")
+		must(t, err)
+		if code, err := p.Wait(b.context()); err != nil || code != 137 {
+			t.Errorf("with its container it ended as %d, %v", code, err)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/cgroup"
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+// process is the first process of a container.
+type process interface {
+	// signal gives errdefs.ErrNotFound when it has ended.
+	signal(unix.Signal) error
+}
+
+// child is one that this shard is the parent of.
+type child struct {
+	reaper *reaper
+	pid    int
+}
+
+func (c child) signal(sig unix.Signal) error { return c.reaper.signal(c.pid, sig) }
+
+// orphan is one that a dead shard was the parent of.
+type orphan struct{ handle *os.File }
+
+// adopt gets hold of a process that is known to have been in a cgroup. It gives errdefs.ErrNotFound when it is not there
+// any more, whoever else may have its number now.
+func adopt(pid int, h cgroup.Hierarchies, group string) (*orphan, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w: %w", pid, errdefs.ErrNotFound, err)
+	}
+	o := &orphan{handle: os.NewFile(uintptr(fd), "pidfd")}
+	if !slices.Contains(h.Processes(group), pid) {
+		o.handle.Close()
+		return nil, fmt.Errorf("process %d is not in %s: %w", pid, group, errdefs.ErrNotFound)
+	}
+	return o, nil
+}
+
+func (o *orphan) signal(sig unix.Signal) error {
+	conn, err := o.handle.SyscallConn()
+	if err != nil {
+		return errdefs.ErrNotFound
+	}
+	var sent error
+	if err := conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); err != nil || sent == unix.ESRCH {
+		return errdefs.ErrNotFound
+	}
+	return sent
+}
+
+// wait waits for the end of a process that is somebody else's child. It returns false when the kernel did not tell how it
+// ended.
+func (o *orphan) wait() (unix.WaitStatus, bool) {
+	defer o.handle.Close()
+	conn, err := o.handle.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	info := unix.PidfdInfo{}
+	told := func(fd uintptr) bool {
+		info = unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+		err := unix.IoctlPidfdInfo(int(fd), &info)
+		return err == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0
+	}
+	// The handle is readable once the process has ended, and tells how once its parent has taken note.
+	err = conn.Read(func(fd uintptr) bool {
+		if told(fd) {
+			return true
+		}
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(polled, 0)
+		if err == nil && n > 0 && polled[0].Revents&unix.POLLIN != 0 {
+			o.handle.SetReadDeadline(time.Now().Add(5 * time.Second))
+		}
+		return false
+	})
+	return unix.WaitStatus(info.Exit_code), err == nil
+}
+
+// tellsExits reports whether this kernel keeps the exit of a process for whoever holds a handle of it: Linux 6.15 and later.
+func tellsExits() bool {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return false
+	}
+	return releaseAtLeast(unix.ByteSliceToString(name.Release[:]), 6, 15)
+}
+
+func releaseAtLeast(release string, major, minor int) bool {
+	first, rest, _ := strings.Cut(release, ".")
+	end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(rest)
+	}
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(rest[:end])
+	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
+}
+
+// fold puts how a process ended into what is known of its container.
+func fold(c *protocol.Container, status unix.WaitStatus) {
+	c.State = protocol.Exited
+	c.ExitCode = status.ExitStatus()
+	if status.Signaled() {
+		c.Signal = int(status.Signal())
+		c.ExitCode = 128 + c.Signal
+	}
+}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+// mountFlag is what an option of mount(8) sets or clears.
+type mountFlag struct {
+	flag  uintptr
+	clear bool
+}
+
+func lookupMountFlag(option string) (mountFlag, bool) {
+	switch option {
+	case "ro":
+		return mountFlag{flag: unix.MS_RDONLY}, true
+	case "rw":
+		return mountFlag{unix.MS_RDONLY, true}, true
+	case "nosuid":
+		return mountFlag{flag: unix.MS_NOSUID}, true
+	case "nodev":
+		return mountFlag{flag: unix.MS_NODEV}, true
+	case "noexec":
+		return mountFlag{flag: unix.MS_NOEXEC}, true
+	case "noatime":
+		return mountFlag{flag: unix.MS_NOATIME}, true
+	case "relatime":
+		return mountFlag{flag: unix.MS_RELATIME}, true
+	case "bind":
+		return mountFlag{flag: unix.MS_BIND}, true
+	case "rbind":
+		return mountFlag{flag: unix.MS_BIND | unix.MS_REC}, true
+	}
+	return mountFlag{}, false
+}
+
+// mountOptions parts what the kernel takes as flags from what the file system takes as text.
+func mountOptions(m protocol.Mount) (flags uintptr, data []string) {
+	for _, option := range m.Options {
+		f, ok := lookupMountFlag(option)
+		switch {
+		case !ok:
+			data = append(data, option)
+		case f.clear:
+			flags &^= f.flag
+		default:
+			flags |= f.flag
+		}
+	}
+	return flags, data
+}
+
+// mountAll mounts a root file system in the calling thread's mount namespace. The thread's working directory may change.
+func mountAll(mounts []protocol.Mount, root string) error {
+	for _, m := range mounts {
+		if err := mountOne(m, filepath.Join(root, m.Target)); err != nil {
+			return fmt.Errorf("mount %s %s: %w", m.Type, m.Source, err)
+		}
+	}
+	return nil
+}
+
+func mountOne(m protocol.Mount, target string) error {
+	flags, data := mountOptions(m)
+	text := strings.Join(data, ",")
+	if len(text) >= os.Getpagesize() { // the kernel takes a page
+		dir, short := shortenLayers(data)
+		text = strings.Join(short, ",")
+		if len(text) >= os.Getpagesize() {
+			return fmt.Errorf("%d bytes of options: %w", len(text), errdefs.ErrInvalidArgument)
+		}
+		if err := unix.Chdir(dir); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	if slices.Contains(data, volatile) {
+		if err := forgetVolatile(data); err != nil {
+			return err
+		}
+	}
+	err := unix.Mount(m.Source, target, m.Type, flags, text)
+	if errors.Is(err, unix.EINVAL) && slices.Contains(data, volatile) { // a kernel before 5.10 does not know of it
+		options := slices.DeleteFunc(strings.Split(text, ","), func(option string) bool { return option == volatile })
+		err = unix.Mount(m.Source, target, m.Type, flags, strings.Join(options, ","))
+	}
+	if err != nil {
+		return err
+	}
+	if flags&unix.MS_BIND != 0 && flags&^(unix.MS_BIND|unix.MS_REC) != 0 {
+		// The kernel takes the flags of a bind mount only on a second call.
+		return unix.Mount("", target, "", flags&^unix.MS_REC|unix.MS_REMOUNT, "")
+	}
+	return nil
+}
+
+const volatile = "volatile"
+
+// forgetVolatile removes what a volatile overlay leaves below its work directory, so that what it has not written to the
+// disk is not taken for whole. It cannot be mounted there again before. Of what it had, nothing is left by then.
+func forgetVolatile(options []string) error {
+	for _, option := range options {
+		if work, ok := strings.CutPrefix(option, "workdir="); ok {
+			return os.RemoveAll(filepath.Join(work, "work/incompat"))
+		}
+	}
+	return nil
+}
+
+// shortenLayers makes an overlay's options relative to the directory that all its layers are in.
+func shortenLayers(options []string) (dir string, short []string) {
+	var layers []string
+	for _, option := range options {
+		if list, ok := strings.CutPrefix(option, "lowerdir="); ok {
+			layers = strings.Split(list, ":")
+		}
+	}
+	if len(layers) == 0 {
+		return "/", options
+	}
+	dir = filepath.Dir(layers[0])
+	for _, layer := range layers {
+		for dir != "/" && !strings.HasPrefix(layer, dir+"/") {
+			dir = filepath.Dir(dir)
+		}
+	}
+	prefix := strings.TrimSuffix(dir, "/") + "/"
+	for i := range layers {
+		layers[i] = strings.TrimPrefix(layers[i], prefix)
+	}
+	for _, option := range options {
+		if strings.HasPrefix(option, "lowerdir=") {
+			option = "lowerdir=" + strings.Join(layers, ":")
+		}
+		short = append(short, option)
+	}
+	return dir, short
+}

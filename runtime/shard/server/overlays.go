@@ -1,0 +1,213 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+const (
+	// idleOverlay is how long an overlay is kept for another container: longer pins what was deleted of an image.
+	idleOverlay = 5 * time.Second
+	// maxIdleOverlays are kept at a time.
+	maxIdleOverlays = 64
+)
+
+// overlays are those that have a container and those kept for one to come. To mount an overlay takes half a dozen files
+// that the kernel makes and removes to find out what the disk can do, which is more than anything else a shard does for a
+// container. One whose container has ended and has left the writable layer as it was is as good as a new one: what is
+// seen through it are the layers below, which never change. The zero value is ready.
+type overlays struct {
+	mu    sync.Mutex
+	idle  map[string]*overlay // by upper directory
+	sweep *time.Timer         // runs while any are idle
+}
+
+// overlay is a mounted one. It is held by a copy of the mount that is in no namespace, so it outlives its container's and
+// not this process.
+type overlay struct {
+	options string
+	upper   string
+	mount   int // the copy
+	was     *writable
+
+	since time.Time // idle
+}
+
+// upperOf is the writable layer of a root file system that is a single overlay, "" for all others.
+func upperOf(mounts []protocol.Mount) string {
+	if len(mounts) != 1 || mounts[0].Type != "overlay" || mounts[0].Target != "" {
+		return ""
+	}
+	for _, option := range mounts[0].Options {
+		if dir, ok := strings.CutPrefix(option, "upperdir="); ok {
+			return dir
+		}
+	}
+	return ""
+}
+
+// mount mounts a root file system in the calling thread's mount namespace. The overlay is nil where there is none, and
+// where the kernel has no copies of mounts: Linux before 5.2.
+func (o *overlays) mount(mounts []protocol.Mount, root string) (*overlay, error) {
+	upper := upperOf(mounts)
+	if upper == "" {
+		return nil, mountAll(mounts, root)
+	}
+	options := strings.Join(mounts[0].Options, ",")
+	v := o.take(upper, options)
+	if v != nil {
+		err := unix.MoveMount(v.mount, "", unix.AT_FDCWD, root, unix.MOVE_MOUNT_F_EMPTY_PATH)
+		v.close()
+		if err != nil {
+			return nil, fmt.Errorf("mount overlay again: %w", err)
+		}
+	} else {
+		if err := mountAll(mounts, root); err != nil {
+			return nil, err
+		}
+		v = &overlay{options: options, upper: upper}
+	}
+	var err error
+	if v.mount, err = unix.OpenTree(unix.AT_FDCWD, root, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC); err != nil {
+		return nil, nil
+	}
+	// Also where it is used again: who has it made as new may have taken from it what the kernel puts there when it mounts.
+	if v.was, _, err = v.look(); err != nil {
+		v.close()
+		return nil, nil
+	}
+	return v, nil
+}
+
+// take gives the overlay kept of a writable layer, if it still is that layer and is mounted in the same way.
+func (o *overlays) take(upper, options string) *overlay {
+	o.mu.Lock()
+	v := o.idle[upper]
+	delete(o.idle, upper)
+	o.mu.Unlock()
+	if v == nil {
+		return nil
+	}
+	var now unix.Stat_t
+	if err := unix.Stat(upper, &now); err != nil || now.Dev != v.was.dev || now.Ino != v.was.inode || options != v.options {
+		v.close()
+		return nil
+	}
+	return v
+}
+
+// giveBack takes the overlay of a container of which nothing runs any more; it may be nil. It is kept if it is as new, else
+// let go of, so that it is mounted nowhere when this returns.
+func (o *overlays) giveBack(v *overlay) {
+	if v == nil || v.asNew() && o.keep(v) {
+		return
+	}
+	v.close()
+}
+
+func (o *overlays) keep(v *overlay) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.idle) >= maxIdleOverlays || o.idle[v.upper] != nil {
+		return false
+	}
+	if o.idle == nil {
+		o.idle = map[string]*overlay{}
+	}
+	v.since = time.Now()
+	o.idle[v.upper] = v
+	if o.sweep == nil {
+		o.sweep = time.AfterFunc(idleOverlay, o.letGo)
+	}
+	return true
+}
+
+// letGo lets go of those that no container has asked for.
+func (o *overlays) letGo() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for upper, v := range o.idle {
+		if time.Since(v.since) >= idleOverlay {
+			v.close()
+			delete(o.idle, upper)
+		}
+	}
+	if len(o.idle) == 0 {
+		o.sweep = nil
+		return
+	}
+	o.sweep.Reset(idleOverlay)
+}
+
+func (v *overlay) close() {
+	if v != nil {
+		unix.Close(v.mount)
+	}
+}
+
+// writable is what tells of a writable layer whether somebody has changed it, and of the file system whether somebody has
+// mounted it anew in another way.
+type writable struct {
+	dev, inode         uint64
+	mode, uid, gid     uint32
+	extendedAttributes string
+	flags              int64
+}
+
+// look gives what the writable layer is like, and whether it has no entries.
+func (v *overlay) look() (_ *writable, empty bool, err error) {
+	dir, err := os.Open(v.upper)
+	if err != nil {
+		return nil, false, err
+	}
+	defer dir.Close()
+	fd := int(dir.Fd())
+	var info unix.Stat_t
+	var mounted unix.Statfs_t
+	if err := errors.Join(unix.Fstat(fd, &info), unix.Fstatfs(v.mount, &mounted)); err != nil {
+		return nil, false, err
+	}
+	attributes, err := extendedAttributes(fd)
+	if err != nil {
+		return nil, false, err
+	}
+	_, err = dir.ReadDir(1)
+	return &writable{info.Dev, info.Ino, info.Mode, info.Uid, info.Gid, attributes, mounted.Flags}, err == io.EOF, nil
+}
+
+// asNew tells whether the writable layer is as it was when it was mounted, and has no entries. Whatever is written, changed
+// or removed through an overlay leaves one there, but for what is done to the root directory itself.
+func (v *overlay) asNew() bool {
+	is, empty, err := v.look()
+	return err == nil && empty && *is == *v.was
+}
+
+// extendedAttributes are all of a file, with their values.
+func extendedAttributes(fd int) (string, error) {
+	names := make([]byte, 1024)
+	n, err := unix.Flistxattr(fd, names)
+	if err != nil || n == 0 {
+		return "", err
+	}
+	all := strings.Split(strings.TrimRight(string(names[:n]), "\x00"), "\x00")
+	slices.Sort(all)
+	value := make([]byte, 1024)
+	for i, name := range all {
+		n, err := unix.Fgetxattr(fd, name, value)
+		if err != nil {
+			return "", err
+		}
+		all[i] += "=" + string(value[:n])
+	}
+	return strings.Join(all, "\x00"), nil
+}

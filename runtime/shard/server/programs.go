@@ -1,0 +1,83 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// programs are copies in memory of the OCI runtimes, which nobody can write to. A runtime that does not find itself in such
+// a copy makes one and executes that, each time, since a container must not be able to change the program that sets up the
+// next one (CVE-2019-5736): it starts twice. The zero value is ready. It is for one goroutine.
+type programs map[string]program
+
+type program struct {
+	sealed *os.File
+	of     unix.Stat_t // the file that was copied
+}
+
+// sealedMemory is how runc and crun tell a copy that they can trust.
+const sealedMemory = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+
+// path is where a process executes a program: its copy, or the program itself where that cannot be made or is a script.
+func (p programs) path(name string) string {
+	var now unix.Stat_t
+	if err := unix.Stat(name, &now); err != nil {
+		return name
+	}
+	have, ok := p[name]
+	if ok && have.of.Dev == now.Dev && have.of.Ino == now.Ino && have.of.Size == now.Size && have.of.Mtim == now.Mtim && have.of.Ctim == now.Ctim {
+		return have.path(name)
+	}
+	if have.sealed != nil {
+		have.sealed.Close() // another version was installed
+	}
+	sealed, err := seal(name)
+	if err != nil {
+		sealed = nil // and not tried again: the runtime makes its own
+	}
+	p[name] = program{sealed, now}
+	return p[name].path(name)
+}
+
+func (p program) path(name string) string {
+	if p.sealed == nil {
+		return name
+	}
+	// This process's own: in the child another file may have got the number by the time of the execution, as the files that
+	// it is given are put in their places before.
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.sealed.Fd())
+}
+
+func seal(name string) (*os.File, error) {
+	from, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	// A script's interpreter opens it by its name, and the copy is closed by then.
+	magic := make([]byte, 2)
+	if _, err := from.ReadAt(magic, 0); err != nil || string(magic) == "#!" {
+		return nil, errors.Join(fmt.Errorf("%s is a script", name), err)
+	}
+	// A kernel before 6.3 does not know of the flag for what is to be executed, and needs none.
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	sealed := os.NewFile(uintptr(fd), name)
+	if _, err = io.Copy(sealed, from); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealedMemory)
+	}
+	if err != nil {
+		sealed.Close()
+		return nil, err
+	}
+	return sealed, nil
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+const (
+	// gatherTime is how long a source that has more so soon after the last read is left to gather it: to be woken for each
+	// small piece costs more than to copy it.
+	gatherTime = time.Millisecond
+	// gatherRoom is what a pipe then holds, so that its container need not wait meanwhile.
+	gatherRoom = 1 << 20
+)
+
+// source is where output is read: the reading end of a pipe, or a terminal. One goroutine reads it.
+type source struct {
+	file *os.File
+	fd   int // of file
+	// ready is an epoll that tells once, each time it was asked. Go's own poller is woken by every write into a pipe, also
+	// while nobody waits for it, and that is most of what a container costs that writes a lot.
+	ready *os.File
+	epoll int // of ready
+
+	at          time.Time // of the last read
+	tried, room bool      // whether it is a pipe that was made larger
+}
+
+// newSource takes over a file that is read without blocking.
+func newSource(file *os.File) (s *source, err error) {
+	s = &source{file: file}
+	if err = protocol.WithDescriptors([]*os.File{file}, nil, func(fds []int) error { s.fd = fds[0]; return nil }); err != nil {
+		file.Close()
+		return nil, err
+	}
+	if s.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		file.Close()
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	err = unix.SetNonblock(s.epoll, true) // so that Go waits for it
+	s.ready = os.NewFile(uintptr(s.epoll), "epoll")
+	if err = errors.Join(err, s.ask(unix.EPOLL_CTL_ADD)); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// openSource opens the reading end of a named pipe.
+func openSource(path string) (*source, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	// Go's poller leaves a file alone that blocks when it is made.
+	err = unix.SetNonblock(fd, false)
+	file := os.NewFile(uintptr(fd), path)
+	if err = errors.Join(err, unix.SetNonblock(fd, true)); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return newSource(file)
+}
+
+func (s *source) close() {
+	if s != nil {
+		s.file.Close()
+		s.ready.Close()
+	}
+}
+
+// ask has ready tell of the next time that there is something to be read, which may be now.
+func (s *source) ask(operation int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, operation, s.fd, &event))
+}
+
+// read returns unix.EAGAIN when there is nothing for now, and 0 or another error at the end.
+func (s *source) read(b []byte) (n int, err error) {
+	for n, err = unix.Read(s.fd, b); err == unix.EINTR; {
+		n, err = unix.Read(s.fd, b)
+	}
+	s.at = time.Now()
+	return n, err
+}
+
+// wait returns when there may be something to be read, or os.ErrDeadlineExceeded after giveUp. A source that has much to say
+// is left to gather it, until ending is closed.
+func (s *source) wait(ending <-chan struct{}) error {
+	last := s.at
+	conn, err := s.ready.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if err := s.ask(unix.EPOLL_CTL_MOD); err != nil {
+		return err
+	}
+	events := make([]unix.EpollEvent, 1)
+	err = conn.Read(func(epoll uintptr) bool {
+		n, err := unix.EpollWait(int(epoll), events, 0)
+		return n > 0 || err != nil && err != unix.EINTR
+	})
+	if err == nil && time.Since(last) < gatherTime && s.enlarge() {
+		gathered := time.NewTimer(gatherTime)
+		defer gathered.Stop()
+		select {
+		case <-gathered.C:
+		case <-ending:
+		}
+	}
+	return err
+}
+
+// giveUp ends the waiting.
+func (s *source) giveUp() { s.ready.SetReadDeadline(time.Unix(1, 0)) }
+
+// enlarge makes a pipe larger, and tells whether that worked.
+func (s *source) enlarge() bool {
+	if !s.tried {
+		_, err := unix.FcntlInt(uintptr(s.fd), unix.F_SETPIPE_SZ, gatherRoom)
+		s.tried, s.room = true, err == nil // a terminal is no pipe
+	}
+	return s.room
+}
