@@ -14,6 +14,7 @@ import (
 
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
@@ -41,7 +42,7 @@ type containers struct {
 	epoch     string // while it is the same, containers are found again
 }
 
-func openContainers(ctx context.Context, c *config.Config, h host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI, logs *joblogs.Logs) (*containers, error) {
+func openContainers(ctx context.Context, c *config.Config, h host.Host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI, logs *joblogs.Logs) (*containers, error) {
 	if c.Runtime == "simulated" {
 		r := simulated.New()
 		return &containers{runtime: r, names: openNames(nil, c.Logger), epoch: h.Boot, workers: pod.Config{Runtime: r, Images: r, Spec: simulatedSpecs{}}}, nil

@@ -22,6 +22,7 @@ import (
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/lock"
@@ -205,7 +206,7 @@ func (d *daemon) open(ctx context.Context) error {
 		return err
 	}
 	d.onStop(d.closing("the database", s))
-	host, err := readHost()
+	machine, err := host.Read()
 	if err != nil {
 		return err
 	}
@@ -213,9 +214,19 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	allocatable, err := allocatable(c, devices.Capacity())
+	capacity, err := host.Capacity(c.Root)
 	if err != nil {
 		return err
+	}
+	maps.Copy(capacity, devices.Capacity())
+	allocatable, err := c.Resources()
+	if err != nil {
+		return err
+	}
+	if c.Runtime != "simulated" {
+		allocatable = host.Allocatable(capacity, allocatable)
+	} else if len(allocatable) == 0 {
+		allocatable = nil // pods that are only simulated may ask for anything
 	}
 	keptLogsSize, containerLogSize, err := c.LogSizes()
 	if err != nil {
@@ -231,8 +242,8 @@ func (d *daemon) open(ctx context.Context) error {
 		},
 		eventTTL:    c.EventTTL.Duration,
 		maxPods:     c.MaxPods,
-		host:        host,
-		events:      events.New(host.Name),
+		host:        machine,
+		events:      events.New(machine.Name),
 		metrics:     newMetrics(s),
 		logger:      c.Logger,
 		wake:        make(chan struct{}, 1),
@@ -250,7 +261,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	containers, err := openContainers(ctx, c, host, allocatable, devices, fileObjects{s}, api, logs)
+	containers, err := openContainers(ctx, c, machine, allocatable, devices, fileObjects{s}, api, logs)
 	if err != nil {
 		return err
 	}
@@ -273,10 +284,9 @@ func (d *daemon) open(ctx context.Context) error {
 	d.loop.workers = pod.NewWorkers(workers)
 	d.onStop(d.loop.workers.Close)
 	d.loop.epoch = containers.epoch
-	if d.loop.self, err = describeNode(host, c, d.serving.Runtime, allocatable); err != nil {
-		return err
-	}
-	maps.Copy(d.loop.self.Status.Capacity, devices.Capacity())
+	d.loop.self = machine.Node(host.Description{
+		Capacity: capacity, Allocatable: allocatable, MaxPods: c.MaxPods, Runtime: d.serving.Runtime, Version: c.Version,
+	})
 	if err := d.loop.recover(ctx); err != nil {
 		return err
 	}
@@ -287,7 +297,7 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.beside(ctx, logs.Run)
 	d.beside(ctx, func(ctx context.Context) { newSpareMemory().run(ctx, s) })
-	own := &ownNode{store: s, name: host.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: events.New(host.Name)}
+	own := &ownNode{store: s, name: machine.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: events.New(machine.Name)}
 	d.collectImages(ctx, s, own, containers)
 	if err := d.watchDisk(ctx, own, containers); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -34,7 +35,7 @@ type loop struct {
 	maxPods  int
 	// allocatable is what pods may ask for together; nil is anything.
 	allocatable node.Resources
-	host        host
+	host        host.Host
 	// self is the node's object as it should be, nil for none. rootCA is what the API's certificate is verified with.
 	self    *corev1.Node
 	rootCA  []byte
@@ -244,7 +245,7 @@ func (i *inbox) giveBack(reports [][]pod.Observation) {
 // rebuild reads the records anew.
 func (l *loop) rebuild() error {
 	return l.store.View(func(s *store.Snapshot) error {
-		records, err := rebuild(s, room{l.maxPods, l.allocatable, l.host.Name, l.host.labels()}, l.now())
+		records, err := rebuild(s, room{l.maxPods, l.allocatable, l.host.Name, l.host.Labels()}, l.now())
 		if err != nil {
 			return err
 		}

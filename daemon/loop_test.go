@@ -21,6 +21,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
@@ -64,7 +65,7 @@ func (w *world) start() {
 		store:    w.store,
 		settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute},
 		eventTTL: time.Hour, maxPods: 1000,
-		host:   host{Name: "test", IP: "127.0.0.1"},
+		host:   host.Host{Name: "test", IP: "127.0.0.1"},
 		epoch:  "one",
 		events: events.New("test"), metrics: newMetrics(w.store),
 		logger: slog.New(slog.DiscardHandler),

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/store"
 )
 
@@ -58,11 +58,13 @@ func TestCordonedNodeTakesNothingOn(t *testing.T) {
 		w := newWorld(t)
 		defer w.end()
 		w.stop()
-		var err error
-		w.self, err = describeNode(host{Name: "test", IP: "192.0.2.1", Boot: "one"}, &config.Config{MaxPods: 7, Root: t.TempDir()}, "containerd 2.4.2 with crun", nil)
+		capacity, err := host.Capacity(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
+		w.self = host.Host{Name: "test", IP: "192.0.2.1", Boot: "one"}.Node(host.Description{
+			Capacity: capacity, MaxPods: 7, Runtime: "containerd 2.4.2 with crun",
+		})
 		w.start()
 		synctest.Wait()
 		node, key := &corev1.Node{}, "nodes/test"

@@ -2,34 +2,13 @@ package daemon
 
 import (
 	"context"
-	"regexp"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
 )
-
-var (
-	notInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
-	atDots     = regexp.MustCompile(`-*\.[.-]*`)
-)
-
-// nodeName is what the API calls a machine: its host name, as a kubelet takes it, in what is allowed in the names of
-// objects and, since it is a label too, in the values of labels.
-func nodeName(hostname string) string {
-	name := notInNames.ReplaceAllString(strings.ToLower(hostname), "-")
-	name = atDots.ReplaceAllString(name, ".")
-	name = strings.TrimLeft(name, "-.")
-	name = strings.TrimRight(name[:min(len(name), validation.LabelValueMaxLength)], "-.")
-	if name == "" {
-		return "localhost"
-	}
-	return name
-}
 
 // renameNode gives the node's object the name that the machine has now. What others have said of it, above all that it
 // is cordoned, is of the machine whatever that is called.

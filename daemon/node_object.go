@@ -1,89 +1,14 @@
 package daemon
 
 import (
-	"bufio"
-	"bytes"
 	"maps"
-	"os"
-	"runtime"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/jobd/jobd/api/server"
-	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/store"
 )
-
-// describeNode is this machine as clients see it: the one node there is. containers is what runs them, as the runtime
-// says it of itself: "containerd 2.4.2 with ...".
-func describeNode(h host, c *config.Config, containers string, allocatable corev1.ResourceList) (*corev1.Node, error) {
-	capacity, err := machine(c.Root)
-	if err != nil {
-		return nil, err
-	}
-	capacity[corev1.ResourcePods] = *resource.NewQuantity(int64(c.MaxPods), resource.DecimalSI)
-	room := maps.Clone(capacity)
-	maps.Copy(room, allocatable)
-	name, rest, _ := strings.Cut(containers, " ")
-	version, _, _ := strings.Cut(rest, " ")
-	condition := func(t corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
-		return corev1.NodeCondition{Type: t, Status: status, Reason: reason, Message: message}
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: h.Name,
-			Labels: map[string]string{
-				corev1.LabelHostname: h.Name, corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
-			},
-		},
-		Status: corev1.NodeStatus{
-			Capacity: capacity, Allocatable: room,
-			Conditions: []corev1.NodeCondition{
-				condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-				condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-				condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-				condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"),
-			},
-			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: h.IP}, {Type: corev1.NodeHostName, Address: h.Name},
-			},
-			NodeInfo: corev1.NodeSystemInfo{
-				MachineID: line("/etc/machine-id"), SystemUUID: line("/sys/class/dmi/id/product_uuid"), BootID: h.Boot,
-				KernelVersion: line("/proc/sys/kernel/osrelease"), OSImage: osImage(),
-				ContainerRuntimeVersion: name + "://" + version, KubeletVersion: server.KubernetesVersion(c.Version),
-				OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
-			},
-		},
-	}, nil
-}
-
-// line is the one line of a small file, empty where there is none.
-func line(path string) string {
-	data, _ := os.ReadFile(path)
-	return string(bytes.TrimSpace(data))
-}
-
-func osImage() string {
-	file, err := os.Open("/etc/os-release")
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		if name, ok := strings.CutPrefix(lines.Text(), "PRETTY_NAME="); ok {
-			if plain, err := strconv.Unquote(name); err == nil {
-				return plain
-			}
-			return name
-		}
-	}
-	return ""
-}
 
 // showNode writes the node as it is now, and leaves alone what is others' of it: its spec, by which it is cordoned, and
 // their labels and annotations.

@@ -331,7 +331,7 @@ func TestAPodSaysWhyItWaits(t *testing.T) {
 func TestTaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test", Labels: w.loop.host.labels()}}
+		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test", Labels: w.loop.host.Labels()}}
 		w.stop()
 		w.start()
 		defer w.end()

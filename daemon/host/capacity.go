@@ -1,4 +1,4 @@
-package daemon
+package host
 
 import (
 	"fmt"
@@ -12,35 +12,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// allocatable is what pods may ask for together: what the machine has, devices too, and over it what the settings name.
-// Nil is anything, for pods that are only simulated.
-func allocatable(c *config.Config, devices corev1.ResourceList) (corev1.ResourceList, error) {
-	var list corev1.ResourceList
-	if c.Runtime != "simulated" {
-		var err error
-		if list, err = machine(c.Root); err != nil {
-			return nil, err
-		}
-		takeHugePages(list)
-		maps.Copy(list, devices)
-	}
-	named, err := c.Resources()
-	if err != nil {
-		return nil, err
-	}
-	if list == nil && len(named) > 0 {
-		list = corev1.ResourceList{}
-	}
+// Allocatable is what pods may ask for together: what the machine has, devices too, and over it what the settings name.
+func Allocatable(capacity, named corev1.ResourceList) corev1.ResourceList {
+	list := maps.Clone(capacity)
+	takeHugePages(list)
 	maps.Copy(list, named)
-	return list, nil
+	return list
 }
 
-// machine is what there is of cpu, memory, huge pages and the disk of the root directory.
-func machine(root string) (corev1.ResourceList, error) {
+// Capacity is what there is of cpu, memory, huge pages and the disk of a root directory, which need not exist yet.
+func Capacity(root string) (corev1.ResourceList, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return nil, fmt.Errorf("memory of this machine: %w", err)
@@ -58,19 +42,21 @@ func machine(root string) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// readHugePages gives what there is of each size, and nothing on a kernel without any.
+// readHugePages returns what there is of each size, and nothing on a kernel without any.
 func readHugePages(dir string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for _, size := range oci.HugePageSizes(dir) {
 		var n int64
-		if _, err := fmt.Sscan(line(filepath.Join(dir, fmt.Sprintf("hugepages-%dkB", size>>10), "nr_hugepages")), &n); err == nil {
+		pages := line(filepath.Join(dir, fmt.Sprintf("hugepages-%dkB", size>>10), "nr_hugepages"))
+		if _, err := fmt.Sscan(pages, &n); err == nil {
 			list[oci.HugePages(size)] = *resource.NewQuantity(n*size, resource.BinarySI)
 		}
 	}
 	return list
 }
 
-// takeHugePages takes them out of the memory of a machine, as a kubelet does: nobody else gets what is set aside for them.
+// takeHugePages takes them out of the memory of a machine, as a kubelet does: nobody else gets what is set aside for
+// them.
 func takeHugePages(machine corev1.ResourceList) {
 	memory := machine[corev1.ResourceMemory]
 	for name, amount := range machine {

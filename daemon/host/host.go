@@ -1,0 +1,53 @@
+// Package host describes the machine that the daemon runs on: what it is called, what it has, and the Node object that
+// clients see of it. It reads the machine and writes nothing.
+package host
+
+import (
+	"fmt"
+	"net"
+	"os"
+	goruntime "runtime"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// Host is the machine as pods see it: the node that they are bound to.
+type Host struct {
+	Name string // as NodeName returns it
+	IP   string
+	// Boot names this run of the kernel. It changes with a reboot.
+	Boot string
+}
+
+// Read finds out what is known of this machine.
+func Read() (Host, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return Host{}, fmt.Errorf("host name: %w", err)
+	}
+	boot, err := runtime.BootID()
+	if err != nil {
+		return Host{}, err
+	}
+	return Host{Name: NodeName(name), IP: address(), Boot: boot}, nil
+}
+
+// Labels are those that nodeSelector and node affinity may name.
+func (h Host) Labels() map[string]string {
+	return map[string]string{
+		corev1.LabelHostname: h.Name, corev1.LabelOSStable: goruntime.GOOS, corev1.LabelArchStable: goruntime.GOARCH,
+	}
+}
+
+// address is this machine's first address that others could reach, or else the loopback one.
+func address() string {
+	addresses, _ := net.InterfaceAddrs()
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			return n.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
