@@ -49,11 +49,11 @@ func readPodLogOptions(v url.Values, o *corev1.PodLogOptions) error {
 	return nil
 }
 
+// readFlags reads booleans as a cluster does: absent, "0" and "false" in any case (Python's clients send "False") are
+// false, and anything else is true.
 func readFlags(v url.Values, flags map[string]*bool) {
 	for name, to := range flags {
-		if v.Has(name) {
-			// As everywhere in the API, a flag with any other value than these two is set.
-			*to = v.Get(name) != "false" && v.Get(name) != "0"
-		}
+		values := v[name]
+		_ = runtime.Convert_Slice_string_To_bool(&values, to, nil) // it never fails
 	}
 }

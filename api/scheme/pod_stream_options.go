@@ -42,9 +42,5 @@ func addPodStreamOptions(s *runtime.Scheme) error {
 }
 
 func readStreams(v url.Values, stdin, stdout, stderr, tty *bool) {
-	for name, to := range map[string]*bool{"stdin": stdin, "stdout": stdout, "stderr": stderr, "tty": tty} {
-		if v.Has(name) {
-			*to = v.Get(name) != "false" && v.Get(name) != "0"
-		}
-	}
+	readFlags(v, map[string]*bool{"stdin": stdin, "stdout": stdout, "stderr": stderr, "tty": tty})
 }
