@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -83,7 +84,7 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 		attrs := []any{"verb", info.Verb, "code", status.code}
 		if info.IsResourceRequest {
 			object := info.Resource
-			for _, part := range []string{info.Namespace, info.Name + wr.name(), info.Subresource} {
+			for _, part := range []string{info.Namespace, cmp.Or(info.Name, wr.name()), info.Subresource} {
 				if part != "" {
 					object += "/" + part
 				}
@@ -110,8 +111,8 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 	})
 }
 
-// write is what the log of a write learns further in: the name of what was created is not in the URL. The object may still
-// be under way when its request has been given up.
+// write is what the log of a write learns further in: the name of what was created is not in the URL of a POST, only in
+// that of an apply. The object may still be under way when its request has been given up.
 type write struct{ created atomic.Pointer[string] }
 
 func (w *write) name() string {

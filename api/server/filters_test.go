@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
 func TestWritesAreLoggedWithTheirAuthor(t *testing.T) {
@@ -26,6 +27,18 @@ func TestWritesAreLoggedWithTheirAuthor(t *testing.T) {
 	}
 	if strings.Contains(ts.log.String(), "verb=get") {
 		t.Error("reads are logged")
+	}
+}
+
+func TestAnObjectMadeByApplyIsLoggedByItsName(t *testing.T) {
+	ts := startServer(t)
+	apply := corev1apply.ConfigMap("applied", "default").WithData(map[string]string{"a": "b"})
+	maps := ts.client(t).CoreV1().ConfigMaps("default")
+	if _, err := maps.Apply(t.Context(), apply, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "object=configmaps/default/applied "; !strings.Contains(ts.log.String(), want) {
+		t.Errorf("%s is not in: %s", want, ts.log)
 	}
 }
 
