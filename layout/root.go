@@ -8,7 +8,7 @@ type Root string
 
 // inRoot is all that is jobd's in a root. A copy of the database is not.
 var inRoot = []entry{
-	{pattern: ".kubeconfig-*"}, // being written
+	{pattern: ".kubeconfig-*"}, // left by an older jobd
 	{pattern: "containerd", mounts: true},
 	{pattern: "docker"},
 	{pattern: "hosts"},
@@ -17,6 +17,7 @@ var inRoot = []entry{
 	{pattern: "jobd.db.lock"},
 	{pattern: "jobd.db.new"}, // being written
 	{pattern: "kubeconfig"},
+	{pattern: "kubeconfig~new"}, // being written
 	{pattern: "lock"},
 	{pattern: "logs"},
 	{pattern: "oci-runtimes.json*"},

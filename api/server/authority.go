@@ -29,6 +29,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/atomicfile"
 )
 
 const (
@@ -134,7 +135,7 @@ func (a *Authority) loadCertificate(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, a.pem, 0o644)
+	return atomicfile.WriteDurable(path, a.pem, 0o644)
 }
 
 func (a *Authority) loadToken(dir string) error {
@@ -261,7 +262,7 @@ func (a *Authority) WriteKubeconfig(path string, address net.Addr) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return writeFile(path, data, 0o600)
+	return atomicfile.WriteDurable(path, data, 0o600)
 }
 
 // kubeconfig lets its holder do what the role allows: the administrator by a token, others by a certificate.
@@ -307,20 +308,5 @@ func readOrMake(path string, make func() ([]byte, error)) ([]byte, error) {
 	if data, err = make(); err != nil {
 		return nil, err
 	}
-	return data, writeFile(path, data, 0o600)
-}
-
-// writeFile replaces a file as a whole, so that a crash leaves the old or the new one.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails, as it should, after the rename
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return os.Rename(f.Name(), path)
+	return data, atomicfile.WriteDurable(path, data, 0o600)
 }

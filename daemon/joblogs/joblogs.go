@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/store"
@@ -384,11 +385,10 @@ func (k *Logs) write(r *logRecord) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(k.recordDir(r), logRecordFile)
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(k.recordDir(r), logRecordFile), content, 0o600); err != nil {
 		return fmt.Errorf("logs of pod %s/%s: %w", r.Namespace, r.Name, err)
 	}
-	return os.Rename(path+".new", path)
+	return nil
 }
 
 func (k *Logs) exists(key string, uid types.UID) (there bool, err error) {

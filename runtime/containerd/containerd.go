@@ -23,6 +23,7 @@ import (
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/errdefs"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
@@ -236,9 +237,5 @@ func readEpoch(state string) (string, error) {
 		return "", err
 	}
 	epoch := fmt.Sprintf("%x", time.Now().UnixNano())
-	fresh := path + "~new"
-	if err := os.WriteFile(fresh, []byte(prefix+epoch), 0o600); err != nil {
-		return "", err
-	}
-	return epoch, os.Rename(fresh, path)
+	return epoch, atomicfile.Write(path, []byte(prefix+epoch), 0o600)
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
@@ -114,11 +115,7 @@ func writeVerdicts(path string, verdicts map[string]verdict) error {
 	if err != nil {
 		return err
 	}
-	fresh := path + "~new"
-	if err := os.WriteFile(fresh, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(fresh, path)
+	return atomicfile.Write(path, content, 0o600)
 }
 
 // selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of one. Its

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/lru"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/shard"
 )
@@ -152,8 +153,7 @@ func (f *filters) add(ctx context.Context, name string, profile *specs.LinuxSecc
 	if err != nil {
 		f.logger.Warn("a seccomp profile is compiled anew for each container", "error", err)
 	} else if len(content) > 0 {
-		fresh := f.path(name + "~new")
-		if err := errors.Join(os.MkdirAll(f.dir, 0o700), os.WriteFile(fresh, content, 0o600), os.Rename(fresh, f.path(name))); err != nil {
+		if err := errors.Join(os.MkdirAll(f.dir, 0o700), atomicfile.Write(f.path(name), content, 0o600)); err != nil {
 			return "", fmt.Errorf("keep seccomp filter: %w", err)
 		}
 	}

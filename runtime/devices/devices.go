@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
+
+	"github.com/jobd/jobd/atomicfile"
 )
 
 // patience bounds how long a pod waits for another one to let go of its devices: that one has ended, or there would have
@@ -72,7 +74,7 @@ func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		var given Assigned
-		if err == nil && !strings.HasSuffix(e.Name(), "~new") {
+		if err == nil && !strings.HasSuffix(e.Name(), atomicfile.Unfinished) {
 			err = json.Unmarshal(content, &given)
 		}
 		if err != nil {
@@ -148,8 +150,7 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 	if err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(d.dir, uid)
-	if err := errors.Join(os.MkdirAll(d.dir, 0o700), os.WriteFile(path+"~new", content, 0o600), os.Rename(path+"~new", path)); err != nil {
+	if err := errors.Join(os.MkdirAll(d.dir, 0o700), atomicfile.Write(filepath.Join(d.dir, uid), content, 0o600)); err != nil {
 		return nil, nil, fmt.Errorf("write down the devices of pod %s: %w", uid, err)
 	}
 	d.pods[uid] = given

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -117,12 +118,7 @@ func (p pins) write(r record) error {
 	if err := os.MkdirAll(p.dir, 0o711); err != nil {
 		return err
 	}
-	// Whole or not at all, whenever the daemon is killed.
-	fresh := p.path(recordName + "~new")
-	if err := os.WriteFile(fresh, data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(fresh, p.path(recordName))
+	return atomicfile.Write(p.path(recordName), data, 0o600)
 }
 
 // release lets go of all of it. The record goes last, so that a crash leaves nothing that is not known of.

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
@@ -62,18 +62,11 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 func (v *Volumes) ownFiles(uid string) string { return filepath.Join(v.rootPod(uid), "files") }
 
 // writeOnce leaves a file that is there alone: a container has it mounted, and may have written to it.
-func writeOnce(path string, content []byte, mode uint32) error {
+func writeOnce(path string, content []byte, mode os.FileMode) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	fresh := path + "~new"
-	if err := os.WriteFile(fresh, content, 0o600); err != nil {
-		return err
-	}
-	if err := unix.Chmod(fresh, mode); err != nil {
-		return err
-	}
-	return os.Rename(fresh, path)
+	return atomicfile.Write(path, content, mode)
 }
 
 // hostsFile is what a kubelet writes: the usual names of the loopback, the pod's own, and hostAliases. In the host's

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -35,11 +36,7 @@ func writeRecord(dir, name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("record %s: %w", name, err)
 	}
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		return fmt.Errorf("record: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, name), content, 0o600); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil
