@@ -4,63 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 	"sync"
-	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/fsnotify/fsnotify"
 )
 
-// Watcher tells when files in directories have grown or come. However many read at the same time, it takes one inotify
+// Watcher notices when files in directories have grown or come. However many read at the same time, it takes one inotify
 // instance, of which a user has few. The zero value is ready, and holds nothing while nobody watches.
 type Watcher struct {
 	mu       sync.Mutex
 	instance *instance // nil while nobody watches
 }
 
-// instance is one of inotify. Guarded by Watcher.mu, but for what its reader does.
+// instance is one of inotify. Guarded by Watcher.mu.
 type instance struct {
-	file    *os.File
-	fd      int // of the file, which would be made a blocking one if it were asked
-	watches map[int32]map[*watch]struct{}
-	count   int
-	failed  error // it tells nothing any more
+	notify  *fsnotify.Watcher
+	watches map[string]map[*watch]struct{} // by directory
+	failed  error                          // it reports nothing any more
 }
 
 // watch is one reader's.
 type watch struct {
 	watcher *Watcher
 	from    *instance
-	id      int32
+	dir     string
 	news    chan struct{} // that something has happened since wait
 }
 
 // watch begins to watch a directory.
 func (w *Watcher) watch(dir string) (*watch, error) {
+	dir = filepath.Clean(dir) // as events name it
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := w.instance
 	if i == nil {
-		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+		notify, err := fsnotify.NewWatcher()
 		if err != nil {
 			return nil, fmt.Errorf("inotify: %w (see fs.inotify.max_user_instances)", err)
 		}
-		i = &instance{file: os.NewFile(uintptr(fd), "inotify"), fd: fd, watches: map[int32]map[*watch]struct{}{}}
+		i = &instance{notify: notify, watches: map[string]map[*watch]struct{}{}}
 		w.instance = i
 		go w.read(i)
 	}
-	// A directory that is watched already keeps its number.
-	id, err := unix.InotifyAddWatch(i.fd, dir, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO)
-	if err != nil {
+	// Also one that is watched already: it may have been removed and made anew.
+	if err := i.notify.Add(dir); err != nil {
 		w.closeUnused(i)
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
-	one := &watch{watcher: w, from: i, id: int32(id), news: make(chan struct{}, 1)}
-	if i.watches[one.id] == nil {
-		i.watches[one.id] = map[*watch]struct{}{}
+	one := &watch{watcher: w, from: i, dir: dir, news: make(chan struct{}, 1)}
+	if i.watches[dir] == nil {
+		i.watches[dir] = map[*watch]struct{}{}
 	}
-	i.watches[one.id][one] = struct{}{}
-	i.count++
+	i.watches[dir][one] = struct{}{}
 	return one, nil
 }
 
@@ -69,60 +65,57 @@ func (o *watch) Close() {
 	w, i := o.watcher, o.from
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(i.watches[o.id], o)
-	if len(i.watches[o.id]) == 0 {
-		delete(i.watches, o.id)
-		if w.instance == i {
-			_, _ = unix.InotifyRmWatch(i.fd, uint32(o.id)) // it may have gone with the directory
-		}
+	delete(i.watches[o.dir], o)
+	if len(i.watches[o.dir]) == 0 {
+		delete(i.watches, o.dir)
+		_ = i.notify.Remove(o.dir) // the watch may have gone with the directory
 	}
-	i.count--
 	w.closeUnused(i)
 }
 
 func (w *Watcher) closeUnused(i *instance) {
-	if w.instance == i && i.count == 0 {
-		w.instance = nil
-		i.file.Close() // which ends its reader
+	if w.instance == i && len(i.watches) == 0 {
+		w.close(i)
 	}
 }
 
-// read passes on what an instance tells.
+// close ends an instance and its reader. Those who come later get another one.
+func (w *Watcher) close(i *instance) {
+	w.instance = nil
+	_ = i.notify.Close()
+}
+
+// read passes on what an instance reports.
 func (w *Watcher) read(i *instance) {
-	buffer := make([]byte, 64<<10)
 	for {
-		n, err := i.file.Read(buffer)
-		w.mu.Lock()
-		if err != nil {
-			i.failed = err
-			if w.instance == i { // those who come later get another one
-				w.instance = nil
-				i.file.Close()
+		select {
+		case event, ok := <-i.notify.Events:
+			if !ok {
+				return
 			}
-			i.tellAll()
+			w.mu.Lock()
+			wake(i.watches[filepath.Dir(event.Name)])
 			w.mu.Unlock()
-			return
-		}
-		for at := 0; at+unix.SizeofInotifyEvent <= n; {
-			event := (*unix.InotifyEvent)(unsafe.Pointer(&buffer[at]))
-			at += unix.SizeofInotifyEvent + int(event.Len)
-			if event.Mask&unix.IN_Q_OVERFLOW != 0 {
-				i.tellAll()
-				continue
+		case err, ok := <-i.notify.Errors:
+			if !ok {
+				return
 			}
-			tell(i.watches[event.Wd])
+			w.mu.Lock()
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				i.failed = err
+				if w.instance == i {
+					w.close(i)
+				}
+			}
+			for _, watches := range i.watches {
+				wake(watches)
+			}
+			w.mu.Unlock()
 		}
-		w.mu.Unlock()
 	}
 }
 
-func (i *instance) tellAll() {
-	for _, watches := range i.watches {
-		tell(watches)
-	}
-}
-
-func tell(watches map[*watch]struct{}) {
+func wake(watches map[*watch]struct{}) {
 	for o := range watches {
 		select {
 		case o.news <- struct{}{}:
@@ -137,7 +130,7 @@ func (o *watch) wait(ctx context.Context, ended <-chan struct{}) error {
 	case <-o.news:
 		o.watcher.mu.Lock()
 		defer o.watcher.mu.Unlock()
-		if err := o.from.failed; err != nil && !errors.Is(err, os.ErrClosed) {
+		if err := o.from.failed; err != nil {
 			return fmt.Errorf("follow log: %w", err)
 		}
 		return nil
