@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/pod"
@@ -32,14 +32,14 @@ import (
 // containers is what runs the pods, with what workers need of it.
 type containers struct {
 	runtime runtime.Runtime
-	images  server.Images    // nil: there are none to manage
+	images  *image.Images    // nil: there are none to manage
 	workers pod.Config       // but for what the loop provides
 	network *network.Network // nil: pods have none
 	names   *podNames
-	// collector removes images; nil: there are none to manage.
-	collector *imageGC
-	disk      podDisk
-	epoch     string // while it is the same, containers are found again
+	// diskFull is raised when an image found no room.
+	diskFull disk.Alarm
+	disk     disk.Usage
+	epoch    string // while it is the same, containers are found again
 }
 
 func openContainers(ctx context.Context, c *config.Config, h host.Host, allocatable corev1.ResourceList, given *devices.Devices, objects fileObjects, api *podAPI, logs *joblogs.Logs) (*containers, error) {
@@ -73,11 +73,7 @@ func openContainers(ctx context.Context, c *config.Config, h host.Host, allocata
 		return nil, errors.Join(err, r.Close())
 	}
 	names := openNames(pods, c.Logger)
-	policy, err := c.ImageGC()
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	collector := &imageGC{policy: policy, root: c.Root, logger: c.Logger, hurry: make(chan struct{}, 1)}
+	diskFull := disk.NewAlarm()
 	cgroups, err := cgroup.OpenPods(runtime.CgroupParent(c.Root))
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -87,10 +83,9 @@ func openContainers(ctx context.Context, c *config.Config, h host.Host, allocata
 		Snapshotter:      r.Snapshotter(),
 		DockerConfigPath: c.RootLayout().DockerConfig(),
 		HostsDir:         c.RegistryHosts,
-		DiskFull:         collector.diskFull,
+		DiskFull:         diskFull.Raise,
 		Logger:           c.Logger,
 	})
-	collector.images = images
 	go images.Watch(ctx)
 	node := volume.Node{Name: h.Name, HostIPs: []string{h.IP}, Epoch: r.Epoch(), Objects: objects, Tokens: api.tokens, Allocatable: allocatable}
 	volumes, err := volume.New(c.Root, c.State, node)
@@ -99,25 +94,25 @@ func openContainers(ctx context.Context, c *config.Config, h host.Host, allocata
 	}
 	shared := &processes.Processes{Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.CgroupParent(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
-	disk := podDisk{r, volumes, logs.Path}
+	usage := disk.Usage{Runtime: r, Volumes: volumes, LogPath: logs.Path}
 	nameServer := ""
 	if names.server != nil {
 		nameServer = pods.Gateway().String()
 	}
 	return &containers{
-		runtime:   r,
-		images:    images,
-		collector: collector,
-		disk:      disk,
-		network:   pods,
-		names:     names,
-		epoch:     r.Epoch(),
+		runtime:  r,
+		images:   images,
+		diskFull: diskFull,
+		disk:     usage,
+		network:  pods,
+		names:    names,
+		epoch:    r.Epoch(),
 		workers: pod.Config{
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
 			Spec:        specBuilder{api: api, volumes: volumes, limits: limits, cgroups: runtime.CgroupParent(c.Root), node: node, seccomp: c.RootLayout().Seccomp(), seccompDefault: c.SeccompDefault, appArmor: appArmor, devices: given, pids: c.PidsLimit, nameServer: nameServer, shared: shared},
-			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids, limits), networkStep(pods), processesStep(shared), volumesStep(volumes, disk)},
+			Steps:       []pod.Step{appArmorStep(appArmor), devicesStep(given), cgroupStep(cgroups, c.PodMaxPids, limits), networkStep(pods), processesStep(shared), volumesStep(volumes, usage)},
 			Parallel:    8 * goruntime.GOMAXPROCS(0),
 		},
 	}, nil
@@ -234,7 +229,7 @@ func held(list func() ([]string, error)) func(context.Context) ([]types.UID, err
 }
 
 // volumesStep makes the volumes of a pod, and the files that it gets from the host.
-func volumesStep(v *volume.Volumes, disk podDisk) pod.Step {
+func volumesStep(v *volume.Volumes, disk disk.Usage) pod.Step {
 	return pod.Step{
 		Name:   "volumes",
 		Reason: "FailedMount",
@@ -242,7 +237,7 @@ func volumesStep(v *volume.Volumes, disk podDisk) pod.Step {
 			sandbox.Mounts, err = v.SetUp(p)
 			return err
 		},
-		Measure:  disk.overLimit,
+		Measure:  disk.OverLimit,
 		Refresh:  func(_ context.Context, p *corev1.Pod) error { return v.Refresh(p) },
 		TearDown: func(_ context.Context, uid types.UID) error { return v.TearDown(string(uid)) },
 		Held:     held(v.Held),

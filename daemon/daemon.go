@@ -21,6 +21,7 @@ import (
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
@@ -228,6 +229,14 @@ func (d *daemon) open(ctx context.Context) error {
 	} else if len(allocatable) == 0 {
 		allocatable = nil // pods that are only simulated may ask for anything
 	}
+	imageGC, err := c.ImageGC()
+	if err != nil {
+		return err
+	}
+	thresholds, err := c.Eviction()
+	if err != nil {
+		return err
+	}
 	keptLogsSize, containerLogSize, err := c.LogSizes()
 	if err != nil {
 		return err
@@ -297,10 +306,18 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.beside(ctx, logs.Run)
 	d.beside(ctx, func(ctx context.Context) { newSpareMemory().run(ctx, s) })
-	own := &ownNode{store: s, name: machine.Name, eventTTL: c.EventTTL.Duration, logger: c.Logger, events: events.New(machine.Name)}
-	d.collectImages(ctx, s, own, containers)
-	if err := d.watchDisk(ctx, own, containers); err != nil {
-		return err
+	if containers.images != nil {
+		own := disk.NewNode(s, machine.Name, c.EventTTL.Duration, c.Logger)
+		collector := disk.NewCollector(disk.CollectorOptions{
+			Images: containers.images, Store: s, Policy: imageGC, Root: c.Root, Node: own, Full: containers.diskFull,
+			Logger: c.Logger,
+		})
+		pressure := disk.NewPressure(disk.PressureOptions{
+			Thresholds: thresholds, Transition: c.EvictionPressureTransitionPeriod.Duration, Root: c.Root, Node: own,
+			Images: collector, Pods: containers.disk, Report: d.loop.Report, Logger: c.Logger,
+		})
+		d.beside(ctx, collector.Run)
+		d.beside(ctx, pressure.Run)
 	}
 	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.loop.count()
 
@@ -319,8 +336,11 @@ func (d *daemon) newServer(s *store.Store, logs *joblogs.Logs, containers *conta
 	c := &d.config
 	options := server.Config{
 		Store: s, Logger: c.Logger, Version: c.Version,
-		Logs: logs, JobLogs: logs, Images: containers.images, Containers: podReach{containers.runtime}, EventTTL: c.EventTTL.Duration,
+		Logs: logs, JobLogs: logs, Containers: podReach{containers.runtime}, EventTTL: c.EventTTL.Duration,
 		Authority: d.authority, Tokens: api.tokens, PodAPI: api.at, WorkloadWithJob: c.WorkloadWithJob,
+	}
+	if containers.images != nil {
+		options.Images = containers.images
 	}
 	var err error
 	d.server, err = server.New(options)

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/volume"
 )
@@ -14,7 +15,7 @@ const measureEvery = 5 * time.Second
 
 // watchDisk lets a pod that has come to the node be measured, if it has a limit.
 func (r *records) watchDisk(key string, p *corev1.Pod, now time.Time) {
-	if volume.DiskLimited(p) || storageLimited(&p.Spec) {
+	if volume.DiskLimited(p) || objects.StorageLimited(&p.Spec) {
 		r.due.Set(timerKey{dueMeasure, key}, now.Add(measureEvery))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
@@ -36,7 +37,7 @@ func (p *pass) showNode() error {
 		c := &node.Status.Conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(p.now), metav1.NewTime(p.now)
 		for _, b := range before {
-			if underDiskPressure(b) && b.Type == c.Type {
+			if objects.UnderDiskPressure(b) && b.Type == c.Type {
 				*c = b // diskPressure sees to it
 			}
 			if b.Type == c.Type && b.Status == c.Status {

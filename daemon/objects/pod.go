@@ -35,3 +35,15 @@ func ContainerStatus(p *corev1.Pod, container string) *corev1.ContainerStatus {
 	}
 	return nil
 }
+
+// StorageLimited reports whether any container of a pod has a limit of local storage.
+func StorageLimited(spec *corev1.PodSpec) bool {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if _, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}

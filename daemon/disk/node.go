@@ -1,4 +1,4 @@
-package daemon
+package disk
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
-// ownNode is the Node's object for those who see to a part of it beside the loop. Its methods may be called from any
-// goroutine.
-type ownNode struct {
+// Node is the Node's object for those who maintain a part of it beside the control loop. Its methods may be called from
+// any goroutine.
+type Node struct {
 	store    *store.Store
 	name     string
 	eventTTL time.Duration
@@ -27,8 +28,13 @@ type ownNode struct {
 	events *events.Recorder
 }
 
-// tell says something of the Node in an event.
-func (n *ownNode) tell(ctx context.Context, kind, reason, message string) {
+// NewNode makes the Node of that name, whose events are kept for eventTTL.
+func NewNode(s *store.Store, name string, eventTTL time.Duration, logger *slog.Logger) *Node {
+	return &Node{store: s, name: name, eventTTL: eventTTL, logger: logger, events: events.New(name)}
+}
+
+// tell reports something about the Node in an event.
+func (n *Node) tell(ctx context.Context, kind, reason, message string) {
 	now := time.Now()
 	// A kubelet knows no other UID of its Node than the name.
 	about := corev1.ObjectReference{Kind: "Node", Name: n.name, UID: types.UID(n.name)}
@@ -41,17 +47,20 @@ func (n *ownNode) tell(ctx context.Context, kind, reason, message string) {
 	value, err := scheme.Encode(e)
 	if err == nil {
 		err = n.store.Update(ctx, func(tx *store.Tx) error {
-			tx.Put(store.Object{Key: store.Key(eventsV1, e.Namespace, e.Name), UID: string(e.UID), Value: value, Expires: now.Add(n.eventTTL).Unix()})
+			tx.Put(store.Object{
+				Key: objects.Key(objects.Events, e), UID: string(e.UID), Value: value,
+				Expires: now.Add(n.eventTTL).Unix(),
+			})
 			return nil
 		})
 	}
 	if err != nil && ctx.Err() == nil {
-		n.logger.Warn("event about the node", "error", err)
+		n.logger.Warn("cannot write an event about the node", "error", err)
 	}
 }
 
-// get gives the object; nil where it is not there, which it soon will be.
-func (n *ownNode) get() (node *corev1.Node, err error) {
+// get returns the object; nil where it is not there yet.
+func (n *Node) get() (node *corev1.Node, err error) {
 	err = n.store.View(func(s *store.Snapshot) error {
 		_, node, err = n.read(s)
 		return err
@@ -59,19 +68,17 @@ func (n *ownNode) get() (node *corev1.Node, err error) {
 	return node, err
 }
 
-func (n *ownNode) read(from interface {
-	Get(key string) (store.Object, bool)
-}) (stored store.Object, node *corev1.Node, err error) {
-	stored, ok := from.Get(store.Key(nodes, "", n.name))
+func (n *Node) read(from objects.Getter) (stored store.Object, node *corev1.Node, err error) {
+	stored, ok := from.Get(store.Key(objects.Nodes, "", n.name))
 	if !ok {
 		return stored, nil, nil
 	}
 	node = &corev1.Node{}
-	return stored, node, decode(stored, node)
+	return stored, node, objects.Decode(stored, node)
 }
 
 // update writes the object as change leaves it. Nothing is written where that is as it was, or where there is none.
-func (n *ownNode) update(ctx context.Context, change func(*corev1.Node)) error {
+func (n *Node) update(ctx context.Context, change func(*corev1.Node)) error {
 	node, err := n.get()
 	if err != nil || node == nil {
 		return err

@@ -1,4 +1,4 @@
-package daemon
+package disk
 
 import (
 	"context"
@@ -9,45 +9,47 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"github.com/jobd/jobd/daemon/eviction"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// podDisk measures what the containers of a pod take of this machine's disk.
-type podDisk struct {
-	runtime *containerd.Runtime
-	volumes *volume.Volumes
-	logPath func(p *corev1.Pod, container string, attempt int) string
+// Usage measures what pods take of this machine's disk. Its methods may be called from any goroutine.
+type Usage struct {
+	Runtime *containerd.Runtime
+	Volumes *volume.Volumes
+	// LogPath is the file that an attempt of a container writes its log to.
+	LogPath func(p *corev1.Pod, container string, attempt int) string
 }
 
-// overLimit names, in a kubelet's words, a limit that a pod has grown beyond. Empty: none.
-func (d podDisk) overLimit(p *corev1.Pod) string {
-	if over := d.volumes.OverLimit(p); over != "" || !storageLimited(&p.Spec) {
+// OverLimit names, in a kubelet's words, a limit that a pod has grown beyond. Empty: none.
+func (d Usage) OverLimit(p *corev1.Pod) string {
+	if over := d.Volumes.OverLimit(p); over != "" || !objects.StorageLimited(&p.Spec) {
 		return over
 	}
 	use := d.use(p)
 	for name, written := range use.Containers {
-		use.Containers[name] = written.Plus(eviction.Size(volume.DiskUsage(filepath.Dir(d.logPath(p, name, 0)))))
+		use.Containers[name] = written.Plus(eviction.Size(volume.DiskUsage(filepath.Dir(d.LogPath(p, name, 0)))))
 	}
 	return overStorageLimit(p, use.Containers, use.Volumes)
 }
 
 // use is what a pod takes for as long as it is there: its logs are kept.
-func (d podDisk) use(p *corev1.Pod) eviction.Use {
-	return eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.volumes.Usage(p))}
+func (d Usage) use(p *corev1.Pod) eviction.Use {
+	return eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.Volumes.Usage(p))}
 }
 
-// holds tells whether anything of a pod still takes room.
-func (d podDisk) holds(p *corev1.Pod) bool {
+// holds reports whether anything of a pod still takes room.
+func (d Usage) holds(p *corev1.Pod) bool {
 	use := d.use(p)
 	return use.Volumes.Bytes > 0 || len(use.Containers) > 0
 }
 
 // ofContainers is what each container of a pod has written into its root file system.
-func (d podDisk) ofContainers(p *corev1.Pod) map[string]eviction.Size {
+func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 	used := map[string]eviction.Size{}
 	ctx := context.Background()
-	held, err := d.runtime.Containers(ctx)
+	held, err := d.Runtime.Containers(ctx)
 	if err != nil {
 		return used
 	}
@@ -56,27 +58,15 @@ func (d podDisk) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 			continue
 		}
 		// One that goes meanwhile takes nothing.
-		if bytes, inodes, err := d.runtime.Written(ctx, c.ID); err == nil {
+		if bytes, inodes, err := d.Runtime.Written(ctx, c.ID); err == nil {
 			used[c.Name] = used[c.Name].Plus(eviction.Size{Bytes: bytes, Inodes: inodes})
 		}
 	}
 	return used
 }
 
-// storageLimited tells whether any container of a pod has a limit of local storage.
-func storageLimited(spec *corev1.PodSpec) bool {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			if _, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// overStorageLimit judges what the containers of a pod take, each by itself, and all of them with what lies in the pod's
-// volumes.
+// overStorageLimit judges what the containers of a pod take, each by itself, and all of them with what lies in the
+// pod's volumes.
 func overStorageLimit(p *corev1.Pod, containers map[string]eviction.Size, volumes eviction.Size) string {
 	all := volumes.Bytes
 	for _, used := range containers {

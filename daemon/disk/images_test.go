@@ -1,4 +1,4 @@
-package daemon
+package disk
 
 import (
 	"slices"
@@ -38,8 +38,12 @@ func TestShortageIsToldRarely(t *testing.T) {
 }
 
 func TestAFullDiskIsToldInAKubeletsWords(t *testing.T) {
-	got := tooFull(image.Collected{Before: image.Disk{Capacity: 10 << 30, Available: 512 << 20}, Wanted: 3 << 30, Freed: 17})
-	want := "Insufficient free disk space on the node's image filesystem (95% of 10.0 GiB used). Failed to free sufficient space by deleting unused images (freed 17 bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or other data."
+	got := tooFull(image.Collected{
+		Before: image.Disk{Capacity: 10 << 30, Available: 512 << 20}, Wanted: 3 << 30, Freed: 17,
+	})
+	want := "Insufficient free disk space on the node's image filesystem (95% of 10.0 GiB used). " +
+		"Failed to free sufficient space by deleting unused images (freed 17 bytes). " +
+		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data."
 	if got != want {
 		t.Errorf("got %s", got)
 	}

@@ -1,4 +1,4 @@
-package daemon
+package disk
 
 import (
 	"testing"
@@ -10,7 +10,13 @@ import (
 )
 
 func TestLimitsOfLocalStorage(t *testing.T) {
-	const two = `{initContainers: [{name: i, resources: {limits: {ephemeral-storage: 1Ki}}}], containers: [{name: a, resources: {limits: {ephemeral-storage: 2Ki}}}, {name: b, resources: {limits: {ephemeral-storage: 3Ki}}}]}`
+	const two = `{
+		initContainers: [{name: i, resources: {limits: {ephemeral-storage: 1Ki}}}],
+		containers: [
+			{name: a, resources: {limits: {ephemeral-storage: 2Ki}}},
+			{name: b, resources: {limits: {ephemeral-storage: 3Ki}}},
+		],
+	}`
 	for _, tc := range []struct {
 		name, spec string
 		containers map[string]int64 // bytes
@@ -19,10 +25,14 @@ func TestLimitsOfLocalStorage(t *testing.T) {
 	}{
 		{"none is no limit", `containers: [{name: a}]`, map[string]int64{"a": 1 << 40}, 1 << 40, ""},
 		{"to the last byte", two, map[string]int64{"a": 2048, "b": 3072}, 0, ""},
-		{"each container has its own", two, map[string]int64{"a": 2049}, 0, `Container a exceeded its local ephemeral storage limit "2Ki". `},
-		{"an init container too", two, map[string]int64{"i": 1025}, 0, `Container i exceeded its local ephemeral storage limit "1Ki". `},
-		{"volumes count for the pod", two, map[string]int64{"a": 100}, 5100, `Pod ephemeral local storage usage exceeds the total limit of containers 5Ki. `},
-		{"so do containers without a limit", `containers: [{name: a, resources: {limits: {ephemeral-storage: 2Ki}}}, {name: b}]`, map[string]int64{"b": 2049}, 0,
+		{"each container has its own", two, map[string]int64{"a": 2049}, 0,
+			`Container a exceeded its local ephemeral storage limit "2Ki". `},
+		{"an init container too", two, map[string]int64{"i": 1025}, 0,
+			`Container i exceeded its local ephemeral storage limit "1Ki". `},
+		{"volumes count for the pod", two, map[string]int64{"a": 100}, 5100,
+			`Pod ephemeral local storage usage exceeds the total limit of containers 5Ki. `},
+		{"so do containers without a limit",
+			`containers: [{name: a, resources: {limits: {ephemeral-storage: 2Ki}}}, {name: b}]`, map[string]int64{"b": 2049}, 0,
 			`Pod ephemeral local storage usage exceeds the total limit of containers 2Ki. `},
 	} {
 		p := &corev1.Pod{}

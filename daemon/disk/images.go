@@ -1,4 +1,4 @@
-package daemon
+package disk
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/store"
@@ -25,24 +26,46 @@ const (
 	nodeStatusMaxImages = 50
 )
 
-// imageGC removes images that no pod needs, and shows those that are here in the Node's status.
-type imageGC struct {
-	images *image.Images
-	store  *store.Store
-	policy image.GCPolicy
-	root   string
-	node   *ownNode
-	logger *slog.Logger
-	hurry  chan struct{} // the disk is full
+// Alarm is raised when an image found no room on the disk.
+type Alarm struct{ raised chan struct{} }
 
+// NewAlarm makes an Alarm that is not raised.
+func NewAlarm() Alarm { return Alarm{make(chan struct{}, 1)} }
+
+// Raise returns at once. It may be called from any goroutine.
+func (a Alarm) Raise() {
+	select {
+	case a.raised <- struct{}{}:
+	default: // nobody has answered the last one yet
+	}
+}
+
+// CollectorOptions are what a Collector is made of.
+type CollectorOptions struct {
+	Images *image.Images
+	Store  *store.Store
+	Policy image.GCPolicy
+	Root   string // a directory of the disk that images are on
+	Node   *Node
+	// Full makes the Collector collect at once.
+	Full   Alarm
+	Logger *slog.Logger
+}
+
+// Collector removes images that no pod needs, and shows those that are here in the Node's status.
+type Collector struct {
+	CollectorOptions
 	mu    sync.Mutex // held by the one who collects
 	short shortage
 }
 
+// NewCollector makes a Collector that does nothing until it runs.
+func NewCollector(o CollectorOptions) *Collector { return &Collector{CollectorOptions: o} }
+
 // Run collects now and then until ctx ends, and at once when the disk is full.
-func (c *imageGC) Run(ctx context.Context) {
+func (c *Collector) Run(ctx context.Context) {
 	period := imageGCPeriod
-	if age := c.policy.MaxAge; age > 0 {
+	if age := c.Policy.MaxAge; age > 0 {
 		period = min(period, max(age/2, time.Second))
 	}
 	for {
@@ -53,41 +76,36 @@ func (c *imageGC) Run(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-timer.C:
-		case <-c.hurry:
+		case <-c.Full.raised:
 			timer.Stop()
 		}
 	}
 }
 
-// diskFull is told when an image found no room.
-func (c *imageGC) diskFull() {
-	select {
-	case c.hurry <- struct{}{}:
-	default: // it hurries already
-	}
-}
-
-func (c *imageGC) collect(ctx context.Context) {
-	done := c.remove(ctx, c.policy)
+func (c *Collector) collect(ctx context.Context) {
+	done := c.remove(ctx, c.Policy)
 	if ctx.Err() != nil {
 		return
 	}
-	for _, reason := range c.short.reasons(done, time.Now(), c.node.eventTTL) {
-		c.node.tell(ctx, corev1.EventTypeWarning, reason, tooFull(done))
+	for _, reason := range c.short.reasons(done, time.Now(), c.Node.eventTTL) {
+		c.Node.tell(ctx, corev1.EventTypeWarning, reason, tooFull(done))
 	}
 }
 
 // tooFull says in a kubelet's words that what a collection could free does not suffice.
 func tooFull(done image.Collected) string {
-	capacity := units.CustomSize("%.1f %s", float64(done.Before.Capacity), 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"})
-	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). Failed to free sufficient space by deleting unused images (freed %d bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
+	capacity := units.CustomSize("%.1f %s", float64(done.Before.Capacity), 1024,
+		[]string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"})
+	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
+		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
+		"Investigate disk usage, as it could be used by active images, logs, volumes, or other data.",
 		100-done.Before.Available*100/done.Before.Capacity, capacity, done.Freed)
 }
 
-// reclaim removes all images that may go, since otherwise pods have to: but none for the sake of the disk where the settings
-// say never.
-func (c *imageGC) reclaim(ctx context.Context) {
-	p := c.policy
+// reclaim removes all images that may go, since otherwise pods have to: but none for the sake of the disk where the
+// settings say never.
+func (c *Collector) reclaim(ctx context.Context) {
+	p := c.Policy
 	if p.HighThreshold < 100 {
 		p.HighThreshold, p.LowThreshold = 0, 0
 	}
@@ -95,22 +113,22 @@ func (c *imageGC) reclaim(ctx context.Context) {
 }
 
 // remove removes what the policy says, and shows what is left.
-func (c *imageGC) remove(ctx context.Context, p image.GCPolicy) image.Collected {
+func (c *Collector) remove(ctx context.Context, p image.GCPolicy) image.Collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	done, err := c.images.Collect(ctx, p, c.users, c.disk)
+	done, err := c.Images.Collect(ctx, p, c.users, c.disk)
 	if ctx.Err() != nil {
 		return done
 	}
 	if len(done.Removed) > 0 {
-		c.logger.Info("removed images that no pod uses", "images", done.Removed, "freed", done.Freed)
+		c.Logger.Info("removed images that no pod uses", "images", done.Removed, "freed", done.Freed)
 	}
 	if err != nil {
-		c.logger.Warn("image garbage collection", "error", err)
-		c.node.tell(ctx, corev1.EventTypeWarning, "ImageGCFailed", err.Error())
+		c.Logger.Warn("cannot collect unused images", "error", err)
+		c.Node.tell(ctx, corev1.EventTypeWarning, "ImageGCFailed", err.Error())
 	}
 	if err := c.show(ctx); err != nil && ctx.Err() == nil {
-		c.logger.Warn("the node's images are not shown", "error", err)
+		c.Logger.Warn("cannot show images in the status of the node", "error", err)
 	}
 	return done
 }
@@ -121,9 +139,9 @@ type shortage struct {
 	told   time.Time // when that was said last
 }
 
-// reasons are those of the events that say so, as a kubelet has them: the second one from the second time in a row. Where
-// the disk is full of what is no image, it is too full every time, with other figures: then that is said as often as what
-// was said is forgotten.
+// reasons are those of the events that say so, as a kubelet has them: the second one from the second time in a row.
+// Where the disk is full of what is no image, it is too full every time, with other figures: then that is said as often
+// as what was said is forgotten.
 func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.Duration) []string {
 	if !done.Short() {
 		*s = shortage{}
@@ -140,16 +158,16 @@ func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.D
 	return []string{"FreeDiskSpaceFailed", "ImageGCFailed"}
 }
 
-func (c *imageGC) disk() (image.Disk, error) { return imageDisk(c.root) }
+func (c *Collector) disk() (image.Disk, error) { return imageDisk(c.Root) }
 
 // users are the images of all pods that have not ended, whether their containers have been started or not.
-func (c *imageGC) users(context.Context) (map[string]bool, error) {
+func (c *Collector) users(context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	var failed error
-	err := c.store.View(func(s *store.Snapshot) error {
-		s.Range(pods+"/", "", func(o store.Object) bool {
-			p := newPod()
-			if failed = scheme.DecodePart(o.Value, podImages, p); failed != nil {
+	err := c.Store.View(func(s *store.Snapshot) error {
+		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
+			p := &corev1.Pod{}
+			if failed = scheme.DecodePart(o.Value, objects.PodImages, p); failed != nil {
 				return false
 			}
 			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
@@ -170,12 +188,12 @@ func (c *imageGC) users(context.Context) (map[string]bool, error) {
 }
 
 // show brings the images in the Node's status up to date (NodeStatus.Images).
-func (c *imageGC) show(ctx context.Context) error {
-	list, err := c.images.List(ctx)
+func (c *Collector) show(ctx context.Context) error {
+	list, err := c.Images.List(ctx)
 	if err != nil {
 		return err
 	}
-	return c.node.update(ctx, func(n *corev1.Node) { n.Status.Images = nodeImages(list) })
+	return c.Node.update(ctx, func(n *corev1.Node) { n.Status.Images = nodeImages(list) })
 }
 
 // nodeImages are images as a Node's status has them: one for each content with all its names, the largest first.
@@ -197,16 +215,4 @@ func nodeImages(list []runtime.Image) (shown []corev1.ContainerImage) {
 		return cmp.Or(cmp.Compare(b.SizeBytes, a.SizeBytes), cmp.Compare(a.Names[0], b.Names[0]))
 	})
 	return shown[:min(len(shown), nodeStatusMaxImages)]
-}
-
-// collectImages begins the garbage collection of images, if there are any to manage. It ends with the daemon.
-func (d *daemon) collectImages(ctx context.Context, s *store.Store, node *ownNode, c *containers) {
-	if c.collector == nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	c.collector.store, c.collector.node = s, node
-	var collecting sync.WaitGroup
-	collecting.Go(func() { c.collector.Run(ctx) })
-	d.onStop(func() { cancel(); collecting.Wait() })
 }

@@ -1,0 +1,193 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/eviction"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// The disk is looked at as often as a kubelet does it, and more often when little is left: a system call each time.
+	diskPeriod, diskPeriodNear = 10 * time.Second, time.Second
+	// evictionPatience is how long one pod that was evicted is waited for before the next one is.
+	evictionPatience = 30 * time.Second
+)
+
+// PressureOptions are what a Pressure is made of.
+type PressureOptions struct {
+	Thresholds []eviction.Threshold
+	// Transition is how long the pressure is shown after the disk was short last.
+	Transition time.Duration
+	Root       string // a directory of the disk
+	Node       *Node
+	Images     *Collector
+	Pods       Usage
+	// Report takes in that a pod is evicted.
+	Report func([]pod.Observation)
+	Logger *slog.Logger
+}
+
+// Pressure keeps the disk from running full: it shows on the Node that it is short, which keeps new pods away, removes
+// images that no pod uses, and then evicts one pod after the other.
+type Pressure struct {
+	PressureOptions
+
+	pressure eviction.Pressure
+	next     time.Time   // when something may be done against it again
+	going    *corev1.Pod // was evicted last
+	since    time.Time
+}
+
+// NewPressure makes a Pressure that does nothing until it runs.
+func NewPressure(o PressureOptions) *Pressure { return &Pressure{PressureOptions: o} }
+
+// Run looks at the disk until ctx ends.
+func (w *Pressure) Run(ctx context.Context) {
+	if n, err := w.Node.get(); err == nil && n != nil {
+		w.pressure.On = slices.ContainsFunc(n.Status.Conditions, objects.UnderDiskPressure)
+	}
+	for ctx.Err() == nil {
+		disk, err := statDisk(w.Root)
+		if err != nil {
+			w.Logger.Warn("cannot read disk usage", "path", w.Root, "error", err)
+		} else {
+			w.look(ctx, disk, time.Now())
+		}
+		period := diskPeriod
+		switch {
+		case len(w.Thresholds) == 0 && !w.pressure.On:
+			return // there is nothing to look for, and nothing left of an older run
+		case w.pressure.On || eviction.Near(w.Thresholds, disk):
+			period = diskPeriodNear
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(period):
+		}
+	}
+}
+
+// look does what is to be done about the disk as it is now.
+func (w *Pressure) look(ctx context.Context, disk eviction.Disk, now time.Time) {
+	short, is := eviction.Short(w.Thresholds, disk)
+	changed := w.pressure.See(is, now, w.Transition)
+	show := func(n *corev1.Node) { showDiskPressure(n, w.pressure.On, now) }
+	if err := w.Node.update(ctx, show); err != nil && ctx.Err() == nil {
+		w.Logger.Warn("cannot show in the status of the node how full the disk is", "error", err)
+	}
+	if changed {
+		status, says := "NodeHasNoDiskPressure", "the disk has room again, new pods may start"
+		if w.pressure.On {
+			status, says = "NodeHasDiskPressure", "the disk is nearly full, no new pods start"
+			w.Node.tell(ctx, corev1.EventTypeWarning, "EvictionThresholdMet",
+				"Attempting to reclaim "+string(short.Signal.Resource()))
+		}
+		w.Logger.Warn(says, "available", disk.Available.Bytes, "inodesFree", disk.Available.Inodes)
+		w.Node.tell(ctx, corev1.EventTypeNormal, status, fmt.Sprintf("Node %s status is now: %s", w.Node.name, status))
+	}
+	if is && !w.waits(now, w.Pods.holds) {
+		w.relieve(ctx, now)
+	}
+}
+
+// waits reports whether what was done before has still to take effect.
+func (w *Pressure) waits(now time.Time, holds func(*corev1.Pod) bool) bool {
+	if w.going != nil && now.Sub(w.since) < evictionPatience && holds(w.going) {
+		// From its end on the disk has time to show it: files go in the background, and some file systems tell of it late.
+		w.next = now.Add(diskPeriod)
+	}
+	return now.Before(w.next)
+}
+
+// relieve makes room: by images if that suffices, else by a pod.
+func (w *Pressure) relieve(ctx context.Context, now time.Time) {
+	w.next = now.Add(diskPeriod)
+	w.Images.reclaim(ctx)
+	disk, err := statDisk(w.Root)
+	if err != nil {
+		w.Logger.Warn("cannot read disk usage", "path", w.Root, "error", err)
+		return
+	}
+	if short, is := eviction.Short(w.Thresholds, disk); is {
+		uses, err := w.uses()
+		if err != nil {
+			w.Logger.Warn("cannot measure what pods take of the disk", "error", err)
+			return
+		}
+		victim, why := eviction.First(uses, short)
+		if victim == nil {
+			return
+		}
+		w.Logger.Warn("evicted a pod for want of disk", "pod", victim.Namespace+"/"+victim.Name, "reason", why)
+		w.going, w.since = victim, now
+		w.Report([]pod.Observation{{
+			What: pod.Evicted, UID: victim.UID, Namespace: victim.Namespace, Name: victim.Name, At: now, Message: why,
+		}})
+	}
+}
+
+// uses measures the pods that run, but for the one that was evicted last.
+func (w *Pressure) uses() (uses []eviction.Use, err error) {
+	var running []*corev1.Pod
+	err = w.Node.store.View(func(s *store.Snapshot) error {
+		var failed error
+		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
+			p := &corev1.Pod{}
+			if failed = scheme.DecodePart(o.Value, objects.PodOnNode, p); failed == nil && objects.Runs(p) {
+				p = &corev1.Pod{}
+				failed = objects.Decode(o, p)
+				running = append(running, p)
+			}
+			return failed == nil
+		})
+		return failed
+	})
+	for _, p := range running {
+		if w.going != nil && w.going.UID == p.UID {
+			continue // it was waited for in vain
+		}
+		uses = append(uses, w.Pods.use(p))
+	}
+	return uses, err
+}
+
+// showDiskPressure brings the condition of a Node and the taint that belongs to it up to date.
+func showDiskPressure(n *corev1.Node, on bool, now time.Time) {
+	shown := corev1.NodeCondition{
+		Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse,
+		Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure",
+	}
+	if on {
+		shown.Status = corev1.ConditionTrue
+		shown.Reason, shown.Message = "KubeletHasDiskPressure", "kubelet has disk pressure"
+	}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == shown.Type && c.Status != shown.Status {
+			shown.LastHeartbeatTime, shown.LastTransitionTime = metav1.NewTime(now), metav1.NewTime(now)
+			*c = shown
+		}
+	}
+	isTaint := func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeDiskPressure && t.Effect == corev1.TaintEffectNoSchedule
+	}
+	switch tainted := slices.ContainsFunc(n.Spec.Taints, isTaint); {
+	case on && !tainted:
+		added := metav1.NewTime(now)
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
+			Key: corev1.TaintNodeDiskPressure, Effect: corev1.TaintEffectNoSchedule, TimeAdded: &added,
+		})
+	case !on && tainted:
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, isTaint)
+	}
+}
