@@ -251,6 +251,7 @@ func age(created, now time.Time) string {
 	return duration.HumanDuration(now.Sub(created))
 }
 
+// size is for a column of a table. go-units, with as few digits, prints 999.7 kB as 1e+03kB.
 func size(bytes int64) string {
 	value, units := float64(bytes), []string{"B", "kB", "MB", "GB", "TB"}
 	for value >= 1000 && len(units) > 1 {

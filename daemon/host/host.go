@@ -41,7 +41,8 @@ func (h Host) Labels() map[string]string {
 	}
 }
 
-// address is this machine's first address that others could reach, or else the loopback one.
+// address is this machine's first address that others could reach, or else the loopback one. (apimachinery's
+// ChooseHostInterface needs a default route, which an isolated machine lacks, and may choose IPv6.)
 func address() string {
 	addresses, _ := net.InterfaceAddrs()
 	for _, a := range addresses {

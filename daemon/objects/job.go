@@ -31,6 +31,8 @@ func CronJobReference(cj *batchv1.CronJob) corev1.ObjectReference {
 	return batchReference("CronJob", cj)
 }
 
+// batchReference cannot fail, unlike client-go's reference.GetReference, and leaves out the version of the object: one event
+// stands for all its repetitions.
 func batchReference(kind string, obj metav1.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		Kind: kind, APIVersion: batchv1.SchemeGroupVersion.String(),

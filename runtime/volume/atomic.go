@@ -27,7 +27,7 @@ type file struct {
 
 // writeFiles makes a directory hold exactly these files, as a kubelet lays them out: each name at the top is a symlink
 // into ..data, which is a symlink to a directory with the files. A reader sees the old files or the new ones. Taken
-// again after a crash it finds what is done, and clears away what is not.
+// again after a crash it finds what is done, and clears away what is not. (A kubelet's own AtomicWriter is in no library.)
 func writeFiles(dir string, files map[string]file, group int) error {
 	if group >= 0 {
 		// As a kubelet does it: the group may read.
