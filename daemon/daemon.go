@@ -21,12 +21,15 @@ import (
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/lock"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -66,7 +69,7 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		cancel(d.loop.run(ctx))
+		cancel(d.control.Run(ctx))
 	}()
 	serving := make(chan error, 1)
 	go func() { serving <- d.server.Serve(ctx, d.listeners...) }()
@@ -85,7 +88,7 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 // daemon is what runs, and how to stop it.
 type daemon struct {
 	config    config.Config
-	loop      *loop
+	control   *control.Control
 	server    *server.Server
 	listeners []*server.Listener
 	authority *server.Authority
@@ -244,28 +247,13 @@ func (d *daemon) open(ctx context.Context) error {
 	logs := joblogs.New(joblogs.Options{
 		Dir: c.RootLayout().Logs(), Store: s, MaxAge: c.KeptLogsAge.Duration, MaxSize: keptLogsSize, Logger: c.Logger,
 	})
-	d.loop = &loop{
-		store: s,
-		settings: job.Settings{
-			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration, WorkloadWithJob: c.WorkloadWithJob,
-		},
-		eventTTL:    c.EventTTL.Duration,
-		maxPods:     c.MaxPods,
-		host:        machine,
-		events:      events.New(machine.Name),
-		metrics:     newMetrics(s),
-		logger:      c.Logger,
-		wake:        make(chan struct{}, 1),
-		forget:      logs.PodGone,
-		forgetJob:   logs.JobGone,
-		allocatable: node.Amounts(allocatable),
-		rootCA:      d.authority.Certificate(),
-	}
-	unregister, err := d.loop.metrics.register(legacyregistry.Registerer())
+	figures := metrics.New(s)
+	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	d.onStop(unregister)
+	inbox := loop.NewInbox()
 	api, err := d.openPodAPI(s)
 	if err != nil {
 		return err
@@ -285,21 +273,31 @@ func (d *daemon) open(ctx context.Context) error {
 	d.onStop(containers.names.serve(s))
 
 	workers := containers.workers
-	workers.Report, workers.LogPath, workers.BeginLogs, workers.Logger = d.loop.Report, logs.Path, logs.Begin, c.Logger
+	workers.Report, workers.LogPath, workers.BeginLogs, workers.Logger = inbox.Report, logs.Path, logs.Begin, c.Logger
 	workers.LogMaxSize, workers.LogMaxFiles = containerLogSize, c.ContainerLogMaxFiles
 	if c.Runtime == "simulated" {
 		workers.LogPath, workers.BeginLogs = nil, nil
 	}
-	d.loop.workers = pod.NewWorkers(workers)
-	d.onStop(d.loop.workers.Close)
-	d.loop.epoch = containers.epoch
-	d.loop.self = machine.Node(host.Description{
-		Capacity: capacity, Allocatable: allocatable, MaxPods: c.MaxPods, Runtime: d.serving.Runtime, Version: c.Version,
+	podWorkers := pod.NewWorkers(workers)
+	d.onStop(podWorkers.Close)
+	d.control = control.New(control.Config{
+		Store: s, Inbox: inbox, Workers: podWorkers, Logs: logs,
+		Settings: job.Settings{
+			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration, WorkloadWithJob: c.WorkloadWithJob,
+		},
+		MaxPods: c.MaxPods, Allocatable: node.Amounts(allocatable),
+		NodeName: machine.Name, NodeIP: machine.IP, NodeLabels: machine.Labels(),
+		Node: machine.Node(host.Description{
+			Capacity: capacity, Allocatable: allocatable, MaxPods: c.MaxPods, Runtime: d.serving.Runtime, Version: c.Version,
+		}),
+		RootCA: d.authority.Certificate(),
+		Epoch:  containers.epoch,
+		Events: events.New(machine.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
 	})
-	if err := d.loop.recover(ctx); err != nil {
+	if err := d.control.Recover(ctx); err != nil {
 		return err
 	}
-	if clock, err := followClock(d.loop.nudge); err != nil {
+	if clock, err := followClock(inbox.Nudge); err != nil {
 		c.Logger.Warn("a change of the clock is noticed late", "error", err)
 	} else {
 		d.onStop(d.closing("the clock", clock))
@@ -314,12 +312,12 @@ func (d *daemon) open(ctx context.Context) error {
 		})
 		pressure := disk.NewPressure(disk.PressureOptions{
 			Thresholds: thresholds, Transition: c.EvictionPressureTransitionPeriod.Duration, Root: c.Root, Node: own,
-			Images: collector, Pods: containers.disk, Report: d.loop.Report, Logger: c.Logger,
+			Images: collector, Pods: containers.disk, Report: inbox.Report, Logger: c.Logger,
 		})
 		d.beside(ctx, collector.Run)
 		d.beside(ctx, pressure.Run)
 	}
-	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.loop.count()
+	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.control.Count()
 
 	return d.newServer(s, logs, containers, api)
 }

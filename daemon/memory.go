@@ -27,8 +27,10 @@ func (m spareMemory) run(ctx context.Context, s *store.Store) {
 	var before int64
 	for {
 		version := s.Version()
-		if !sleep(ctx, m.rest) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-time.After(m.rest):
 		}
 		if s.Version() != version {
 			continue

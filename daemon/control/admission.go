@@ -1,0 +1,223 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+const (
+	// unschedulableDelay is how long a pod waits before it is said why: most find room soon.
+	unschedulableDelay = time.Second
+	// toldAtOnce is of how many pods that is said in a second.
+	toldAtOnce = 500
+
+	preempting = "default-scheduler: preempting to accommodate a higher priority pod"
+)
+
+// admission gives pods room on the node.
+type admission struct {
+	loop.Base
+	timers   *loop.Timers
+	room     *node.Node
+	name, ip string // of the node
+	pods     *podController
+	gangs    *gangs
+	// waits are pods that wait for room, of which it is still to be said why.
+	waits []wait
+}
+
+// wait is a pod of which is to be said why it waits, if it still does by then.
+type wait struct {
+	uid types.UID
+	at  time.Time
+}
+
+func newAdmission(timers *loop.Timers, room *node.Node, name, ip string) *admission {
+	return &admission{timers: timers, room: room, name: name, ip: ip}
+}
+
+// Settle carries out a step of admission, if there is one.
+func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	step, ok := a.room.Next()
+	if !ok {
+		return false, nil
+	}
+	return true, a.admit(p, step)
+}
+
+// Due says of pods that have waited for some time why they do.
+func (a *admission) Due(p *loop.Pass, _ string) error { return a.tellWaits(p) }
+
+// Finish notes the pods that have come to wait.
+func (a *admission) Finish(p *loop.Pass) error {
+	a.noteWaits(p.Now)
+	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.room.Running(), a.room.Waiting()
+	return nil
+}
+
+// setPod folds in a pod as it is; known says that it is not seen for the first time.
+func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
+	switch {
+	case pod.Terminal(p) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
+		a.room.Gone(p.UID)
+	case p.Spec.NodeName != "":
+		var started time.Time
+		if p.Status.StartTime != nil {
+			started = p.Status.StartTime.Time
+		}
+		a.room.Bound(rec.room, started, p.DeletionTimestamp != nil)
+	case len(p.Spec.SchedulingGates) > 0:
+	default:
+		if known { // its tolerations may have been changed
+			if now := node.PodOf(p); !now.Alike(rec.room) {
+				a.room.Gone(p.UID)
+				rec.room = now
+			}
+		}
+		a.room.Wait(rec.room, p.Status.NominatedNodeName != "")
+	}
+}
+
+// admit carries out a step of admission.
+func (a *admission) admit(p *loop.Pass, step node.Step) error {
+	for _, uid := range step.Bind {
+		if err := a.bind(p, uid); err != nil {
+			return err
+		}
+	}
+	for _, uid := range step.Nominate {
+		if err := a.nominate(p, uid); err != nil {
+			return err
+		}
+	}
+	for _, uid := range step.Victims {
+		if err := a.preempt(p, uid, step.For); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind puts a pod onto this node. That commit is the record of its start: what comes after it may be taken again.
+func (a *admission) bind(p *loop.Pass, uid types.UID) error {
+	key, obj, err := a.pods.get(p, uid)
+	if err != nil || obj == nil {
+		return err
+	}
+	obj.Spec.NodeName = a.name
+	obj.Status.NominatedNodeName = ""
+	obj.Status.HostIP = a.ip
+	obj.Status.HostIPs = []corev1.HostIP{{IP: a.ip}}
+	setPodCondition(obj, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, p.Now)
+	p.Pods.Changed(key, obj)
+	for _, f := range a.pods.followers {
+		f.podBound(key, obj, p.Now)
+	}
+	if err := p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeNormal, "Scheduled",
+		fmt.Sprintf("Successfully assigned %s/%s to %s", obj.Namespace, obj.Name, obj.Spec.NodeName)); err != nil {
+		return err
+	}
+	if err := a.gangs.show(p, obj, groupScheduled); err != nil {
+		return err
+	}
+	return a.pods.touch(p, key, obj)
+}
+
+// nominate notes on a pod that others make way for it.
+func (a *admission) nominate(p *loop.Pass, uid types.UID) error {
+	key, obj, err := a.pods.get(p, uid)
+	if err != nil || obj == nil {
+		return err
+	}
+	obj.Status.NominatedNodeName = a.name
+	p.Pods.Changed(key, obj)
+	return a.unschedulable(p, key, obj, a.room.MakesWay(uid))
+}
+
+// preempt has a pod make way for another one.
+func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
+	key, obj, err := a.pods.get(p, uid)
+	if err != nil || obj == nil {
+		return err
+	}
+	if err := p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeNormal, "Preempted",
+		fmt.Sprintf("Preempted by pod %s on node %s", other, a.name)); err != nil {
+		return err
+	}
+	if a.room.Together(obj.UID) {
+		if err := a.gangs.show(p, obj, groupPreempted); err != nil {
+			return err
+		}
+	}
+	return a.pods.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
+}
+
+// noteWaits notes the pods that have come to wait, or that may do so for another reason than before.
+func (a *admission) noteWaits(now time.Time) {
+	changed := a.room.Changed()
+	if len(changed) == 0 {
+		return
+	}
+	if len(a.waits) == 0 {
+		a.timers.Set(a, "", now.Add(unschedulableDelay))
+	}
+	for _, uid := range changed {
+		a.waits = append(a.waits, wait{uid, now.Add(unschedulableDelay)})
+	}
+}
+
+// tellWaits says of pods that have waited for some time why they do. Of very many that is said little by little.
+func (a *admission) tellWaits(p *loop.Pass) error {
+	for told := 0; len(a.waits) > 0 && told < toldAtOnce && !a.waits[0].at.After(p.Now); {
+		uid := a.waits[0].uid
+		a.waits = a.waits[1:]
+		why := a.room.Why(uid)
+		if why == "" {
+			continue
+		}
+		key, obj, err := a.pods.get(p, uid)
+		if err != nil {
+			return err
+		}
+		if obj == nil || obj.Spec.NodeName != "" {
+			continue
+		}
+		told++
+		if err := a.unschedulable(p, key, obj, why); err != nil {
+			return err
+		}
+	}
+	if len(a.waits) == 0 {
+		a.waits = nil
+		return nil
+	}
+	next := a.waits[0].at
+	if !next.After(p.Now) {
+		next = p.Now.Add(time.Second)
+	}
+	a.timers.Set(a, "", next)
+	return nil
+}
+
+// unschedulable says why a pod waits, if that is news.
+func (a *admission) unschedulable(p *loop.Pass, key string, obj *corev1.Pod, why string) error {
+	if !setPodCondition(obj, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: why,
+	}, p.Now) {
+		return nil
+	}
+	p.Pods.Changed(key, obj)
+	if err := a.gangs.show(p, obj, groupWaits(why)); err != nil {
+		return err
+	}
+	return p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeWarning, "FailedScheduling", why)
+}

@@ -1,0 +1,133 @@
+package control
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/objects"
+)
+
+// setClock sets the wall clock of a world forward, or back, as long as it is running. Time itself goes on as ever.
+func (w *world) setClock(by time.Duration) {
+	synctest.Wait()
+	w.clock = func() time.Time { return time.Now().Round(0).Add(by) }
+	w.inbox.Nudge() // as the follower of the clock does
+	synctest.Wait()
+}
+
+func withTTL(name string, seconds int32) *batchv1.Job {
+	j := simulate(name, "1s", "0")
+	j.Spec.TTLSecondsAfterFinished = &seconds
+	return j
+}
+
+func TestTTLFollowsTheClock(t *testing.T) {
+	for rule, run := range map[string]func(*testing.T, *world){
+		"set forward beyond the end of the TTL, the Job goes at once": func(t *testing.T, w *world) {
+			w.setClock(100 * time.Second)
+			if w.job("j") != nil {
+				t.Error("it is there")
+			}
+		},
+		"set forward by less, it goes sooner by that": func(t *testing.T, w *world) {
+			w.setClock(60 * time.Second)
+			time.Sleep(30 * time.Second)
+			if w.job("j") == nil {
+				t.Error("gone early")
+			}
+			time.Sleep(11 * time.Second)
+			if w.job("j") != nil {
+				t.Error("it is there")
+			}
+		},
+		"set back, it stays longer by that": func(t *testing.T, w *world) {
+			w.setClock(-time.Hour)
+			time.Sleep(time.Hour + 90*time.Second)
+			if w.job("j") == nil {
+				t.Error("gone early")
+			}
+			time.Sleep(11 * time.Second)
+			if w.job("j") != nil {
+				t.Error("it is there")
+			}
+		},
+		"set back and forth again, it goes when it should have": func(t *testing.T, w *world) {
+			w.setClock(-time.Hour)
+			w.setClock(0)
+			time.Sleep(90 * time.Second)
+			if w.job("j") == nil {
+				t.Error("gone early")
+			}
+			time.Sleep(11 * time.Second)
+			if w.job("j") != nil {
+				t.Error("it is there")
+			}
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				w.create(withTTL("j", 100))
+				time.Sleep(2 * time.Second)
+				run(t, w)
+			})
+		})
+	}
+}
+
+func TestTTLChangedAfterTheFinish(t *testing.T) {
+	for rule, tc := range map[string]struct {
+		before, after *int32
+		wait          time.Duration
+		gone          bool
+	}{
+		"shorter than the time that has passed: at once":    {ptr.To[int32](1000), ptr.To[int32](5), 0, true},
+		"shorter: it counts from the finish":                {ptr.To[int32](1000), ptr.To[int32](60), 51 * time.Second, true},
+		"not sooner":                                        {ptr.To[int32](1000), ptr.To[int32](60), 49 * time.Second, false},
+		"longer: the first end does not matter any more":    {ptr.To[int32](20), ptr.To[int32](1000), 500 * time.Second, false},
+		"longer: then it goes":                              {ptr.To[int32](20), ptr.To[int32](1000), 1000 * time.Second, true},
+		"taken away: it stays":                              {ptr.To[int32](20), nil, 24 * time.Hour, false},
+		"given to a Job that has finished without: it goes": {nil, ptr.To[int32](20), 11 * time.Second, true},
+		"given, and over already: at once":                  {nil, ptr.To[int32](0), 0, true},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				j := simulate("j", "1s", "0")
+				j.Spec.TTLSecondsAfterFinished = tc.before
+				w.create(j)
+				time.Sleep(11 * time.Second) // 10 after the finish
+				done := w.job("j")
+				done.Spec.TTLSecondsAfterFinished = tc.after
+				w.put(objects.Key(objects.Jobs, done), done)
+				time.Sleep(tc.wait)
+				if gone := w.job("j") == nil; gone != tc.gone {
+					t.Errorf("gone: %v, want %v", gone, tc.gone)
+				}
+			})
+		})
+	}
+}
+
+func TestADeadlineFollowsTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("j", "1h", "0")
+		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](600)
+		w.create(j)
+		time.Sleep(time.Second)
+		w.setClock(time.Hour)
+		time.Sleep(time.Minute) // for its pod to end
+		if got := w.job("j"); !objects.Finished(got) || job.End(&got.Status).Reason != batchv1.JobReasonDeadlineExceeded {
+			t.Errorf("%+v", got.Status)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package control
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// finishedJob puts a Job that is complete and its pods into the store.
+func (w *world) finishedJob(name string, n int) *batchv1.Job {
+	w.t.Helper()
+	j := simulate(name, "0s", "0")
+	j.Spec.Suspend = ptr.To(true)
+	w.create(j)
+	j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	j.Status.CompletionTime = ptr.To(metav1.Now())
+	w.put(objects.Key(objects.Jobs, j), j)
+	w.write(func(tx *store.Tx) error {
+		for i := range n {
+			p := &corev1.Pod{}
+			p.Namespace, p.Name = "default", fmt.Sprintf("%s-%d", name, i)
+			p.UID, p.Labels = types.UID(p.Name), j.Spec.Template.Labels
+			p.Spec = j.Spec.Template.Spec
+			p.Spec.NodeName = "test"
+			p.Status.Phase = corev1.PodSucceeded
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, Reason: "PodSandboxNotReady"}}
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(j, batchv1.SchemeGroupVersion.WithKind("Job"))}
+			value, err := scheme.Encode(p)
+			if err != nil {
+				return err
+			}
+			tx.Put(store.Object{Key: objects.Key(objects.Pods, p), UID: string(p.UID), Owners: []string{string(j.UID)}, Value: value})
+		}
+		return nil
+	})
+	synctest.Wait()
+	return j
+}
+
+// cost is what fn allocates: work that can be compared, whatever else the machine does.
+func cost(fn func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fn()
+	synctest.Wait()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}
+
+// removals are the ways in which the pods of a Job go with something.
+var removals = map[string]func(*world, *batchv1.Job){
+	"in the background": func(w *world, j *batchv1.Job) {
+		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Jobs, j)); return nil })
+	},
+	"in the foreground": func(w *world, j *batchv1.Job) {
+		storage.SetPropagation(j, metav1.DeletePropagationForeground)
+		storage.MarkDeleted(j, time.Now(), 0)
+		w.put(objects.Key(objects.Jobs, j), j)
+	},
+	"with the namespace": func(w *world, _ *batchv1.Job) {
+		ns := &corev1.Namespace{}
+		ns.Name = "default"
+		storage.MarkDeleted(ns, time.Now(), 0)
+		w.put(store.Key(objects.Namespaces, "", "default"), ns)
+	},
+}
+
+func TestDeletionCostsTheSameForEachPod(t *testing.T) {
+	for rule, remove := range removals {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const few, many = loop.Budget, 4 * loop.Budget
+				each := map[int]float64{}
+				for _, n := range []int{few, many} {
+					w := newWorld(t)
+					j := w.finishedJob("j", n)
+					version := w.store.Version()
+					spent := cost(func() { remove(w, j) })
+					each[n] = float64(spent) / float64(n)
+					if left := w.pods(); len(left) > 0 {
+						t.Errorf("%d of %d pods are left", len(left), n)
+					}
+					if writes := w.store.Version() - version; writes > uint64(2*n+n/10) {
+						t.Errorf("%d writes for %d pods, want a last state and the end of each", writes, n)
+					}
+					w.end()
+				}
+				if each[many] > 1.5*each[few] {
+					t.Errorf("%.0f allocations for each of %d pods, %.0f for each of %d", each[few], few, each[many], many)
+				}
+			})
+		})
+	}
+}
+
+func TestPodsThatTakeTheirTimeAreAskedOnce(t *testing.T) {
+	for rule, remove := range removals {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				const n = loop.Budget + loop.Budget/4
+				w.control.config.MaxPods, w.control.admission.room.MaxPods = n, n
+				j := simulate("j", "1h", "0")
+				j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](n), ptr.To[int32](n)
+				w.create(j)
+				if running := w.control.admission.room.Running; len(w.pods()) != n || running() != n {
+					t.Fatalf("%d pods, of which %d run", len(w.pods()), running())
+				}
+				remove(w, w.job("j"))
+				if left := len(w.pods()); left > 0 {
+					t.Errorf("%d pods are left: all of them end at once when they are asked to", left)
+				}
+				if w.job("j") != nil {
+					t.Error("the Job is still there")
+				}
+			})
+		})
+	}
+}
+
+func TestAnOwnerIsNotWaitedForByWhatWasLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.create(simulate("j", "1h", "0"))
+		p, j := w.pods()[0], w.job("j")
+		p.Finalizers = append(p.Finalizers, "example.com/hold")
+		w.put(objects.Key(objects.Pods, p), p)
+		synctest.Wait()
+		storage.SetPropagation(j, metav1.DeletePropagationForeground)
+		storage.MarkDeleted(j, time.Now(), 0)
+		w.put(objects.Key(objects.Jobs, j), j)
+		time.Sleep(time.Minute)
+		if w.job("j") == nil || len(w.pods()) != 1 {
+			t.Fatal("the Job does not wait for a pod that somebody holds")
+		}
+		p = w.pods()[0]
+		storage.DropOwner(p, string(j.UID))
+		w.put(objects.Key(objects.Pods, p), p)
+		if w.job("j") != nil {
+			t.Error("the Job waits for a pod that is not its own any more")
+		}
+	})
+}

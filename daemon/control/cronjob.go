@@ -1,0 +1,240 @@
+package control
+
+import (
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/cron"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gc"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/namespace"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// cronJobController decides for CronJobs.
+type cronJobController struct {
+	loop.Base
+	timers  *loop.Timers
+	jobs    *jobController
+	garbage *gc.Collector
+
+	known      map[types.UID]*cronRecord
+	controller map[types.UID]types.UID // the CronJob of a Job
+	dirty      *loop.Queue[string]     // those that something has happened to
+}
+
+type cronRecord struct {
+	*cron.Record
+	key string
+}
+
+func newCronJobController(timers *loop.Timers) *cronJobController {
+	return &cronJobController{
+		timers: timers,
+		known:  map[types.UID]*cronRecord{}, controller: map[types.UID]types.UID{},
+		dirty: loop.NewQueue[string](),
+	}
+}
+
+// Rebuild makes the records of all CronJobs.
+func (c *cronJobController) Rebuild(s *store.Snapshot, _ time.Time) error {
+	return objects.Each(s, objects.CronJobs, func(key string, cj *batchv1.CronJob) error {
+		c.record(key, cj)
+		c.look(key, cj)
+		return nil
+	})
+}
+
+// record makes sure that there is a record of a CronJob.
+func (c *cronJobController) record(key string, cj *batchv1.CronJob) *cronRecord {
+	rec, ok := c.known[cj.UID]
+	if !ok {
+		rec = &cronRecord{cron.NewRecord(cj), key}
+		c.known[cj.UID] = rec
+	}
+	return rec
+}
+
+// look has a decision taken for a CronJob.
+func (c *cronJobController) look(key string, cj *batchv1.CronJob) {
+	c.dirty.Add(key)
+	if cj.DeletionTimestamp != nil {
+		c.garbage.Deleting(key)
+	}
+}
+
+// Fold follows what clients do to CronJobs.
+func (c *cronJobController) Fold(p *loop.Pass, change loop.Change) error {
+	if change.Resource != objects.CronJobs {
+		return nil
+	}
+	key := change.Object.Key
+	if change.Deleted {
+		c.gone(p, types.UID(change.Object.UID), key)
+		return nil
+	}
+	cj, ok, err := p.CronJobs.Get(key)
+	if err != nil || !ok || string(cj.UID) != change.Object.UID {
+		return err
+	}
+	c.set(p, key, cj)
+	return nil
+}
+
+// set folds in a CronJob as it now is.
+func (c *cronJobController) set(p *loop.Pass, key string, cj *batchv1.CronJob) {
+	c.record(key, cj).SetCronJob(cj, p.Now)
+	c.look(key, cj)
+}
+
+// gone follows the end of a CronJob: its Jobs are collected.
+func (c *cronJobController) gone(p *loop.Pass, uid types.UID, key string) {
+	delete(c.known, uid)
+	c.timers.Set(c, key, time.Time{})
+	c.garbage.OwnerGone(p, uid)
+}
+
+// remove removes the object of a CronJob that nothing holds.
+func (c *cronJobController) remove(p *loop.Pass, key string, cj *batchv1.CronJob) error {
+	if err := p.CronJobs.Delete(key); err != nil {
+		return err
+	}
+	c.gone(p, cj.UID, key)
+	return nil
+}
+
+// setJob folds a Job in for the CronJob that controls it.
+func (c *cronJobController) setJob(j *batchv1.Job) {
+	owner := cron.Controller(j)
+	if rec, ok := c.known[owner]; ok {
+		c.controller[j.UID] = owner
+		if rec.SetJob(j) {
+			c.dirty.Add(rec.key)
+		}
+	}
+}
+
+// tell tells the CronJob that controls a Job, or did until now, what has become of it.
+func (c *cronJobController) tell(j *batchv1.Job) {
+	owner := cron.Controller(j)
+	if before, ok := c.controller[j.UID]; ok && before != owner {
+		c.forgetChild(j.UID)
+	}
+	c.setJob(j)
+}
+
+// forgetChild follows the end of a Job for the CronJob that controlled it.
+func (c *cronJobController) forgetChild(uid types.UID) {
+	owner, ok := c.controller[uid]
+	if !ok {
+		return
+	}
+	delete(c.controller, uid)
+	if rec, ok := c.known[owner]; ok {
+		rec.DropJob(uid)
+		c.dirty.Add(rec.key)
+	}
+}
+
+// Due implements loop.Controller.
+func (c *cronJobController) Due(_ *loop.Pass, key string) error {
+	c.dirty.Add(key)
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (c *cronJobController) Dirty() bool { return c.dirty.Len() > 0 }
+
+// Settle implements loop.Controller.
+func (c *cronJobController) Settle(p *loop.Pass) (bool, error) {
+	return c.dirty.Settle(func(key string) error { return c.settle(p, key) })
+}
+
+// settle decides for a CronJob and carries the decision out: what it starts and its status are one transaction.
+func (c *cronJobController) settle(p *loop.Pass, key string) error {
+	cj, ok, err := p.CronJobs.Get(key)
+	if err != nil || !ok {
+		return err
+	}
+	rec, ok := c.known[cj.UID]
+	if !ok {
+		return nil
+	}
+	d := cron.Decide(cj, rec.Record, p.Now)
+	c.timers.Set(c, key, d.Wake)
+	rec.Told(d)
+	for _, e := range d.Events {
+		if err := cronJobEvent(p, cj, e); err != nil {
+			return err
+		}
+	}
+	for _, j := range d.Delete {
+		if err := c.jobs.delete(p, store.Key(objects.Jobs, cj.Namespace, j.Name), j.UID); err != nil {
+			return err
+		}
+	}
+	if d.Changed {
+		cj.Status = d.Status
+		p.CronJobs.Changed(key, cj)
+	}
+	if d.Start.IsZero() {
+		return nil
+	}
+	return c.startJob(p, key, cj, rec, d)
+}
+
+// startJob makes the Job of a scheduled time, unless the namespace takes no more.
+func (c *cronJobController) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *cronRecord, d cron.Decision) error {
+	if refusal, err := namespace.Refusal(p, cj.Namespace); err != nil || refusal != nil {
+		return err
+	}
+	j, err := cron.NewJob(cj, d.Start)
+	if err != nil {
+		return cronJobEvent(p, cj, cron.CreationFailed(err))
+	}
+	jobKey := objects.Key(objects.Jobs, j)
+	revision := ""
+	if taken, ok, err := p.Jobs.Get(jobKey); err != nil {
+		return err
+	} else if ok && !metav1.IsControlledBy(taken, cj) {
+		return cronJobEvent(p, cj, cron.CreationFailed(apierrors.NewAlreadyExists(batchv1.Resource("jobs"), j.Name)))
+	} else if ok { // a second time within a minute, or somebody was faster
+		j = taken
+	} else {
+		j.UID, j.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)
+		batch.SetJobDefaults(j)
+		batch.PrepareJob(j)
+		if errs := batch.ValidateJob(j); len(errs) > 0 {
+			return cronJobEvent(p, cj, cron.CreationFailed(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, errs)))
+		}
+		p.Jobs.Changed(jobKey, j)
+		if err := p.Jobs.Write(jobKey); err != nil { // a revision of its own, before its pods'
+			return err
+		}
+		revision = strconv.FormatUint(p.Version(), 10)
+		if err := c.jobs.set(p, jobKey, j); err != nil {
+			return err
+		}
+		rec.Told(d)
+		p.Figures.CronJobStarted(p.Now.Sub(d.Start))
+		if err := cronJobEvent(p, cj, cron.Created(j.Name)); err != nil {
+			return err
+		}
+	}
+	cron.Started(&cj.Status, j, revision, d.Start)
+	p.CronJobs.Changed(key, cj)
+	return nil
+}
+
+func cronJobEvent(p *loop.Pass, cj *batchv1.CronJob, e cron.Event) error {
+	return p.Event(objects.CronJobReference(cj), events.CronJobController, e.Type, e.Reason, e.Message)
+}

@@ -1,0 +1,46 @@
+package control
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/volume"
+)
+
+// measureInterval is how often it is measured what pods take of the disk, of those that have a limit there.
+const measureInterval = 5 * time.Second
+
+// diskLimits has it measured what pods take of the disk that have a limit there.
+type diskLimits struct {
+	loop.Base
+	noPods
+	timers *loop.Timers
+	pods   *podController
+}
+
+func newDiskLimits(timers *loop.Timers, pods *podController) *diskLimits {
+	return &diskLimits{timers: timers, pods: pods}
+}
+
+func (d *diskLimits) podBound(key string, p *corev1.Pod, now time.Time) {
+	if volume.DiskLimited(p) || objects.StorageLimited(&p.Spec) {
+		d.timers.Set(d, key, now.Add(measureInterval))
+	}
+}
+
+func (d *diskLimits) podForgotten(key string) { d.timers.Set(d, key, time.Time{}) }
+
+// Due asks for what a pod takes of the disk, and does so again as long as it runs.
+func (d *diskLimits) Due(p *loop.Pass, key string) error {
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || !objects.Runs(obj) {
+		return err
+	}
+	d.podBound(key, obj, p.Now)
+	d.pods.do(p, obj, pod.Action{Kind: pod.Measure})
+	return nil
+}

@@ -1,0 +1,155 @@
+package control
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/volume"
+	"github.com/jobd/jobd/store"
+)
+
+// files brings up to date the files of pods that are made of ConfigMaps, Secrets, tokens and the pod's own metadata.
+type files struct {
+	loop.Base
+	noPods
+	pods *podController
+
+	users   *fileUsers
+	refresh *loop.Queue[string] // pods whose files may be out of date
+}
+
+func newFiles(pods *podController) *files {
+	return &files{pods: pods, users: newFileUsers(), refresh: loop.NewQueue[string]()}
+}
+
+func (f *files) podKnown(key string, p *corev1.Pod) { f.users.add(key, p) }
+func (f *files) podForgotten(key string)            { f.users.remove(key) }
+
+func (f *files) podEdited(key string, p *corev1.Pod) {
+	if showsItself(p) {
+		f.refresh.Add(key)
+	}
+}
+
+// podRecovered refreshes files whose objects may have changed while nobody looked.
+func (f *files) podRecovered(key string, p *corev1.Pod) {
+	if f.users.uses(key) || showsItself(p) {
+		f.refresh.Add(key)
+	}
+}
+
+// Fold takes in that a ConfigMap or Secret has come, changed or gone.
+func (f *files) Fold(_ *loop.Pass, c loop.Change) error {
+	if c.Resource == objects.ConfigMaps || c.Resource == objects.Secrets {
+		for key := range f.users.byObject[c.Object.Key] {
+			f.refresh.Add(key)
+		}
+	}
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (f *files) Dirty() bool { return f.refresh.Len() > 0 }
+
+// Settle brings the files of a pod on this node up to date, and starts at once what has failed for the want of an object.
+func (f *files) Settle(p *loop.Pass) (bool, error) {
+	return f.refresh.Settle(func(key string) error {
+		obj, ok, err := p.Pods.Get(key)
+		if err != nil || !ok || !objects.Runs(obj) {
+			return err
+		}
+		rec, ok := f.pods.known[obj.UID]
+		if !ok {
+			return nil
+		}
+		rec.issued.Retry()
+		f.pods.dirty.Add(key)
+		f.pods.do(p, obj, pod.Action{Kind: pod.Refresh})
+		return nil
+	})
+}
+
+// fileUsers knows which pods are made of which ConfigMaps and Secrets, both by their keys. Pods that use none, which
+// are most, are not in it.
+type fileUsers struct {
+	byObject map[string]map[string]struct{}
+	byPod    map[string][]string
+}
+
+func newFileUsers() *fileUsers {
+	return &fileUsers{byObject: map[string]map[string]struct{}{}, byPod: map[string][]string{}}
+}
+
+// uses reports whether a pod uses any.
+func (u *fileUsers) uses(key string) bool { return len(u.byPod[key]) > 0 }
+
+// add notes a pod. Its spec never changes in this.
+func (u *fileUsers) add(key string, p *corev1.Pod) {
+	if u.uses(key) {
+		return
+	}
+	var used []string
+	maps, others := volume.FileObjects(&p.Spec)
+	for _, name := range maps {
+		if name == core.RootCAConfigMap && volume.TokenLife(&p.Spec) > 0 {
+			continue // nearly every pod has it, and is looked at for its token all the same
+		}
+		used = append(used, store.Key(objects.ConfigMaps, p.Namespace, name))
+	}
+	for _, name := range others {
+		used = append(used, store.Key(objects.Secrets, p.Namespace, name))
+	}
+	if len(used) == 0 {
+		return
+	}
+	u.byPod[key] = used
+	for _, object := range used {
+		if u.byObject[object] == nil {
+			u.byObject[object] = map[string]struct{}{}
+		}
+		u.byObject[object][key] = struct{}{}
+	}
+}
+
+func (u *fileUsers) remove(key string) {
+	for _, object := range u.byPod[key] {
+		delete(u.byObject[object], key)
+		if len(u.byObject[object]) == 0 {
+			delete(u.byObject, object)
+		}
+	}
+	delete(u.byPod, key)
+}
+
+// showsItself reports whether a pod has files that tell of its own labels and annotations, which may change.
+func showsItself(p *corev1.Pod) bool {
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		if v.DownwardAPI != nil && changeable(v.DownwardAPI.Items) {
+			return true
+		}
+		if v.Projected != nil {
+			for _, s := range v.Projected.Sources {
+				if s.DownwardAPI != nil && changeable(s.DownwardAPI.Items) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// changeable reports whether files may tell something else later. Nearly every pod shows its namespace, which never
+// changes.
+func changeable(files []corev1.DownwardAPIVolumeFile) bool {
+	return slices.ContainsFunc(files, func(f corev1.DownwardAPIVolumeFile) bool {
+		return f.FieldRef != nil && (strings.HasPrefix(f.FieldRef.FieldPath, "metadata.labels") ||
+			strings.HasPrefix(f.FieldRef.FieldPath, "metadata.annotations"))
+	})
+}

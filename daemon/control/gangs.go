@@ -1,0 +1,277 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/jobd/jobd/api/scheduling"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// gangs makes and follows Workloads and PodGroups, by which the pods of a Job start together or wait together.
+type gangs struct {
+	loop.Base
+	room     *node.Node
+	settings job.Settings
+
+	// The Workloads by the Job that they name, and the PodGroups by their Workload, all by their keys.
+	workloads, groups references
+	minCounts         map[string]int32 // of the PodGroups
+}
+
+func newGangs(room *node.Node, settings job.Settings) *gangs {
+	return &gangs{
+		room: room, settings: settings,
+		workloads: newReferences(), groups: newReferences(), minCounts: map[string]int32{},
+	}
+}
+
+// Rebuild reads all Workloads and PodGroups.
+func (g *gangs) Rebuild(s *store.Snapshot, _ time.Time) error {
+	if err := objects.Each(s, objects.Workloads, func(key string, w *schedulingv1beta1.Workload) error {
+		g.setWorkload(key, w)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return objects.Each(s, objects.PodGroups, func(key string, group *schedulingv1beta1.PodGroup) error {
+		g.setPodGroup(key, group)
+		return nil
+	})
+}
+
+// Fold follows what clients do to Workloads and PodGroups. Gone follows their end.
+func (g *gangs) Fold(_ *loop.Pass, c loop.Change) error {
+	if c.Deleted {
+		return nil
+	}
+	switch c.Resource {
+	case objects.Workloads:
+		w := &schedulingv1beta1.Workload{}
+		if err := objects.Decode(c.Object, w); err != nil {
+			return err
+		}
+		g.setWorkload(c.Object.Key, w)
+	case objects.PodGroups:
+		group := &schedulingv1beta1.PodGroup{}
+		if err := objects.Decode(c.Object, group); err != nil {
+			return err
+		}
+		g.setPodGroup(c.Object.Key, group)
+	}
+	return nil
+}
+
+// Gone follows the end of a Workload or PodGroup.
+func (g *gangs) Gone(_ *loop.Pass, o store.Object) {
+	switch objects.ResourceOf(o.Key) {
+	case objects.Workloads:
+		g.workloads.set(o.Key, "")
+	case objects.PodGroups:
+		g.groups.set(o.Key, "")
+		delete(g.minCounts, o.Key)
+		g.room.DropGroup(strings.TrimPrefix(o.Key, objects.PodGroups+"/"))
+	}
+}
+
+func (g *gangs) setWorkload(key string, w *schedulingv1beta1.Workload) {
+	named := ""
+	if ref := w.Spec.ControllerRef; ref != nil && ref.Kind == "Job" && ref.APIGroup == batchv1.GroupName {
+		named = store.Key(objects.Jobs, w.Namespace, ref.Name)
+	}
+	g.workloads.set(key, named)
+}
+
+func (g *gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
+	named := ""
+	if ref := pg.Spec.WorkloadRef; ref != nil {
+		named = store.Key(objects.Workloads, pg.Namespace, ref.WorkloadName)
+	}
+	g.groups.set(key, named)
+	group := node.Group{All: pg.Spec.DisruptionMode != nil && pg.Spec.DisruptionMode.All != nil}
+	if gang := pg.Spec.SchedulingPolicy.Gang; gang != nil {
+		group.Gang, group.MinCount = true, int(gang.MinCount)
+		g.minCounts[key] = gang.MinCount
+	}
+	g.room.SetGroup(node.GroupKey(pg.Namespace, pg.Name), group)
+}
+
+// groupOf returns the key of a Job's PodGroup, empty if it has none or several.
+func (g *gangs) groupOf(jobKey string) string {
+	of := g.workloads.by(jobKey)
+	if len(of) != 1 {
+		return ""
+	}
+	groups := g.groups.by(of[0])
+	if len(groups) != 1 {
+		return ""
+	}
+	return groups[0]
+}
+
+// group returns the PodGroup that new pods of a Job belong to, and makes it first, and its Workload, if they are missing.
+// Nil: they are scheduled one by one. A refusal says why it cannot be made.
+func (g *gangs) group(p *loop.Pass, rec *jobRecord, j *batchv1.Job, references *storage.PodReferences) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
+	if !job.IsGang(j, g.settings) {
+		return nil, nil, nil
+	}
+	found := g.workloads.by(rec.key)
+	if len(found) == 0 && j.Spec.Scheduling == nil && rec.Started() {
+		return nil, nil, nil
+	}
+	var w *schedulingv1beta1.Workload
+	switch len(found) {
+	case 0:
+		if w, err = g.makeWorkload(p, j); err != nil || w == nil {
+			return nil, nil, err
+		}
+	case 1:
+		w = &schedulingv1beta1.Workload{}
+		if ok, err := objects.Read(p, found[0], w); err != nil || !ok {
+			return nil, nil, err
+		}
+	default:
+		return nil, nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("%d Workloads name the Job", len(found))))
+	}
+	switch groups := g.groups.by(objects.Key(objects.Workloads, w)); len(groups) {
+	case 0:
+		return g.makePodGroup(p, j, w, references)
+	case 1:
+		pg = &schedulingv1beta1.PodGroup{}
+		if ok, err := objects.Read(p, groups[0], pg); err != nil || !ok {
+			return nil, nil, err
+		}
+		return pg, nil, nil
+	default:
+		return nil, nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("%d PodGroups name the Workload %s", len(groups), w.Name)))
+	}
+}
+
+func (g *gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (*schedulingv1beta1.Workload, error) {
+	w, err := job.NewWorkload(j)
+	if err != nil {
+		return nil, err
+	}
+	w.UID, w.CreationTimestamp, w.Generation = uuid.NewUUID(), metav1.NewTime(p.Now), 1
+	key := objects.Key(objects.Workloads, w)
+	if _, taken := p.Get(key); taken {
+		return nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("there is another Workload %s", w.Name)))
+	}
+	g.setWorkload(key, w)
+	if err := p.Put(key, w); err != nil {
+		return nil, err
+	}
+	return w, jobEvent(p, j, job.WorkloadCreated(j.Name, w.Name))
+}
+
+func (g *gangs) makePodGroup(p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload, references *storage.PodReferences) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
+	pg, err = job.NewPodGroup(j, w)
+	if err != nil { // the Workload is of another kind
+		return nil, nil, jobEvent(p, j, job.WorkloadUnused(err.Error()))
+	}
+	if refusal := references.ResolveGroup(pg); refusal != nil {
+		return nil, fmt.Errorf("podgroups %q is forbidden: %w", pg.Name, refusal), nil
+	}
+	scheduling.SetPodGroupDefaults(pg)
+	scheduling.PreparePodGroup(pg)
+	pg.UID, pg.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)
+	key := objects.Key(objects.PodGroups, pg)
+	if _, taken := p.Get(key); taken {
+		return nil, nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("there is another PodGroup %s", pg.Name)))
+	}
+	g.setPodGroup(key, pg)
+	if err := p.Put(key, pg); err != nil {
+		return nil, nil, err
+	}
+	return pg, nil, jobEvent(p, j, job.PodGroupCreated(j.Name, pg.Name))
+}
+
+// resize lets a gang follow its Job: how many pods it needs (JobSpec.Parallelism, GangSchedulingPolicy.MinCount).
+func (g *gangs) resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
+	key := g.groupOf(jobKey)
+	if key == "" {
+		return nil
+	}
+	count, want := g.minCounts[key], job.MinCount(j)
+	if count == 0 || want == 0 || count == want {
+		return nil
+	}
+	pg := &schedulingv1beta1.PodGroup{}
+	if ok, err := objects.Read(p, key, pg); err != nil || !ok || !metav1.IsControlledBy(pg, j) {
+		return err
+	}
+	pg.Spec.SchedulingPolicy.Gang.MinCount = want
+	pg.Generation++
+	g.setPodGroup(key, pg)
+	if err := p.Put(key, pg); err != nil {
+		return err
+	}
+	w := &schedulingv1beta1.Workload{}
+	if ok, err := objects.Read(p, g.groups.names[key], w); err != nil || !ok {
+		return err
+	}
+	if len(w.Spec.PodGroupTemplates) != 1 || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil || !metav1.IsControlledBy(w, j) {
+		return nil
+	}
+	w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang.MinCount = want
+	w.Generation++
+	return p.Put(objects.Key(objects.Workloads, w), w)
+}
+
+// shrink says how many pods of a Job's gang there will be from now on.
+func (g *gangs) shrink(rec *jobRecord) {
+	if key := g.groupOf(rec.key); key != "" {
+		g.room.Resize(strings.TrimPrefix(key, objects.PodGroups+"/"), rec.AtOnce())
+	}
+}
+
+// show notes on the PodGroup of a pod whether its pods are scheduled.
+func (g *gangs) show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
+	if obj.Spec.SchedulingGroup == nil || obj.Spec.SchedulingGroup.PodGroupName == nil {
+		return nil
+	}
+	key := store.Key(objects.PodGroups, obj.Namespace, *obj.Spec.SchedulingGroup.PodGroupName)
+	pg := &schedulingv1beta1.PodGroup{}
+	if ok, err := objects.Read(p, key, pg); err != nil || !ok {
+		return err
+	}
+	if meta.IsStatusConditionTrue(pg.Status.Conditions, c.Type) {
+		return nil // it stays so
+	}
+	c.ObservedGeneration, c.LastTransitionTime = pg.Generation, metav1.NewTime(p.Now)
+	if !meta.SetStatusCondition(&pg.Status.Conditions, c) {
+		return nil
+	}
+	return p.Put(key, pg)
+}
+
+var (
+	groupScheduled = metav1.Condition{
+		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled",
+		Message: "All required pods have been successfully scheduled",
+	}
+	groupPreempted = metav1.Condition{
+		Type: schedulingv1beta1.DisruptionTarget, Status: metav1.ConditionTrue, Reason: schedulingv1beta1.PodGroupReasonPreemptionByScheduler,
+		Message: preempting,
+	}
+)
+
+func groupWaits(why string) metav1.Condition {
+	return metav1.Condition{
+		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse,
+		Reason: schedulingv1beta1.PodGroupReasonUnschedulable, Message: why,
+	}
+}

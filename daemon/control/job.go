@@ -1,0 +1,278 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gc"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// jobController decides for Jobs. It has small records of the Jobs that are not done with.
+type jobController struct {
+	loop.Base
+	timers   *loop.Timers
+	settings job.Settings
+	logs     Logs
+	pods     *podController
+	cronJobs *cronJobController
+	gangs    *gangs
+	ttl      *ttlController
+	garbage  *gc.Collector
+
+	known map[types.UID]*jobRecord
+	byKey map[string]types.UID
+	// selectors are the Jobs that choose their pods by labels of their own (JobSpec.ManualSelector).
+	selectors map[types.UID]*jobRecord
+	dirty     *loop.Queue[types.UID]
+	// all are the keys of all Jobs in the store, while the records are being rebuilt.
+	all map[types.UID]string
+}
+
+type jobRecord struct {
+	*job.Record
+	key string
+}
+
+func newJobController(timers *loop.Timers, settings job.Settings, logs Logs) *jobController {
+	return &jobController{
+		timers: timers, settings: settings, logs: logs,
+		known: map[types.UID]*jobRecord{}, byKey: map[string]types.UID{}, selectors: map[types.UID]*jobRecord{},
+		dirty: loop.NewQueue[types.UID](),
+	}
+}
+
+// Fold follows what clients do to Jobs.
+func (c *jobController) Fold(p *loop.Pass, change loop.Change) error {
+	if change.Resource != objects.Jobs {
+		return nil
+	}
+	key := change.Object.Key
+	if change.Deleted {
+		c.gone(p, types.UID(change.Object.UID), key)
+		return nil
+	}
+	j, ok, err := p.Jobs.Get(key)
+	if err != nil || !ok || string(j.UID) != change.Object.UID {
+		return err // it has changed again, or is gone, or another one: that change comes too
+	}
+	if err := c.set(p, key, j); err != nil {
+		return err
+	}
+	if change.Previous == nil && !job.Managed(j) {
+		p.Figures.JobElsewhere(*j.Spec.ManagedBy)
+	}
+	if change.Previous == nil && j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+		return c.showOrphans(p, j)
+	}
+	return nil
+}
+
+// Due implements loop.Controller.
+func (c *jobController) Due(_ *loop.Pass, key string) error {
+	c.look(c.byKey[key])
+	return nil
+}
+
+// look has a decision taken for a Job; the empty UID is none.
+func (c *jobController) look(uid types.UID) {
+	if uid != "" {
+		c.dirty.Add(uid)
+	}
+}
+
+// Dirty implements loop.Controller.
+func (c *jobController) Dirty() bool { return c.dirty.Len() > 0 }
+
+// Settle implements loop.Controller.
+func (c *jobController) Settle(p *loop.Pass) (bool, error) {
+	return c.dirty.Settle(func(uid types.UID) error { return c.settle(p, uid) })
+}
+
+// Finish implements loop.Finisher.
+func (c *jobController) Finish(p *loop.Pass) error {
+	p.Figures.UnfinishedJobs = len(c.known)
+	return nil
+}
+
+// settle decides for a Job and carries the decision out.
+func (c *jobController) settle(p *loop.Pass, uid types.UID) error {
+	rec, ok := c.known[uid]
+	if !ok {
+		return nil
+	}
+	begin := time.Now()
+	d := job.Decide(rec.Record, p.Now, c.settings)
+	c.timers.Set(c, rec.key, d.Wake)
+	if err := c.carryOut(p, rec, d); err != nil {
+		return fmt.Errorf("%s: %w", rec.key, err)
+	}
+	p.Figures.JobSynced(rec.Mode(), d, time.Since(begin))
+	c.gangs.shrink(rec)
+	if d.More {
+		c.look(uid)
+	} else if rec.Finished() && rec.Empty() {
+		c.forget(uid)
+	}
+	return nil
+}
+
+// carryOut does what was decided for a Job, in the order of the decision's fields, and folds it in.
+func (c *jobController) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
+	j, ok, err := p.Jobs.Get(rec.key)
+	if err != nil || !ok {
+		return err
+	}
+	for _, ref := range d.Adopt {
+		if err := c.changePod(p, j, ref, func(pod *corev1.Pod) { job.Adopt(j, pod) }); err != nil {
+			return err
+		}
+	}
+	for _, ref := range d.Orphan {
+		if err := c.changePod(p, j, ref, func(pod *corev1.Pod) { job.Orphan(j.UID, pod) }); err != nil {
+			return err
+		}
+		rec.DropPod(ref.UID)
+	}
+	if refused, err := c.createPods(p, rec, j, d.Create); err != nil || refused {
+		return err // the rest was decided for all of them
+	}
+	p.Figures.JobDecided(j, d)
+	for _, r := range d.Release {
+		if err := c.changePod(p, j, r.Ref, func(pod *corev1.Pod) {
+			if job.Untrack(pod) {
+				p.Figures.FinalizerDeleted(pod)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	for _, ref := range d.Delete {
+		if _, err := c.pods.delete(p, store.Key(objects.Pods, j.Namespace, ref.Name), ref.UID); err != nil {
+			return err
+		}
+	}
+	for _, e := range d.Events {
+		if err := jobEvent(p, j, e); err != nil {
+			return err
+		}
+	}
+	if n := len(d.Status); n > 0 && job.End(&d.Status[n-1]) != nil {
+		p.Delete(memoryKey(j)) // nothing is decided from it any more
+	} else if d.Memory != nil {
+		if err := putMemory(p, j, d.Memory); err != nil {
+			return err
+		}
+	}
+	for i, status := range d.Status {
+		j.Status = status
+		p.Jobs.Changed(rec.key, j)
+		if i < len(d.Status)-1 {
+			if err := p.Jobs.Write(rec.key); err != nil {
+				return err
+			}
+		}
+	}
+	if len(d.Status) > 0 {
+		return c.set(p, rec.key, j)
+	}
+	return nil
+}
+
+// set folds in a Job as it now is, and looks at what is due for it.
+func (c *jobController) set(p *loop.Pass, key string, j *batchv1.Job) error {
+	if _, known := c.known[j.UID]; known || !objects.Finished(j) {
+		if err := c.record(p.Snapshot(), key, j, p.Now); err != nil {
+			return err
+		}
+		c.look(j.UID)
+	}
+	c.note(key, j)
+	c.cronJobs.tell(j)
+	return c.gangs.resize(p, key, j)
+}
+
+// record makes sure that there is a record of a Job, and folds the Job in as it is.
+func (c *jobController) record(s *store.Snapshot, key string, j *batchv1.Job, now time.Time) error {
+	if rec, ok := c.known[j.UID]; ok {
+		rec.SetJob(j, now)
+		return nil
+	}
+	memory, err := readMemory(s, j)
+	if err != nil {
+		return err
+	}
+	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key}
+	c.known[j.UID], c.byKey[key] = rec, j.UID
+	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+		c.selectors[j.UID] = rec
+	}
+	return nil
+}
+
+// note notes what is to come for a Job besides decisions.
+func (c *jobController) note(key string, j *batchv1.Job) {
+	c.ttl.note(key, j)
+	if j.DeletionTimestamp != nil {
+		c.garbage.Deleting(key)
+	}
+}
+
+// forget drops the record of a Job that needs no more decisions. One that a late pod needs is made again.
+func (c *jobController) forget(uid types.UID) {
+	if rec, ok := c.known[uid]; ok {
+		c.timers.Set(c, rec.key, time.Time{})
+		delete(c.byKey, rec.key)
+	}
+	delete(c.known, uid)
+	delete(c.selectors, uid)
+}
+
+// delete deletes a Job with its pods.
+func (c *jobController) delete(p *loop.Pass, key string, uid types.UID) error {
+	j, ok, err := p.Jobs.Get(key)
+	if err != nil || !ok || j.UID != uid || j.DeletionTimestamp != nil {
+		return err
+	}
+	storage.SetPropagation(j, metav1.DeletePropagationBackground)
+	if len(j.Finalizers) == 0 {
+		return c.remove(p, key, j)
+	}
+	storage.MarkDeleted(j, p.Now, 0)
+	p.Jobs.Changed(key, j)
+	return c.set(p, key, j)
+}
+
+// remove removes the object of a Job that nothing holds.
+func (c *jobController) remove(p *loop.Pass, key string, j *batchv1.Job) error {
+	if err := p.Jobs.Delete(key); err != nil {
+		return err
+	}
+	c.gone(p, j.UID, key)
+	return nil
+}
+
+// gone follows the end of a Job: what it left behind is collected.
+func (c *jobController) gone(p *loop.Pass, uid types.UID, key string) {
+	c.forget(uid)
+	c.ttl.forget(key)
+	c.cronJobs.forgetChild(uid)
+	namespace, name := objects.NameOf(key)
+	p.Delete(store.Key(objects.Memories, namespace, name))
+	c.garbage.OwnerGone(p, uid)
+	p.After(func() { c.logs.JobGone(uid) })
+}
+
+func jobEvent(p *loop.Pass, j *batchv1.Job, e job.Event) error {
+	return p.Event(objects.JobReference(j), events.JobController, e.Type, e.Reason, e.Message)
+}

@@ -1,0 +1,53 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+func memoryKey(j *batchv1.Job) string { return objects.Key(objects.Memories, j) }
+
+// readMemory returns what was stored with a Job about pods that may be gone, nil for nothing.
+func readMemory(s *store.Snapshot, j *batchv1.Job) (*job.Memory, error) {
+	o, ok := s.Get(memoryKey(j))
+	if !ok || o.UID != string(j.UID) {
+		return nil, nil
+	}
+	m := &job.Memory{}
+	if err := json.Unmarshal(o.Value, m); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Key, err)
+	}
+	return m, nil
+}
+
+// putMemory stores what must be known of a Job's pods that are gone.
+func putMemory(p *loop.Pass, j *batchv1.Job, m *job.Memory) error {
+	value, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("%s: %w", memoryKey(j), err)
+	}
+	p.PutStored(store.Object{Key: memoryKey(j), UID: string(j.UID), Value: value})
+	return nil
+}
+
+// dropMemories removes what was kept for Jobs that are gone: a crash can come between the two.
+func dropMemories(ctx context.Context, s *store.Store) error {
+	return s.Update(ctx, func(tx *store.Tx) error {
+		tx.Range(objects.Memories+"/", "", func(o store.Object) bool {
+			if j, ok := tx.Get(objects.Jobs + strings.TrimPrefix(o.Key, objects.Memories)); !ok || j.UID != o.UID {
+				tx.Delete(o.Key)
+			}
+			return true
+		})
+		return nil
+	})
+}

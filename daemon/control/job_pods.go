@@ -1,0 +1,177 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/namespace"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// tell tells a Job what a pod is now, which may be none of its own any more.
+func (c *jobController) tell(rec *jobRecord, p *corev1.Pod) {
+	if rec != nil {
+		rec.SetPod(job.Summarize(p))
+		c.look(c.byKey[rec.key])
+	}
+}
+
+// Drop has a Job forget a pod, which no longer is one of its own. It implements gc.Jobs.
+func (c *jobController) Drop(owner, pod types.UID) {
+	if rec, ok := c.known[owner]; ok {
+		rec.DropPod(pod)
+	}
+}
+
+// Adopts reports whether a Job is going to adopt a pod that has no controller. It implements gc.Jobs.
+func (c *jobController) Adopts(p *corev1.Pod) bool { return c.adopting(p) != "" }
+
+// adopting returns the Job that adopts an orphan, empty for none. One that is done with is left alone where the labels say
+// whose it was: it was counted there.
+func (c *jobController) adopting(p *corev1.Pod) (adopts types.UID) {
+	takes := func(rec *jobRecord) bool {
+		return p.DeletionTimestamp == nil && strings.HasPrefix(rec.key, store.Key(objects.Jobs, p.Namespace, "")) && rec.Adopts(p.Labels)
+	}
+	uid := types.UID(p.Labels[batchv1.ControllerUidLabel])
+	if rec, ok := c.known[uid]; ok && !objects.Done(p) && takes(rec) {
+		return uid
+	}
+	for uid, rec := range c.selectors {
+		if takes(rec) && (adopts == "" || uid < adopts) {
+			adopts = uid
+		}
+	}
+	return adopts
+}
+
+// of returns the UID of the Job that is to know of a pod, and makes sure that there is a record of it: the one that
+// controls it or, for an orphan, one whose selector matches (JobSpec.Selector).
+func (c *jobController) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		adopts := c.adopting(pod)
+		if adopts == "" && slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) {
+			c.garbage.Abandoned(objects.Key(objects.Pods, pod))
+		}
+		return adopts, nil
+	}
+	uid := objects.ControllingJob(pod)
+	if uid == "" || c.known[uid] != nil {
+		return uid, nil
+	}
+	// Its record was dropped when it finished, or it is gone.
+	key := store.Key(objects.Jobs, pod.Namespace, owner.Name)
+	j, ok, err := p.Jobs.Get(key)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok || j.UID != uid:
+		if pod.DeletionTimestamp == nil || slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) {
+			c.garbage.Abandoned(objects.Key(objects.Pods, pod))
+		}
+		return "", nil
+	}
+	return uid, c.record(p.Snapshot(), key, j, p.Now)
+}
+
+// showOrphans shows a new Job the pods that it may adopt. A generated selector matches none that were there before
+// the Job (JobSpec.ManualSelector).
+func (c *jobController) showOrphans(p *loop.Pass, j *batchv1.Job) error {
+	rec, ok := c.known[j.UID]
+	if !ok {
+		return nil
+	}
+	var failed error
+	p.Snapshot().Range(store.Key(objects.Pods, j.Namespace, ""), "", func(o store.Object) bool {
+		pod := &corev1.Pod{}
+		if failed = objects.Decode(o, pod); failed != nil {
+			return false
+		}
+		if metav1.GetControllerOfNoCopy(pod) == nil && rec.Adopts(pod.Labels) {
+			c.pods.set(o.Key, pod, j.UID)
+		}
+		return true
+	})
+	return failed
+}
+
+// changePod changes a pod of a Job, if it is still there.
+func (c *jobController) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, change func(*corev1.Pod)) error {
+	key := store.Key(objects.Pods, j.Namespace, ref.Name)
+	pod, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || pod.UID != ref.UID {
+		return err
+	}
+	change(pod)
+	p.Pods.Changed(key, pod)
+	return c.pods.touch(p, key, pod)
+}
+
+// createPods makes the pods that were decided on. The first that is refused ends it.
+func (c *jobController) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) (refused bool, err error) {
+	if len(wanted) == 0 {
+		return false, nil
+	}
+	if refusal, err := namespace.Refusal(p, j.Namespace); err != nil {
+		return false, err
+	} else if refusal != nil {
+		return true, c.creationRefused(p, rec, j, refusal)
+	}
+	references, err := storage.NewPodReferences(p.Snapshot())
+	if err != nil {
+		return false, err
+	}
+	group, refusal, err := c.gangs.group(p, rec, j, references)
+	if err != nil {
+		return false, err
+	} else if refusal != nil {
+		return true, c.creationRefused(p, rec, j, refusal)
+	}
+	for _, n := range wanted {
+		pod := job.NewPodFor(j, n, utilrand.String(5))
+		key := objects.Key(objects.Pods, pod)
+		for _, taken, err := p.Pods.Get(key); taken || err != nil; _, taken, err = p.Pods.Get(key) {
+			if err != nil {
+				return false, err
+			}
+			pod = job.NewPodFor(j, n, utilrand.String(5))
+			key = objects.Key(objects.Pods, pod)
+		}
+		if group != nil {
+			job.Join(pod, group)
+		}
+		core.SetPodDefaults(pod)
+		if refusal := references.Resolve(j.Namespace, &pod.Spec); refusal != nil {
+			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
+		}
+		core.PreparePod(pod, p.Now)
+		p.Pods.Changed(key, pod)
+		p.Figures.PodCreated(j)
+		c.pods.set(key, pod, j.UID)
+		if err := jobEvent(p, j, job.Created(pod.Name)); err != nil {
+			return false, err
+		}
+	}
+	c.look(j.UID)
+	return false, nil
+}
+
+// creationRefused ends an attempt to create pods. Another one comes later.
+func (c *jobController) creationRefused(p *loop.Pass, rec *jobRecord, j *batchv1.Job, refusal error) error {
+	rec.CreationRefused(p.Now)
+	p.Figures.PodRefused(j)
+	c.look(j.UID)
+	return jobEvent(p, j, job.CreationFailed(refusal))
+}

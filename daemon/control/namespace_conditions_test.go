@@ -1,0 +1,65 @@
+package control
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+func TestANamespaceTellsWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		ns := &corev1.Namespace{}
+		ns.Name, ns.UID, ns.Spec.Finalizers = "n", "n", []corev1.FinalizerName{corev1.FinalizerKubernetes}
+		w.put("namespaces/n", ns)
+		held := map[string]*corev1.ConfigMap{}
+		for name, finalizers := range map[string][]string{"a": {"example.com/x"}, "b": {"example.com/x", "example.com/y"}, "c": nil} {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: "u", Finalizers: finalizers}}
+			w.put(objects.Key(objects.ConfigMaps, cm), cm)
+			held[name] = cm
+		}
+		storage.MarkDeleted(ns, time.Now(), 0)
+		w.put("namespaces/n", ns)
+
+		says := func(wantRemaining, wantFinalizers string) {
+			t.Helper()
+			synctest.Wait()
+			ns := &corev1.Namespace{}
+			if !w.read("namespaces/n", ns) || len(ns.Status.Conditions) != 5 {
+				t.Fatalf("conditions: %+v", ns.Status.Conditions)
+			}
+			for kind, want := range map[corev1.NamespaceConditionType]string{
+				corev1.NamespaceDeletionContentFailure: "False: All content successfully deleted, may be waiting on finalization",
+				corev1.NamespaceContentRemaining:       "True: Some resources are remaining: " + wantRemaining,
+				corev1.NamespaceFinalizersRemaining:    "True: Some content in the namespace has finalizers remaining: " + wantFinalizers,
+			} {
+				for _, c := range ns.Status.Conditions {
+					if got := string(c.Status) + ": " + c.Message; c.Type == kind && got != want {
+						t.Errorf("%s is %q, want %q", kind, got, want)
+					}
+				}
+			}
+		}
+		says("configmaps. has 2 resource instances", "example.com/x in 2 resource instances, example.com/y in 1 resource instances")
+
+		release := func(name string) {
+			w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.ConfigMaps, held[name])); return nil })
+		}
+		release("b")
+		time.Sleep(2 * time.Second)
+		says("configmaps. has 1 resource instances", "example.com/x in 1 resource instances")
+		release("a")
+		synctest.Wait()
+		if w.read("namespaces/n", &corev1.Namespace{}) {
+			t.Error("it is still there")
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package control
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// nodeObject shows the node as it is, and takes in what others say of it: the cordon, taints and labels.
+type nodeObject struct {
+	loop.Base
+	self   *corev1.Node // as it should be, nil for none
+	key    string
+	room   *node.Node
+	taints *taints
+	shown  bool // the stored object is as it should be
+}
+
+func newNodeObject(self *corev1.Node, name string, room *node.Node, taints *taints) *nodeObject {
+	return &nodeObject{self: self, key: store.Key(objects.Nodes, "", name), room: room, taints: taints}
+}
+
+// Rebuild takes in the node as it is stored.
+func (n *nodeObject) Rebuild(s *store.Snapshot, _ time.Time) error {
+	stored := &corev1.Node{}
+	if ok, err := objects.Read(s, n.key, stored); err != nil || !ok {
+		return err
+	}
+	n.set(stored)
+	return nil
+}
+
+// Fold follows the cordon and taints (NodeSpec), and shows the node again when somebody has deleted it.
+func (n *nodeObject) Fold(_ *loop.Pass, c loop.Change) error {
+	if c.Object.Key != n.key {
+		return nil
+	}
+	if c.Deleted {
+		n.shown = false
+		return nil
+	}
+	stored := &corev1.Node{}
+	if err := objects.Decode(c.Object, stored); err != nil {
+		return err
+	}
+	n.set(stored)
+	return nil
+}
+
+func (n *nodeObject) set(stored *corev1.Node) {
+	n.room.Describe(stored)
+	n.taints.set(stored.Spec.Taints)
+}
+
+// Dirty implements loop.Controller.
+func (n *nodeObject) Dirty() bool { return !n.shown }
+
+// Settle writes the node as it is now, and leaves alone what is others' of it: its spec, by which it is cordoned, and
+// their labels and annotations.
+func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
+	if n.shown {
+		return false, nil
+	}
+	n.shown = true
+	if n.self == nil {
+		return true, nil
+	}
+	shown := &corev1.Node{}
+	if ok, err := objects.Read(p, n.key, shown); err != nil {
+		return true, err
+	} else if !ok {
+		shown.Name, shown.UID, shown.CreationTimestamp = n.self.Name, uuid.NewUUID(), metav1.NewTime(p.Now)
+	}
+	if shown.Labels == nil {
+		shown.Labels = map[string]string{}
+	}
+	maps.Copy(shown.Labels, n.self.Labels)
+	before, images := shown.Status.Conditions, shown.Status.Images
+	n.self.Status.DeepCopyInto(&shown.Status)
+	shown.Status.Images = images // what is here is seen to by the collection of images
+	for i := range shown.Status.Conditions {
+		c := &shown.Status.Conditions[i]
+		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(p.Now), metav1.NewTime(p.Now)
+		for _, b := range before {
+			if objects.UnderDiskPressure(b) && b.Type == c.Type {
+				*c = b // whoever looks after the disk sees to it
+			}
+			if b.Type == c.Type && b.Status == c.Status {
+				c.LastTransitionTime = b.LastTransitionTime
+			}
+		}
+	}
+	n.set(shown)
+	return true, p.Put(n.key, shown)
+}
+
+// renameNode gives the node's object the name that the machine has now. What others have said of it, above all that it
+// is cordoned, is of the machine whatever that is called.
+func renameNode(ctx context.Context, s *store.Store, self *corev1.Node) error {
+	if self == nil || self.Status.NodeInfo.MachineID == "" {
+		return nil
+	}
+	return s.Update(ctx, func(tx *store.Tx) (err error) {
+		key := store.Key(objects.Nodes, "", self.Name)
+		if _, ok := tx.Get(key); ok {
+			return nil
+		}
+		tx.Range(objects.Nodes+"/", "", func(o store.Object) bool {
+			node := &corev1.Node{}
+			if err = objects.Decode(o, node); err != nil {
+				return false
+			}
+			if node.Status.NodeInfo.MachineID != self.Status.NodeInfo.MachineID {
+				return true // somebody else's idea of a node
+			}
+			tx.Delete(o.Key)
+			node.Name, node.UID, node.ResourceVersion = self.Name, uuid.NewUUID(), ""
+			var value []byte
+			if value, err = scheme.Encode(node); err == nil {
+				tx.Put(store.Object{Key: key, UID: string(node.UID), Value: value})
+			}
+			return false
+		})
+		return err
+	})
+}

@@ -1,0 +1,337 @@
+package control
+
+import (
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gc"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+// podController takes in what is observed of pods, and decides what each of them needs now.
+type podController struct {
+	loop.Base
+	timers    *loop.Timers
+	workers   *pod.Workers
+	logs      Logs
+	jobs      *jobController
+	admission *admission
+	garbage   *gc.Collector
+	followers []podFollower
+
+	// known are the pods that still run, wait or count.
+	known map[types.UID]*podRecord
+	dirty *loop.Queue[string]
+}
+
+type podRecord struct {
+	key    string
+	job    *jobRecord // that knows of it, nil for none
+	room   *node.Pod
+	issued pod.Issued
+}
+
+// podFollower is a concern that follows pods on their way over the node, whoever has written what has become of them. What
+// it does not care about it takes from noPods.
+type podFollower interface {
+	// podKnown follows a pod that is seen for the first time.
+	podKnown(key string, p *corev1.Pod)
+	// podEdited follows a pod that a client has written.
+	podEdited(key string, p *corev1.Pod)
+	// podBound follows a pod that has come to the node, or was found there at start.
+	podBound(key string, p *corev1.Pod, now time.Time)
+	// podRecovered follows a pod that is known at start: something may have happened while nobody looked.
+	podRecovered(key string, p *corev1.Pod)
+	// podForgotten follows a pod of which nothing is left to be done.
+	podForgotten(key string)
+}
+
+// noPods is a podFollower that has nothing to do.
+type noPods struct{}
+
+func (noPods) podKnown(string, *corev1.Pod)            {}
+func (noPods) podEdited(string, *corev1.Pod)           {}
+func (noPods) podBound(string, *corev1.Pod, time.Time) {}
+func (noPods) podRecovered(string, *corev1.Pod)        {}
+func (noPods) podForgotten(string)                     {}
+
+func newPodController(timers *loop.Timers, workers *pod.Workers, logs Logs) *podController {
+	return &podController{
+		timers: timers, workers: workers, logs: logs,
+		known: map[types.UID]*podRecord{}, dirty: loop.NewQueue[string](),
+	}
+}
+
+// Rebuild reads the pods that something is left to be done for.
+func (c *podController) Rebuild(s *store.Snapshot, now time.Time) error {
+	if err := c.jobs.readPods(s, now, func(key string, p *corev1.Pod) error {
+		owner := objects.ControllingJob(p)
+		if owner == "" && metav1.GetControllerOfNoCopy(p) == nil {
+			if owner = c.jobs.adopting(p); owner == "" && slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
+				c.garbage.Abandoned(key)
+			}
+		}
+		for _, ref := range p.OwnerReferences {
+			if !c.jobs.stored(ref.UID) {
+				c.garbage.Abandoned(key)
+			}
+		}
+		c.set(key, p, owner)
+		if c.known[p.UID] != nil {
+			c.dirty.Add(key)
+		}
+		c.garbage.NoteDeletion(key, p)
+		for _, f := range c.followers {
+			if objects.Runs(p) {
+				f.podBound(key, p, now)
+			}
+			f.podRecovered(key, p)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	c.jobs.podsRead()
+	return nil
+}
+
+// Fold follows what clients do to pods.
+func (c *podController) Fold(p *loop.Pass, change loop.Change) error {
+	if change.Resource != objects.Pods {
+		return nil
+	}
+	key := change.Object.Key
+	if change.Deleted {
+		gone := &corev1.Pod{}
+		if err := objects.Decode(change.Object, gone); err != nil {
+			return err
+		}
+		c.gone(p, gone, key)
+		return nil
+	}
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || string(obj.UID) != change.Object.UID {
+		return err
+	}
+	for _, f := range c.followers {
+		f.podEdited(key, obj)
+	}
+	return c.touch(p, key, obj)
+}
+
+// Due implements loop.Controller.
+func (c *podController) Due(_ *loop.Pass, key string) error {
+	c.dirty.Add(key)
+	return nil
+}
+
+// Observed implements loop.Observer.
+func (c *podController) Observed(uid types.UID) {
+	if rec, ok := c.known[uid]; ok {
+		c.dirty.Add(rec.key)
+	}
+}
+
+// Observes implements loop.Observer.
+func (c *podController) Observes(uid types.UID) bool { return c.known[uid] != nil }
+
+// Dirty implements loop.Controller.
+func (c *podController) Dirty() bool { return c.dirty.Len() > 0 }
+
+// Settle implements loop.Controller.
+func (c *podController) Settle(p *loop.Pass) (bool, error) {
+	return c.dirty.Settle(func(key string) error { return c.settle(p, key) })
+}
+
+// settle brings a pod's status up to date and finds out what it needs now.
+func (c *podController) settle(p *loop.Pass, key string) error {
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok {
+		return err
+	}
+	rec, ok := c.known[obj.UID]
+	if !ok {
+		return nil // nothing is left to be done for it
+	}
+	ended := pod.Terminal(obj)
+	result := pod.Apply(obj, &rec.issued, p.TakeObserved(obj.UID), p.Now)
+	for _, e := range result.Events {
+		about := objects.PodReference(obj)
+		about.FieldPath = e.FieldPath
+		if err := p.Event(about, events.Kubelet, e.Type, e.Reason, e.Message); err != nil {
+			return err
+		}
+	}
+	actions, wake := pod.Next(obj, &rec.issued, p.Now)
+	rec.issued.Record(actions, p.Now)
+	c.timers.Set(c, key, wake)
+	c.do(p, obj, actions...)
+	if result.Changed {
+		p.Pods.Changed(key, obj)
+	}
+	if !ended && slices.Contains(obj.Finalizers, batchv1.JobTrackingFinalizer) {
+		p.Figures.FinalizerAdded(obj)
+	}
+	if removed, err := c.removeIfOver(p, key, obj); err != nil || removed {
+		return err
+	}
+	if !result.Changed {
+		return nil
+	}
+	owner, err := c.jobs.of(p, obj)
+	if err != nil {
+		return err
+	}
+	c.set(key, obj, owner)
+	c.jobs.look(owner)
+	return nil
+}
+
+// do hands actions to the workers of a pod once the pass is durable.
+func (c *podController) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
+	if len(actions) > 0 {
+		p.After(func() { c.workers.Do(obj, actions) })
+	}
+}
+
+// touch folds in a pod as it now is and makes sure that it and its Job are looked at.
+func (c *podController) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
+	owner, err := c.jobs.of(p, obj)
+	if err != nil {
+		return err
+	}
+	c.set(key, obj, owner)
+	c.dirty.Add(key)
+	c.jobs.look(owner)
+	return nil
+}
+
+// set folds in a pod as it is, for itself and for the Job that it counts for.
+func (c *podController) set(key string, p *corev1.Pod, owner types.UID) {
+	of := c.jobs.known[owner]
+	c.jobs.tell(of, p)
+	if rec, ok := c.known[p.UID]; ok && rec.job != of { // somebody has taken it away
+		c.jobs.tell(rec.job, p)
+		rec.job = of
+	}
+	if objects.Done(p) {
+		c.forget(key, p.UID)
+		return
+	}
+	rec, known := c.known[p.UID]
+	if !known {
+		rec = &podRecord{key: key, job: of, room: node.PodOf(p)}
+		c.known[p.UID] = rec
+		for _, f := range c.followers {
+			f.podKnown(key, p)
+		}
+	}
+	c.admission.setPod(rec, p, known)
+}
+
+// drop forgets a pod that is no longer in the store.
+func (c *podController) drop(key string, uid, owner types.UID) {
+	of := c.jobs.known[owner]
+	if rec, ok := c.known[uid]; ok && rec.job != nil {
+		of = rec.job
+	}
+	if of != nil {
+		of.DropPod(uid)
+		c.jobs.look(c.jobs.byKey[of.key])
+	}
+	c.forget(key, uid)
+}
+
+func (c *podController) forget(key string, uid types.UID) {
+	c.admission.room.Gone(uid)
+	c.timers.Set(c, key, time.Time{})
+	for _, f := range c.followers {
+		f.podForgotten(key)
+	}
+	delete(c.known, uid)
+}
+
+// get returns a pod that is known, nil if it is not.
+func (c *podController) get(p *loop.Pass, uid types.UID) (string, *corev1.Pod, error) {
+	rec, ok := c.known[uid]
+	if !ok {
+		return "", nil, nil
+	}
+	obj, ok, err := p.Pods.Get(rec.key)
+	if err != nil || !ok || obj.UID != uid {
+		return "", nil, err
+	}
+	return rec.key, obj, nil
+}
+
+// delete asks a pod to end, with the grace of its spec, as its owner's end or decision wants it. It reports whether the
+// pod is gone: one that has ended goes at once.
+func (c *podController) delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || obj.UID != uid {
+		return err == nil, err
+	}
+	if obj.DeletionTimestamp == nil {
+		var grace int64
+		if g := obj.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(obj) && !pod.Terminal(obj) {
+			grace = *g
+		}
+		storage.MarkDeleted(obj, p.Now, grace)
+		p.Pods.Changed(key, obj)
+	}
+	if gone, err := c.removeIfOver(p, key, obj); err != nil || gone {
+		return gone, err
+	}
+	return false, c.touch(p, key, obj)
+}
+
+// disrupt ends a pod for a reason that is none of its own, which its Job may tell from a failure
+// (PodFailurePolicyOnPodConditionsPattern).
+func (c *podController) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
+	if pod.Terminal(obj) || obj.DeletionTimestamp != nil {
+		return nil
+	}
+	setPodCondition(obj, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message}, p.Now)
+	p.Pods.Changed(key, obj)
+	_, err := c.delete(p, key, obj.UID)
+	return err
+}
+
+// removeIfOver removes the object of a pod that was deleted, once it has ended and nobody holds it. It reports whether it
+// has.
+func (c *podController) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error) {
+	if obj.DeletionTimestamp == nil || !pod.Done(obj) {
+		return false, nil
+	}
+	if storage.MarkDeleted(obj, p.Now, 0) {
+		p.Pods.Changed(key, obj)
+	}
+	if !storage.Removable(obj) {
+		return false, nil
+	}
+	if err := p.Pods.Delete(key); err != nil {
+		return false, err
+	}
+	c.gone(p, obj, key)
+	return true, nil
+}
+
+// gone follows the end of a pod's object: whatever it still has on this machine is removed.
+func (c *podController) gone(p *loop.Pass, obj *corev1.Pod, key string) {
+	c.drop(key, obj.UID, objects.ControllingJob(obj))
+	if obj.Spec.NodeName != "" && !pod.Done(obj) { // it was deleted by force
+		c.do(p, obj, pod.Action{Kind: pod.TearDown})
+	}
+	p.After(func() { c.logs.PodGone(obj) })
+}

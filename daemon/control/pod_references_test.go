@@ -1,0 +1,77 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+func TestPodsOfAClassThatIsNotThereWaitForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("a", "0s", "0")
+		j.Spec.Template.Spec.PriorityClassName = "high"
+		w.create(j)
+		time.Sleep(time.Second)
+		var said []string
+		if err := w.store.View(func(s *store.Snapshot) error {
+			return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
+				said = append(said, e.Reason+": "+e.Message)
+				return nil
+			})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(said, "\n"); len(w.pods()) != 0 || !strings.Contains(got, `FailedCreate: Error creating: pods "a-" is forbidden: no PriorityClass with name high was found`) {
+			t.Errorf("%d pods, %s", len(w.pods()), got)
+		}
+		w.put("priorityclasses.scheduling.k8s.io/high", &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7})
+		time.Sleep(time.Hour)
+		if pods := w.pods(); len(pods) != 1 || *pods[0].Spec.Priority != 7 || !objects.Finished(w.job("a")) {
+			t.Errorf("once it is there: %v", pods)
+		}
+	})
+}
+
+func TestAFailureCountsOnceItsIndexHasAnotherPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7}
+		const key = "priorityclasses.scheduling.k8s.io/high"
+		w.put(key, class)
+		j := simulate("a", "1s", "1")
+		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+		j.Spec.Completions, j.Spec.Parallelism, j.Spec.BackoffLimitPerIndex = ptr.To[int32](1), ptr.To[int32](1), ptr.To[int32](1)
+		j.Spec.Template.Spec.PriorityClassName = "high"
+		w.create(j)
+		if len(w.pods()) != 1 {
+			t.Fatal("no pod was made")
+		}
+		w.write(func(tx *store.Tx) error { tx.Delete(key); return nil })
+		time.Sleep(5 * time.Minute) // its pod has failed, and another one is refused
+		if got := w.job("a"); got.Status.Failed != 0 || len(w.pods()) != 1 {
+			t.Errorf("while it is refused: %+v, %d pods", got.Status, len(w.pods()))
+		}
+		w.put(key, class)
+		time.Sleep(5 * time.Minute)
+		pods := w.pods()
+		if got := w.job("a"); len(pods) != 2 || got.Status.Failed != 2 || ptr.Deref(got.Status.FailedIndexes, "") != "0" {
+			t.Errorf("%+v, %d pods", got.Status, len(pods))
+		}
+		if count := pods[1].Annotations[batchv1.JobIndexFailureCountAnnotation]; count != "1" {
+			t.Errorf("the second pod has seen %q failures", count)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/store"
+)
+
+// epochKey holds the epoch that the stored pods were last known in.
+const epochKey = "boots.jobd.dev/host"
+
+// Recover reads what the last daemon left: the records from the store, and from the runtime what became of the
+// containers meanwhile. Starting anew is nothing but that.
+func (c *Control) Recover(ctx context.Context) error {
+	s := c.config.Store
+	if err := dropMemories(ctx, s); err != nil {
+		return err
+	}
+	if err := renameNode(ctx, s, c.config.Node); err != nil {
+		return fmt.Errorf("name of the node: %w", err)
+	}
+	if err := c.loop.Rebuild(); err != nil {
+		return err
+	}
+	known, before := make([]*corev1.Pod, 0, len(c.pods.known)), ""
+	if err := s.View(func(s *store.Snapshot) error {
+		if o, ok := s.Get(epochKey); ok {
+			before = string(o.Value)
+		}
+		for _, rec := range c.pods.known {
+			p := &corev1.Pod{}
+			if ok, err := objects.Read(s, rec.key, p); err != nil {
+				return err
+			} else if ok {
+				known = append(known, p)
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	rebooted := before != "" && before != c.config.Epoch
+	observations, err := c.config.Workers.Recover(ctx, slices.Values(known), rebooted)
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	crash.At("recover.pods")
+	if rebooted {
+		c.config.Logger.Warn("the host went down since the last run: what ran then is lost", "containers", len(observations))
+	}
+	if before != c.config.Epoch {
+		c.newEpoch = c.config.Epoch
+	}
+	c.config.Inbox.Report(observations)
+	return nil
+}
+
+// epoch stores a new epoch in the transaction that takes in what the reboot has ended: a crash before it finds the old one
+// again.
+type epoch struct {
+	loop.Base
+	control *Control
+}
+
+// Finish implements loop.Finisher.
+func (e *epoch) Finish(p *loop.Pass) error {
+	if e.control.newEpoch != "" {
+		p.PutStored(store.Object{Key: epochKey, Value: []byte(e.control.newEpoch)})
+		p.After(func() { e.control.newEpoch = "" })
+	}
+	return nil
+}
+
+// Count returns what there is: Jobs, those that are not finished, and pods on this node. It must not be called while the
+// loop runs.
+func (c *Control) Count() (all, unfinished, running int) {
+	_ = c.config.Store.View(func(s *store.Snapshot) error {
+		all = s.Count(objects.Jobs + "/")
+		return nil
+	})
+	for _, rec := range c.jobs.known {
+		if !rec.Finished() {
+			unfinished++
+		}
+	}
+	return all, unfinished, c.admission.room.Running()
+}

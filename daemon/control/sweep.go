@@ -1,0 +1,47 @@
+package control
+
+import (
+	"time"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/store"
+)
+
+// sweepInterval is how often objects with an end to their life (events) are looked for.
+const sweepInterval = time.Minute
+
+// sweep removes the objects whose time is over.
+type sweep struct {
+	loop.Base
+	timers *loop.Timers
+}
+
+func newSweep(timers *loop.Timers) *sweep { return &sweep{timers: timers} }
+
+// Rebuild implements loop.Controller.
+func (s *sweep) Rebuild(_ *store.Snapshot, now time.Time) error {
+	s.timers.Set(s, "", now)
+	return nil
+}
+
+// Due removes no more objects than leave room for decisions, and the rest in the next pass.
+func (s *sweep) Due(p *loop.Pass, _ string) error {
+	next := p.Now.Add(sweepInterval)
+	var over []string
+	p.Snapshot().Expiring(func(o store.Object) bool {
+		if time.Unix(o.Expires, 0).After(p.Now) {
+			return false
+		}
+		if len(over) == loop.Budget/2 {
+			next = p.Now
+			return false
+		}
+		over = append(over, o.Key)
+		return true
+	})
+	for _, key := range over {
+		p.Delete(key)
+	}
+	s.timers.Set(s, "", next)
+	return nil
+}

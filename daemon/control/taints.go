@@ -1,0 +1,91 @@
+package control
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
+)
+
+// taintComponent is where events of evictions by taints come from, as in a cluster.
+const taintComponent = "taint-eviction-controller"
+
+// taints ends the pods that do not tolerate a taint of the node (TaintEffectNoExecute).
+type taints struct {
+	loop.Base
+	noPods
+	timers *loop.Timers
+	pods   *podController
+
+	// expelling are the taints that pods have to leave for, tainted the pods that may have to.
+	expelling []corev1.Taint
+	tainted   *loop.Queue[string]
+}
+
+func newTaints(timers *loop.Timers) *taints {
+	return &taints{timers: timers, tainted: loop.NewQueue[string]()}
+}
+
+// set takes in the node's taints. Pods that run may have to leave because of them.
+func (t *taints) set(all []corev1.Taint) {
+	expelling := slices.DeleteFunc(slices.Clone(all), func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
+	if equality.Semantic.DeepEqual(expelling, t.expelling) {
+		return
+	}
+	t.expelling = expelling
+	for _, rec := range t.pods.known {
+		t.tainted.Add(rec.key)
+	}
+}
+
+// look looks at a pod, if there are such taints.
+func (t *taints) look(key string) {
+	if len(t.expelling) > 0 {
+		t.tainted.Add(key)
+	}
+}
+
+func (t *taints) podBound(key string, _ *corev1.Pod, _ time.Time) { t.look(key) }
+func (t *taints) podEdited(key string, _ *corev1.Pod)             { t.look(key) } // it may tolerate more than before
+func (t *taints) podForgotten(key string)                         { t.timers.Set(t, key, time.Time{}) }
+
+// Due implements loop.Controller.
+func (t *taints) Due(_ *loop.Pass, key string) error {
+	t.tainted.Add(key)
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (t *taints) Dirty() bool { return t.tainted.Len() > 0 }
+
+// Settle implements loop.Controller.
+func (t *taints) Settle(p *loop.Pass) (bool, error) {
+	return t.tainted.Settle(func(key string) error { return t.expel(p, key) })
+}
+
+// expel ends a pod that does not tolerate a taint of the node any longer.
+func (t *taints) expel(p *loop.Pass, key string) error {
+	t.timers.Set(t, key, time.Time{})
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || obj.Spec.NodeName == "" || obj.DeletionTimestamp != nil || t.pods.known[obj.UID] == nil {
+		return err
+	}
+	at, leaves := node.Expelled(obj.Spec.Tolerations, t.expelling, p.Now)
+	switch {
+	case !leaves:
+		return nil
+	case at.After(p.Now):
+		t.timers.Set(t, key, at)
+		return nil
+	}
+	if err := p.Event(objects.PodReference(obj), taintComponent, corev1.EventTypeNormal, "TaintManagerEviction",
+		"Marking for deletion Pod "+obj.Namespace+"/"+obj.Name); err != nil {
+		return err
+	}
+	return t.pods.disrupt(p, key, obj, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+}

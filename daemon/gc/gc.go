@@ -1,0 +1,123 @@
+// Package gc collects what owner references (ObjectMeta.OwnerReferences) leave behind: dependents of owners that are gone,
+// and of owners that are being deleted with propagation Foreground or Orphan.
+//
+// Changes and ends of objects of any kind come in. What goes out are deletions, and objects that have fewer owners or
+// finalizers, written in the loop's passes through Objects.
+package gc
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+)
+
+// Objects are objects of any kind, which the other controllers know more about than what is stored.
+type Objects interface {
+	// Get returns an object as the pass has left it. It may be changed if Changed is called then.
+	Get(p *loop.Pass, key string) (objects.Object, bool, error)
+	// Changed writes an object and looks at what follows from the change.
+	Changed(p *loop.Pass, key string, obj objects.Object) error
+	// Delete deletes an object, as its own rules want it, and reports whether it is gone.
+	Delete(p *loop.Pass, key string) (bool, error)
+	// Remove removes an object that nothing holds.
+	Remove(p *loop.Pass, key string, obj objects.Object) error
+}
+
+// Jobs are the Jobs that count pods.
+type Jobs interface {
+	// Adopts reports whether a Job is going to adopt a pod that has no controller.
+	Adopts(pod *corev1.Pod) bool
+	// Drop has a Job forget a pod, which no longer is one of its own.
+	Drop(job, pod types.UID)
+}
+
+// Collector is the state that the controllers of garbage collection share.
+type Collector struct {
+	objects Objects
+	jobs    Jobs
+
+	collect   *loop.Queue[types.UID] // owners that are gone and may have left something behind
+	abandoned *loop.Queue[string]    // objects whose owners may not be there
+	deleting  *loop.Queue[string]    // objects that are being deleted
+	// walks are the owners whose objects several passes deal with, and where the next one goes on.
+	walks map[types.UID]string
+	// waiting are the owners that are being deleted, have asked what they own to go and wait for it, by UID with their
+	// keys.
+	waiting map[types.UID]string
+	// found are the answers of exists in one pass.
+	found map[types.UID]bool
+}
+
+// New makes a collector, which knows nothing before its controllers are rebuilt.
+func New(objects Objects, jobs Jobs) *Collector {
+	return &Collector{
+		objects:   objects,
+		jobs:      jobs,
+		collect:   loop.NewQueue[types.UID](),
+		abandoned: loop.NewQueue[string](),
+		deleting:  loop.NewQueue[string](),
+		walks:     map[types.UID]string{},
+		waiting:   map[types.UID]string{},
+	}
+}
+
+// Abandoned notes an object whose owners, or one of them, may not be there.
+func (c *Collector) Abandoned(key string) { c.abandoned.Add(key) }
+
+// Deleting notes an object that is being deleted.
+func (c *Collector) Deleting(key string) { c.deleting.Add(key) }
+
+// NoteDeletion notes an object if it is being deleted and its dependents are to be dealt with first.
+func (c *Collector) NoteDeletion(key string, obj metav1.Object) {
+	if obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) != metav1.DeletePropagationBackground {
+		c.deleting.Add(key)
+	}
+}
+
+// OwnerGone collects what an object has left behind.
+func (c *Collector) OwnerGone(p *loop.Pass, uid types.UID) {
+	delete(c.waiting, uid)
+	delete(c.walks, uid)
+	if owns(p, uid) {
+		c.collect.Add(uid)
+	}
+}
+
+// owns reports whether anything named an object among its owners when the pass began.
+func owns(p *loop.Pass, uid types.UID) (any bool) {
+	p.Snapshot().Owned(string(uid), "", func(string) bool {
+		any = true
+		return false
+	})
+	return any
+}
+
+// tellWaiting looks again at an owner whose deletion waits for its dependents, since one of them is gone or has changed.
+func (c *Collector) tellWaiting(owner types.UID) {
+	if key, ok := c.waiting[owner]; ok {
+		c.deleting.Add(key)
+	}
+}
+
+// walk visits the objects of an owner in the order of their keys, as many as one pass should take on, and goes on from
+// there when it is called again. It reports whether it has come to the end.
+func (c *Collector) walk(p *loop.Pass, owner types.UID, visit func(key string) error) (end bool, err error) {
+	visited := 0
+	end = true
+	p.Snapshot().Owned(string(owner), c.walks[owner], func(key string) bool {
+		if visited++; visited > loop.Budget/2 || p.Spent() {
+			c.walks[owner], end = key, false
+			return false
+		}
+		err = visit(key)
+		return err == nil
+	})
+	if end {
+		delete(c.walks, owner)
+	}
+	return end, err
+}

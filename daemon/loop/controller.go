@@ -1,0 +1,63 @@
+package loop
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/store"
+)
+
+// Controller is one concern of the loop, with the records that it needs. All of its methods are called by the loop alone,
+// one at a time. What it does not care about it takes from Base.
+type Controller interface {
+	// Rebuild reads its records from the store: at start, and when a pass was lost after decisions had been folded in.
+	// A controller is new then, and the ones behind it in the list have been rebuilt.
+	Rebuild(s *store.Snapshot, now time.Time) error
+	// Fold takes in what others have written, that is, the API. What a pass writes itself it folds in as it goes.
+	Fold(p *Pass, c Change) error
+	// Due takes in that a time has come which the controller has set (Timers.Set).
+	Due(p *Pass, key string) error
+	// Settle takes one decision, if there is one to be taken, and reports whether there was.
+	Settle(p *Pass) (bool, error)
+	// Dirty reports whether there is something for Settle to look at.
+	Dirty() bool
+}
+
+// Base is a controller that has nothing to do.
+type Base struct{}
+
+// Rebuild implements Controller.
+func (Base) Rebuild(*store.Snapshot, time.Time) error { return nil }
+
+// Fold implements Controller.
+func (Base) Fold(*Pass, Change) error { return nil }
+
+// Due implements Controller.
+func (Base) Due(*Pass, string) error { return nil }
+
+// Settle implements Controller.
+func (Base) Settle(*Pass) (bool, error) { return false, nil }
+
+// Dirty implements Controller.
+func (Base) Dirty() bool { return false }
+
+// Change is something that others have written to the store.
+type Change struct {
+	store.Change
+	Resource string // of the object's key
+}
+
+// Finisher is a controller that has something to do when a pass has settled everything that it had room for.
+type Finisher interface{ Finish(p *Pass) error }
+
+// GoneFollower is a controller that follows the end of objects of any kind, whoever has removed them.
+type GoneFollower interface{ Gone(p *Pass, o store.Object) }
+
+// Observer is a controller that takes in what the workers of pods observe (Pass.TakeObserved).
+type Observer interface {
+	// Observed takes in that there are observations of a pod.
+	Observed(pod types.UID)
+	// Observes reports whether observations of a pod are of interest.
+	Observes(pod types.UID) bool
+}

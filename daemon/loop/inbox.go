@@ -1,0 +1,90 @@
+package loop
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// Inbox takes in what happens outside of the store: observations of workers and the runtime, each report as it came.
+// Nobody waits in it. Its exported methods may be called from any goroutine.
+type Inbox struct {
+	wake chan struct{}
+
+	mu      sync.Mutex
+	reports [][]pod.Observation
+	due     bool        // they are to be looked at now
+	timer   *time.Timer // makes it so; nil when nothing waits for that
+}
+
+// BatchDelay is how long purely informational observations wait to share a commit. On a busy machine that spares each pod
+// one.
+const BatchDelay = 20 * time.Millisecond
+
+// NewInbox makes an empty inbox for one loop.
+func NewInbox() *Inbox { return &Inbox{wake: make(chan struct{}, 1)} }
+
+// Report takes observations in, which belong to the loop from now on.
+func (i *Inbox) Report(o []pod.Observation) {
+	if i.add(o) {
+		i.Nudge()
+	}
+}
+
+// Nudge has the loop look at the time and the store again.
+func (i *Inbox) Nudge() {
+	select {
+	case i.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// add takes a report in and reports whether there is something to be looked at now. If not, there is a nudge later.
+func (i *Inbox) add(report []pod.Observation) (due bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.reports = append(i.reports, report)
+	switch {
+	case slices.ContainsFunc(report, func(o pod.Observation) bool { return !o.Later }):
+		i.due = true
+	case i.timer == nil:
+		i.timer = time.AfterFunc(BatchDelay, func() {
+			i.mu.Lock()
+			i.due = len(i.reports) > 0
+			i.mu.Unlock()
+			i.Nudge()
+		})
+	}
+	return i.due
+}
+
+func (i *Inbox) isDue() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.due
+}
+
+// take returns all there is, whether it is due or not.
+func (i *Inbox) take() [][]pod.Observation {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	taken := i.reports
+	i.reports, i.due = nil, false
+	if i.timer != nil {
+		i.timer.Stop()
+		i.timer = nil
+	}
+	return taken
+}
+
+// giveBack puts reports back in front of those that have come since.
+func (i *Inbox) giveBack(reports [][]pod.Observation) {
+	if len(reports) == 0 {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.reports, i.due = append(reports, i.reports...), true
+}

@@ -1,0 +1,198 @@
+// Package loop is the machinery of the one control loop: passes over the store, the timers, and what a concern of the loop
+// is (Controller). The concerns themselves are in other packages.
+//
+// Changes of the store, observations of the pods' workers and the time come in. What goes out is one transaction a pass,
+// and what is to be done once that is durable (Pass.After). Controllers write through their Pass alone.
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/metrics"
+	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/store"
+)
+
+// retryAfter is the wait after a pass that could not be written: a full disk, say.
+const retryAfter = time.Second
+
+// Config is what a loop works with. All of it is required but for the clock.
+type Config struct {
+	Store *store.Store
+	Inbox *Inbox
+	// Controllers makes the concerns of the loop, in the order in which they decide: what is known first of pods comes
+	// before decisions about Jobs, so that those see all of it. It is called at start, and again when a pass was lost.
+	Controllers func(*Timers) []Controller
+	// Events bounds the events, which are removed EventTTL after they were last seen.
+	Events   *events.Recorder
+	EventTTL time.Duration
+	Metrics  *metrics.Metrics
+	Logger   *slog.Logger
+	// Clock is the wall clock, which may be set at any time; nil is that of the machine.
+	Clock func() time.Time
+}
+
+// Loop is the one control loop. It alone writes pod status, bindings, counts and Job status, and everything it decides
+// from one thing that happened is written in one transaction: so there is nothing to reconcile after a crash, and a pod
+// is counted once.
+type Loop struct {
+	Config
+
+	controllers []Controller // nil when they are to be made anew
+	timers      *Timers
+	folded      uint64 // everything up to this version of the store is in the records
+	// more says that the last pass has used up its budget.
+	more bool
+}
+
+// New makes a loop, which does nothing before Rebuild and Run.
+func New(c Config) *Loop {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return &Loop{Config: c}
+}
+
+// Run turns until ctx ends. It returns nil then, and an error when the store is of no use any more.
+func (l *Loop) Run(ctx context.Context) error {
+	following, stop := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	from := l.folded
+	follower.Go(func() { l.follow(following, from) })
+	defer follower.Wait()
+	defer stop()
+
+	for {
+		more, err := l.turn(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrClosed):
+			return err
+		case err != nil:
+			l.Logger.Error("decisions could not be written, they are taken again", "error", err, "after", retryAfter)
+			if !sleep(ctx, retryAfter) {
+				return nil
+			}
+			continue
+		case more:
+			continue
+		}
+		if !l.wait(ctx) {
+			return nil
+		}
+	}
+}
+
+// wait returns when something has happened or is due, and false when ctx has ended.
+func (l *Loop) wait(ctx context.Context) bool {
+	var due <-chan time.Time
+	now := l.Clock()
+	if next := l.timers.next(now); !next.IsZero() {
+		timer := time.NewTimer(next.Sub(now))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.Inbox.wake:
+	case <-due:
+	}
+	return true
+}
+
+// turn makes one pass and lets its effects go once it is durable. It reports whether there is more to do at once.
+func (l *Loop) turn(ctx context.Context) (more bool, err error) {
+	if l.controllers == nil {
+		if err := l.Rebuild(); err != nil {
+			return false, err
+		}
+	}
+	now := l.Clock()
+	if due := l.timers.next(now); !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && !l.dirty() &&
+		(due.IsZero() || due.After(now)) {
+		return false, nil
+	}
+	reports := l.Inbox.take()
+	var p *Pass
+	err = l.Store.Update(ctx, func(tx *store.Tx) error {
+		p = l.newPass(tx, now)
+		err := p.run(reports)
+		crash.At("pass.decided")
+		return err
+	})
+	if p != nil {
+		l.Metrics.Passed(&p.Figures, time.Since(p.Now), err)
+	}
+	if err != nil {
+		// The records may know what was never written, and the observations are in nobody's hands. What others have
+		// written is folded in again, since the end of a pod's object has effects that new records do not call for.
+		l.Inbox.giveBack(reports)
+		if p != nil {
+			l.controllers = nil
+		}
+		if errors.Is(err, store.ErrCompacted) {
+			l.folded = l.Store.Version()
+		}
+		return false, err
+	}
+	crash.At("pass.stored")
+	l.folded, l.more = p.version, p.exhausted
+	l.Inbox.giveBack(p.unsettled())
+	for _, effect := range p.effects {
+		effect()
+	}
+	crash.At("pass.acted")
+	return l.more || l.dirty(), nil
+}
+
+// Rebuild makes the controllers anew and has them read their records from the store, the last of the list first: what
+// others belong to is known before them.
+func (l *Loop) Rebuild() error {
+	timers := newTimers()
+	controllers := l.Controllers(timers)
+	now := l.Clock()
+	return l.Store.View(func(s *store.Snapshot) error {
+		for _, c := range slices.Backward(controllers) {
+			if err := c.Rebuild(s, now); err != nil {
+				return err
+			}
+		}
+		l.controllers, l.timers = controllers, timers
+		l.folded = cmp.Or(l.folded, s.Version())
+		return nil
+	})
+}
+
+// dirty reports whether there is something to be looked at now.
+func (l *Loop) dirty() bool {
+	return slices.ContainsFunc(l.controllers, func(c Controller) bool { return c.Dirty() })
+}
+
+// follow nudges the loop when others have written after a version. The nudge comes last: whatever is written after
+// version was read brings another one.
+func (l *Loop) follow(ctx context.Context, version uint64) {
+	for l.Store.Wait(ctx, version) == nil {
+		version = l.Store.Version()
+		l.Inbox.Nudge()
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

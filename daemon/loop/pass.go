@@ -1,0 +1,263 @@
+package loop
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/metrics"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+// Budget is how many objects a pass writes before it leaves the rest to the next one, so that nobody else waits long
+// for the store, and what it holds in memory is bounded. It reads no more than twice as many.
+const Budget = 1000
+
+// Pass is one turn of the loop: one transaction that takes in what has happened, decides what follows from it until
+// nothing more does, and writes all of it. After an error nothing of it was written.
+type Pass struct {
+	// Now is the time that everything in the pass is decided for.
+	Now time.Time
+	// Pods, Jobs and CronJobs are the objects that most decisions are about, as the pass has left them.
+	Pods     *View[*corev1.Pod]
+	Jobs     *View[*batchv1.Job]
+	CronJobs *View[*batchv1.CronJob]
+	// Figures are what the pass adds to the metrics once it is durable.
+	Figures metrics.Figures
+
+	loop     *Loop
+	tx       *store.Tx
+	observed map[types.UID][]pod.Observation
+	effects  []func()
+	written  int
+	decoded  int // objects that are held until the pass ends
+	// exhausted says that the budget was used up before everything was looked at.
+	exhausted bool
+	version   uint64 // of the last write
+}
+
+func (l *Loop) newPass(tx *store.Tx, now time.Time) *Pass {
+	p := &Pass{loop: l, tx: tx, Now: now, version: tx.Version(), Figures: l.Metrics.Figures()}
+	p.Jobs = newView(p, objects.Jobs, func() *batchv1.Job { return &batchv1.Job{} })
+	p.CronJobs = newView(p, objects.CronJobs, func() *batchv1.CronJob { return &batchv1.CronJob{} })
+	p.Pods = newView(p, objects.Pods, func() *corev1.Pod { return &corev1.Pod{} })
+	return p
+}
+
+// run does it all. After an error nothing was written, while the records may have run ahead.
+func (p *Pass) run(reports [][]pod.Observation) error {
+	for _, step := range []func() error{
+		p.fold,
+		func() error { return p.observe(reports) },
+		p.due,
+		p.settle,
+		p.finish,
+		p.Pods.flush,
+		p.Jobs.flush,
+		p.CronJobs.flush,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fold lets the controllers take in what others have written since the last pass.
+func (p *Pass) fold() error {
+	var failed error
+	err := p.tx.Changes(p.loop.folded, func(c store.Change) bool {
+		if c.Deleted {
+			p.gone(c.Object)
+		}
+		change := Change{c, objects.ResourceOf(c.Object.Key)}
+		for _, controller := range p.loop.controllers {
+			if failed = controller.Fold(p, change); failed != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return fmt.Errorf("fold changes: %w", err)
+	}
+	return nil
+}
+
+// gone tells those who follow it that an object has gone.
+func (p *Pass) gone(o store.Object) {
+	for _, controller := range p.loop.controllers {
+		if f, ok := controller.(GoneFollower); ok {
+			f.Gone(p, o)
+		}
+	}
+}
+
+// observe sorts the observations by their pods.
+func (p *Pass) observe(reports [][]pod.Observation) error {
+	p.observed = make(map[types.UID][]pod.Observation, len(reports))
+	for _, report := range reports {
+		for len(report) > 0 { // most are about one pod: no need to copy them
+			uid, n := report[0].UID, 1
+			for n < len(report) && report[n].UID == uid {
+				n++
+			}
+			if before, ok := p.observed[uid]; ok {
+				p.observed[uid] = append(before, report[:n]...)
+			} else {
+				p.observed[uid] = report[:n:n]
+			}
+			report = report[n:]
+			for _, o := range p.loop.observers() {
+				o.Observed(uid)
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Loop) observers() (all []Observer) {
+	for _, c := range l.controllers {
+		if o, ok := c.(Observer); ok {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// TakeObserved returns what the workers have observed of a pod. Whoever takes it has to take it in.
+func (p *Pass) TakeObserved(uid types.UID) []pod.Observation {
+	taken := p.observed[uid]
+	delete(p.observed, uid)
+	p.Figures.Observations += len(taken)
+	return taken
+}
+
+// unsettled returns the observations that the pass did not come to, of pods that are still of interest.
+func (p *Pass) unsettled() (rest [][]pod.Observation) {
+	observers := p.loop.observers()
+	for uid, observed := range p.observed {
+		for _, o := range observers {
+			if o.Observes(uid) {
+				rest = append(rest, observed)
+				break
+			}
+		}
+	}
+	return rest
+}
+
+// due lets the controllers look at the timers that have expired, as many as one pass should take on.
+func (p *Pass) due() error {
+	for _, k := range p.loop.timers.expired(p.Now, Budget) {
+		if err := k.of.Due(p, k.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle lets the controllers decide until nothing more follows, or the budget is used up. After each decision the first
+// of them that has something to look at goes on.
+func (p *Pass) settle() error {
+	for !p.Spent() {
+		settled := false
+		for _, c := range p.loop.controllers {
+			var err error
+			if settled, err = c.Settle(p); err != nil {
+				return err
+			}
+			if settled {
+				break
+			}
+		}
+		if !settled {
+			return nil
+		}
+	}
+	p.exhausted = true
+	return nil
+}
+
+func (p *Pass) finish() error {
+	for _, controller := range p.loop.controllers {
+		if f, ok := controller.(Finisher); ok {
+			if err := f.Finish(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Spent reports whether the pass should leave the rest to the next one.
+func (p *Pass) Spent() bool { return p.written >= Budget || p.decoded >= 2*Budget }
+
+// Snapshot is the store as it was when the pass began.
+func (p *Pass) Snapshot() *store.Snapshot { return p.tx.Snapshot }
+
+// Get reads a stored object as the pass has left it. Pods, Jobs and CronJobs are better read from their views.
+func (p *Pass) Get(key string) (store.Object, bool) { return p.tx.Get(key) }
+
+// Version is that of the last write: its resourceVersion.
+func (p *Pass) Version() uint64 { return p.version }
+
+// After has something done once the pass is durable. It must not wait for anything.
+func (p *Pass) After(do func()) { p.effects = append(p.effects, do) }
+
+// Event records what happened to an object, unless the rules against floods drop it.
+func (p *Pass) Event(about corev1.ObjectReference, component, kind, reason, message string) error {
+	e := p.loop.Events.Event(about, component, kind, reason, message, p.Now)
+	if e == nil {
+		return nil
+	}
+	return p.put(store.Key(objects.Events, e.Namespace, e.Name), e, p.Now.Add(p.loop.EventTTL))
+}
+
+// Put writes an object.
+func (p *Pass) Put(key string, obj objects.Object) error { return p.put(key, obj, time.Time{}) }
+
+// put writes an object that is to be removed at a time, unless that is zero.
+func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
+	obj.SetResourceVersion("")
+	value, err := scheme.Encode(obj)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	var owners []string
+	for _, o := range obj.GetOwnerReferences() {
+		owners = append(owners, string(o.UID))
+	}
+	o := store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value}
+	if !expires.IsZero() {
+		o.Expires = expires.Unix()
+	}
+	p.PutStored(o)
+	return nil
+}
+
+// PutStored writes what is no object of the API.
+func (p *Pass) PutStored(o store.Object) {
+	p.version = p.tx.Put(o)
+	p.written++
+}
+
+// Delete removes what is stored at a key, if there is anything.
+func (p *Pass) Delete(key string) {
+	o, ok := p.tx.Get(key)
+	if !ok {
+		return
+	}
+	p.version, _ = p.tx.Delete(key)
+	p.written++
+	p.gone(o)
+}

@@ -1,0 +1,43 @@
+package loop
+
+// Queue holds each key once and returns them in the order in which they came.
+type Queue[K comparable] struct {
+	has   map[K]struct{}
+	order []K
+}
+
+// NewQueue makes an empty queue.
+func NewQueue[K comparable]() *Queue[K] { return &Queue[K]{has: map[K]struct{}{}} }
+
+// Add adds a key unless it is there already.
+func (q *Queue[K]) Add(key K) {
+	if _, ok := q.has[key]; !ok {
+		q.has[key] = struct{}{}
+		q.order = append(q.order, key)
+	}
+}
+
+// Len is the number of keys.
+func (q *Queue[K]) Len() int { return len(q.has) }
+
+// Take removes the oldest key and returns it, and false when there is none.
+func (q *Queue[K]) Take() (key K, ok bool) {
+	for len(q.order) > 0 {
+		key, q.order = q.order[0], q.order[1:]
+		if _, ok := q.has[key]; ok {
+			delete(q.has, key)
+			return key, true
+		}
+	}
+	q.order = nil
+	return key, false
+}
+
+// Settle settles the oldest key, if there is one, and reports whether there was.
+func (q *Queue[K]) Settle(settle func(K) error) (bool, error) {
+	key, ok := q.Take()
+	if !ok {
+		return false, nil
+	}
+	return true, settle(key)
+}

@@ -1,0 +1,110 @@
+package loop
+
+import (
+	"container/heap"
+	"time"
+)
+
+// Timers holds at most one due time for each key of a controller: the next moment at which time alone changes something
+// for an object. Setting and clearing cost O(log n).
+//
+// A time of day comes sooner or later when somebody sets the clock, one that was counted from now does not: those are kept
+// apart, since which of two of them comes first is not settled once and for all.
+type Timers struct {
+	byKey         map[timerKey]*timer
+	counted, told timerHeap
+}
+
+// timerKey names what a time is set for.
+type timerKey struct {
+	of  Controller
+	key string
+}
+
+type timer struct {
+	key   timerKey
+	due   time.Time
+	heap  *timerHeap
+	index int
+}
+
+func newTimers() *Timers {
+	return &Timers{byKey: map[timerKey]*timer{}}
+}
+
+// Set has a controller's Due called for a key at that time; the zero time clears it.
+func (t *Timers) Set(of Controller, name string, due time.Time) {
+	key := timerKey{of, name}
+	in := &t.told
+	if due != due.Round(0) { // it has a monotonic reading
+		in = &t.counted
+	}
+	old, ok := t.byKey[key]
+	if ok && old.heap == in && !due.IsZero() {
+		old.due = due
+		heap.Fix(in, old.index)
+		return
+	}
+	if ok {
+		heap.Remove(old.heap, old.index)
+		delete(t.byKey, key)
+	}
+	if !due.IsZero() {
+		n := &timer{key: key, due: due, heap: in}
+		t.byKey[key] = n
+		heap.Push(in, n)
+	}
+}
+
+// next is the earliest due time, zero if there is none.
+func (t *Timers) next(now time.Time) time.Time {
+	if first := t.first(now); first != nil {
+		return (*first)[0].due
+	}
+	return time.Time{}
+}
+
+// first returns the heap that the earliest timer is in, nil if there is none.
+func (t *Timers) first(now time.Time) *timerHeap {
+	switch {
+	case len(t.counted)+len(t.told) == 0:
+		return nil
+	case len(t.counted) == 0:
+		return &t.told
+	case len(t.told) == 0 || t.counted[0].due.Sub(now) < t.told[0].due.Sub(now):
+		return &t.counted
+	}
+	return &t.told
+}
+
+// expired takes out the keys that are due at now, the earliest first, and leaves those that are more than most.
+func (t *Timers) expired(now time.Time, most int) []timerKey {
+	var due []timerKey
+	for first := t.first(now); first != nil && len(due) < most && !(*first)[0].due.After(now); first = t.first(now) {
+		n := heap.Pop(first).(*timer)
+		delete(t.byKey, n.key)
+		due = append(due, n.key)
+	}
+	return due
+}
+
+type timerHeap []*timer
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *timerHeap) Push(x any) {
+	n := x.(*timer)
+	n.index = len(*h)
+	*h = append(*h, n)
+}
+func (h *timerHeap) Pop() any {
+	last := len(*h) - 1
+	n := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return n
+}

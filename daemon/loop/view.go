@@ -1,0 +1,93 @@
+package loop
+
+import (
+	"github.com/jobd/jobd/daemon/objects"
+)
+
+// View holds the objects of one kind that a pass has looked at: each is decoded once, changed in place, and written
+// once when the pass has decided everything.
+type View[T objects.Object] struct {
+	pass     *Pass
+	resource string
+	empty    func() T
+	seen     map[string]*viewed[T]
+	changed  []string // in the order of the first change: new pods get their versions as they were created
+}
+
+type viewed[T objects.Object] struct {
+	object  T
+	exists  bool
+	changed bool
+}
+
+func newView[T objects.Object](p *Pass, resource string, empty func() T) *View[T] {
+	return &View[T]{pass: p, resource: resource, empty: empty, seen: map[string]*viewed[T]{}}
+}
+
+// Get returns an object as the pass has left it. It may be changed if Changed is called then.
+func (v *View[T]) Get(key string) (obj T, ok bool, err error) {
+	if seen, ok := v.seen[key]; ok {
+		return seen.object, seen.exists, nil
+	}
+	stored, ok := v.pass.tx.Get(key)
+	if !ok {
+		return obj, false, nil
+	}
+	obj = v.empty()
+	if err := objects.Decode(stored, obj); err != nil {
+		return obj, false, err
+	}
+	v.seen[key] = &viewed[T]{object: obj, exists: true}
+	v.pass.decoded++
+	return obj, true, nil
+}
+
+// Changed says that an object was changed or made, and is to be written.
+func (v *View[T]) Changed(key string, obj T) {
+	seen, ok := v.seen[key]
+	if !ok {
+		seen = &viewed[T]{}
+		v.seen[key] = seen
+	}
+	seen.object, seen.exists = obj, true
+	if !seen.changed {
+		seen.changed = true
+		v.changed = append(v.changed, key)
+		v.pass.written++ // it will be
+	}
+}
+
+// Write writes an object now: for one that is to have several revisions in one transaction.
+func (v *View[T]) Write(key string) error {
+	seen := v.seen[key]
+	if seen == nil || !seen.changed {
+		return nil
+	}
+	seen.changed = false
+	return v.pass.Put(key, seen.object)
+}
+
+// Delete removes an object. A change that was not yet written becomes the last state that watchers see.
+func (v *View[T]) Delete(key string) error {
+	if err := v.Write(key); err != nil {
+		return err
+	}
+	if seen, ok := v.seen[key]; ok {
+		seen.exists = false
+	} else {
+		v.seen[key] = &viewed[T]{}
+	}
+	v.pass.Delete(key)
+	return nil
+}
+
+// flush writes everything that was changed.
+func (v *View[T]) flush() error {
+	for _, key := range v.changed {
+		if err := v.Write(key); err != nil {
+			return err
+		}
+	}
+	v.changed = nil
+	return nil
+}

@@ -1,0 +1,191 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// Figures are what a pass adds to the metrics. They are kept until it is durable: what is decided anew must not be
+// counted twice.
+type Figures struct {
+	// Observations is how many observations of containers were taken in.
+	Observations int
+	// PodsRunning, PodsWaiting and UnfinishedJobs are how many there are now.
+	PodsRunning, PodsWaiting, UnfinishedJobs int
+
+	metrics  *Metrics
+	counts   map[count]int
+	syncs    []synced
+	skews    []time.Duration
+	expiries []time.Duration // how late
+}
+
+type count struct {
+	of     *prometheus.CounterVec
+	labels [3]string
+}
+
+// synced is one decision for a Job.
+type synced struct {
+	mode, action string
+	took         time.Duration
+}
+
+// Figures returns the empty figures of a new pass.
+func (m *Metrics) Figures() Figures { return Figures{metrics: m} }
+
+func (f *Figures) add(n int, of *prometheus.CounterVec, labels ...string) {
+	if n <= 0 {
+		return
+	}
+	if f.counts == nil {
+		f.counts = map[count]int{}
+	}
+	c := count{of: of}
+	copy(c.labels[:], labels)
+	f.counts[c] += n
+}
+
+// values returns as many as the vector has; no label that is counted here is empty at its end.
+func (c count) values() []string {
+	n := len(c.labels)
+	for n > 1 && c.labels[n-1] == "" {
+		n--
+	}
+	return c.labels[:n]
+}
+
+// Passed adds a pass to the metrics once it is known whether it was written.
+func (m *Metrics) Passed(f *Figures, took time.Duration, err error) {
+	result := "success"
+	if err != nil {
+		result = "error"
+	}
+	m.passSeconds.Observe(took.Seconds())
+	m.passes.WithLabelValues(result).Inc()
+	for _, s := range f.syncs {
+		m.syncs.WithLabelValues(s.mode, result, s.action).Inc()
+		m.syncSeconds.WithLabelValues(s.mode, result, s.action).Observe(s.took.Seconds())
+	}
+	if err != nil {
+		return
+	}
+	for c, n := range f.counts {
+		c.of.WithLabelValues(c.values()...).Add(float64(n))
+	}
+	for _, skew := range f.skews {
+		m.cronSkew.Observe(skew.Seconds())
+	}
+	for _, late := range f.expiries {
+		m.expiryDelay.Observe(late.Seconds())
+	}
+	m.observations.Add(float64(f.Observations))
+	m.podsRunning.Set(float64(f.PodsRunning))
+	m.podsWaiting.Set(float64(f.PodsWaiting))
+	m.jobRecords.Set(float64(f.UnfinishedJobs))
+}
+
+// JobSynced counts a decision for a Job and how long it took.
+func (f *Figures) JobSynced(mode string, d job.Decision, took time.Duration) {
+	f.syncs = append(f.syncs, synced{mode, action(d), took})
+}
+
+// JobElsewhere counts a new Job that another controller manages (JobSpec.ManagedBy).
+func (f *Figures) JobElsewhere(manager string) { f.add(1, f.metrics.jobsElsewhere, manager) }
+
+// JobExpired counts a Job that was deleted because its TTL was over, and how late that was.
+func (f *Figures) JobExpired(late time.Duration) { f.expiries = append(f.expiries, late) }
+
+// CronJobStarted counts a Job that a CronJob has made, and how long after its time.
+func (f *Figures) CronJobStarted(late time.Duration) { f.skews = append(f.skews, late) }
+
+// JobDecided counts what was decided for a Job whose status is still the one before.
+func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {
+	m, mode := f.metrics, string(ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion))
+	for _, r := range d.Release {
+		switch r.Outcome {
+		case job.Succeeded:
+			f.add(1, m.podsFinished, mode, succeeded)
+		case job.Failed:
+			f.add(1, m.podsFinished, mode, failed)
+		}
+		if r.Action != "" {
+			f.add(1, m.failuresHandled, string(r.Action))
+		}
+	}
+	if len(d.Status) == 0 {
+		return
+	}
+	next := &d.Status[len(d.Status)-1]
+	if mode == string(batchv1.IndexedCompletion) {
+		f.indexes(j, next)
+	}
+	if c := job.End(next); c != nil && job.End(&j.Status) == nil {
+		result := failed
+		if c.Type == batchv1.JobComplete {
+			result = succeeded
+		}
+		f.add(1, m.jobsFinished, mode, result, c.Reason)
+	}
+}
+
+// indexes counts the indexes that have finished. Succeeded is the number of them in an Indexed Job.
+func (f *Figures) indexes(j *batchv1.Job, next *batchv1.JobStatus) {
+	limit := "global"
+	if j.Spec.BackoffLimitPerIndex != nil {
+		limit = "perIndex"
+	}
+	f.add(int(next.Succeeded-j.Status.Succeeded), f.metrics.indexesFinished, succeeded, limit)
+	before, now := ptr.Deref(j.Status.FailedIndexes, ""), ptr.Deref(next.FailedIndexes, "")
+	if before != now {
+		n := ptr.Deref(j.Spec.Completions, 0)
+		f.add(job.ParseIndexes(now, n).Len()-job.ParseIndexes(before, n).Len(), f.metrics.indexesFinished, failed, limit)
+	}
+}
+
+// PodCreated counts a pod by why it was created.
+func (f *Figures) PodCreated(j *batchv1.Job) { f.created(j, succeeded) }
+
+// PodRefused counts a pod that could not be created.
+func (f *Figures) PodRefused(j *batchv1.Job) { f.created(j, failed) }
+
+func (f *Figures) created(j *batchv1.Job, status string) {
+	reason := "new"
+	switch {
+	case j.Status.Failed > 0 && ptr.Deref(j.Spec.PodReplacementPolicy, "") == batchv1.Failed:
+		reason = "recreate_failed"
+	case j.Status.Failed > 0 || ptr.Deref(j.Status.Terminating, 0) > 0:
+		reason = "recreate_terminating_or_failed"
+	}
+	f.add(1, f.metrics.podsCreated, reason, status)
+}
+
+// FinalizerAdded counts a pod that has ended while its Job tracks it.
+func (f *Figures) FinalizerAdded(p *corev1.Pod) { f.finalizer(p, "add") }
+
+// FinalizerDeleted counts an ended pod that its Job tracks no longer.
+func (f *Figures) FinalizerDeleted(p *corev1.Pod) { f.finalizer(p, "delete") }
+
+func (f *Figures) finalizer(p *corev1.Pod, event string) {
+	if pod.Terminal(p) {
+		f.add(1, f.metrics.finalizers, event)
+	}
+}
+
+// action names what a decision did.
+func action(d job.Decision) string {
+	switch {
+	case len(d.Create) > 0:
+		return "pods_created"
+	case len(d.Delete) > 0:
+		return "pods_deleted"
+	}
+	return "tracking"
+}

@@ -1,0 +1,180 @@
+package namespace
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// Deleter deletes objects of any kind, as their own rules want it.
+type Deleter interface {
+	// Delete deletes an object and reports whether it is gone.
+	Delete(p *loop.Pass, key string) (bool, error)
+}
+
+// Emptier is the controller that deletes what is in a namespace that is being deleted, and then the namespace.
+type Emptier struct {
+	loop.Base
+	timers  *loop.Timers
+	deleter Deleter
+
+	dirty       *loop.Queue[string] // namespaces that are being deleted
+	terminating map[string]*progress
+}
+
+// NewEmptier makes the controller.
+func NewEmptier(timers *loop.Timers, deleter Deleter) *Emptier {
+	return &Emptier{timers: timers, deleter: deleter, dirty: loop.NewQueue[string](), terminating: map[string]*progress{}}
+}
+
+// progress is how far the deletion of a namespace has come.
+type progress struct {
+	resource int    // of contents: everything of those before it has been asked to go
+	from     string // and so has everything of this one whose key is below
+	// tell is when it may be told again what the namespace waits for.
+	tell time.Time
+}
+
+// Rebuild notes the namespaces that are being deleted.
+func (e *Emptier) Rebuild(s *store.Snapshot, _ time.Time) error {
+	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
+		e.note(ns)
+		return nil
+	})
+}
+
+func (e *Emptier) note(ns *corev1.Namespace) {
+	if ns.DeletionTimestamp != nil {
+		e.dirty.Add(ns.Name)
+	}
+}
+
+// Fold notes a namespace that is being deleted.
+func (e *Emptier) Fold(_ *loop.Pass, c loop.Change) error {
+	if c.Resource != objects.Namespaces || c.Deleted {
+		return nil
+	}
+	ns := &corev1.Namespace{}
+	if err := objects.Decode(c.Object, ns); err != nil {
+		return err
+	}
+	e.note(ns)
+	return nil
+}
+
+// Gone looks again at a namespace that waits for an object which is gone now. That is for the next pass, since a
+// transaction shows what was there before it.
+func (e *Emptier) Gone(p *loop.Pass, o store.Object) { e.goneFrom(p, o.Key) }
+
+func (e *Emptier) goneFrom(p *loop.Pass, key string) {
+	namespace, _ := objects.NameOf(key)
+	if _, waits := e.terminating[namespace]; waits {
+		e.timers.Set(e, namespace, p.Now)
+	}
+}
+
+// Due implements loop.Controller.
+func (e *Emptier) Due(_ *loop.Pass, namespace string) error {
+	e.dirty.Add(namespace)
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (e *Emptier) Dirty() bool { return e.dirty.Len() > 0 }
+
+// Settle implements loop.Controller.
+func (e *Emptier) Settle(p *loop.Pass) (bool, error) {
+	return e.dirty.Settle(func(name string) error { return e.empty(p, name) })
+}
+
+// empty deletes what is in a namespace, and the namespace when nothing is left. What takes its time, as pods do, brings the
+// loop back here when it goes.
+func (e *Emptier) empty(p *loop.Pass, name string) error {
+	key := store.Key(objects.Namespaces, "", name)
+	ns, ok, err := get(p, name)
+	if err == nil && !ok {
+		delete(e.terminating, name)
+	}
+	if err != nil || !ok || ns.DeletionTimestamp == nil {
+		return err
+	}
+	if end, err := e.ask(p, name); err != nil || !end {
+		e.dirty.Add(name)
+		return err
+	}
+	if left, err := e.left(p, name); err != nil {
+		return err
+	} else if left {
+		return e.tellRemains(p, key, ns)
+	}
+	delete(e.terminating, name)
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	if len(ns.Spec.Finalizers)+len(ns.Finalizers) > 0 {
+		return p.Put(key, ns)
+	}
+	p.Delete(key)
+	return nil
+}
+
+// ask asks everything in a namespace to go, as much as one pass should take on, and goes on from there when it is called
+// again. It reports whether it has come to the end.
+func (e *Emptier) ask(p *loop.Pass, name string) (end bool, err error) {
+	at := e.terminating[name]
+	if at == nil {
+		at = &progress{}
+		e.terminating[name] = at
+	}
+	asked := 0
+	for ; at.resource < len(contents()); at.resource, at.from = at.resource+1, "" {
+		end = true
+		p.Snapshot().Keys(store.Key(contents()[at.resource], name, ""), at.from, func(key string) bool {
+			if asked++; asked > loop.Budget/2 || p.Spent() {
+				at.from, end = key, false
+				return false
+			}
+			_, err = e.deleter.Delete(p, key)
+			return err == nil
+		})
+		if err != nil || !end {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// left reports whether there was something in a namespace when the pass began. What has come after the others were asked
+// is asked now, but for what comes after one that takes its time, as pods do: the end of that brings the loop back here.
+func (e *Emptier) left(p *loop.Pass, name string) (left bool, err error) {
+	for _, resource := range contents() {
+		p.Snapshot().Keys(store.Key(resource, name, ""), "", func(key string) bool {
+			left = true
+			gone, failed := e.deleter.Delete(p, key)
+			if err = failed; gone { // now, or earlier in this pass
+				e.goneFrom(p, key)
+			}
+			return gone && err == nil
+		})
+		if err != nil {
+			return left, err
+		}
+	}
+	return left, nil
+}
+
+// contents are the resources that a namespace has to be emptied of: owners first, and what no client sees last.
+var contents = sync.OnceValue(func() []string {
+	first := []string{objects.CronJobs, objects.Jobs, objects.Pods}
+	resources := slices.Clone(first)
+	for resource, k := range objects.Served() {
+		if k.Namespaced && !slices.Contains(first, resource) {
+			resources = append(resources, resource)
+		}
+	}
+	return append(resources, objects.Memories)
+})

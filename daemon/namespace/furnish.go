@@ -1,0 +1,96 @@
+package namespace
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// Furnisher is the controller that gives each namespace what it has in a cluster: the service account `default`, and the
+// ConfigMap with the authority that has signed the API's certificate.
+type Furnisher struct {
+	loop.Base
+	authority []byte
+	lacking   *loop.Queue[string] // namespaces that may lack something
+}
+
+// NewFurnisher makes the controller. The authority is in PEM; the ConfigMap is empty where there is none, since the API is
+// not served over TLS.
+func NewFurnisher(authority []byte) *Furnisher {
+	return &Furnisher{authority: authority, lacking: loop.NewQueue[string]()}
+}
+
+// Rebuild looks at all namespaces: the authority may be another one than at the last start.
+func (f *Furnisher) Rebuild(s *store.Snapshot, _ time.Time) error {
+	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
+		f.note(ns)
+		return nil
+	})
+}
+
+func (f *Furnisher) note(ns *corev1.Namespace) {
+	if ns.DeletionTimestamp == nil {
+		f.lacking.Add(ns.Name)
+	}
+}
+
+// Fold looks at new namespaces, and again at one where what was put there has been changed or deleted.
+func (f *Furnisher) Fold(_ *loop.Pass, c loop.Change) error {
+	namespace, name := objects.NameOf(c.Object.Key)
+	switch {
+	case c.Resource == objects.Namespaces && !c.Deleted:
+		ns := &corev1.Namespace{}
+		if err := objects.Decode(c.Object, ns); err != nil {
+			return err
+		}
+		f.note(ns)
+	case c.Resource == objects.ServiceAccounts && name == core.DefaultServiceAccount,
+		c.Resource == objects.ConfigMaps && name == core.RootCAConfigMap:
+		f.lacking.Add(namespace)
+	}
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (f *Furnisher) Dirty() bool { return f.lacking.Len() > 0 }
+
+// Settle implements loop.Controller.
+func (f *Furnisher) Settle(p *loop.Pass) (bool, error) {
+	return f.lacking.Settle(func(name string) error { return f.furnish(p, name) })
+}
+
+func (f *Furnisher) furnish(p *loop.Pass, namespace string) error {
+	ns, ok, err := get(p, namespace)
+	if err != nil || !ok || ns.DeletionTimestamp != nil {
+		return err
+	}
+	meta := metav1.ObjectMeta{Namespace: namespace, CreationTimestamp: metav1.NewTime(p.Now)}
+	account := store.Key(objects.ServiceAccounts, namespace, core.DefaultServiceAccount)
+	if _, ok := p.Get(account); !ok {
+		sa := &corev1.ServiceAccount{ObjectMeta: meta}
+		sa.Name, sa.UID = core.DefaultServiceAccount, uuid.NewUUID()
+		if err := p.Put(account, sa); err != nil {
+			return err
+		}
+	}
+	key := store.Key(objects.ConfigMaps, namespace, core.RootCAConfigMap)
+	cm := &corev1.ConfigMap{}
+	if ok, err := objects.Read(p, key, cm); err != nil {
+		return err
+	} else if !ok {
+		cm.ObjectMeta = meta
+		cm.Name, cm.UID = core.RootCAConfigMap, uuid.NewUUID()
+		cm.Annotations = map[string]string{"kubernetes.io/description": "Holds the certificate that the API of jobd can be verified with."}
+	} else if len(cm.Data) == 1 && cm.Data[core.RootCAKey] == string(f.authority) || cm.DeletionTimestamp != nil {
+		return nil
+	}
+	cm.Data = map[string]string{core.RootCAKey: string(f.authority)}
+	return p.Put(key, cm)
+}
