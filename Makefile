@@ -11,9 +11,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION) \
 export GOFLAGS := -trimpath -buildvcs=false
 export CGO_ENABLED := 0
 # ./... leaves out what is under testdata. testdata/upstream is a module of its own.
+TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream'))))
 
-.PHONY: build demo test test-deps unit e2e crash crash-hammer hammer fuzz bench lint generate install clean e2e-vm e2e-vm-short
+.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint generate install clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -22,13 +23,16 @@ build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 demo: ## 2000 digits of pi, computed by a Job in a container
 	@testdata/demo/demo.sh
 
+check: lint ## what can be known in a minute: no race detector, nothing that needs root
+	go test -short -vet=off $(TESTED)
+
 test: test-deps lint unit e2e ## everything: what CI runs
 
 test-deps: ## the Debian packages that tests need
 	@testdata/test-deps.sh
 
 unit: ## all packages, under the race detector (vetted by lint)
-	CGO_ENABLED=1 go test -race -vet=off ./... ./testdata/images ./testdata/registry
+	CGO_ENABLED=1 go test -race -vet=off $(TESTED)
 
 # The OCI runtime of the end-to-end tests: crun or runc, or what jobd takes by itself.
 RUNTIME ?=

@@ -39,6 +39,9 @@ const (
 // kind and verb, while others watch or never read what they have asked for. Nothing that a client sends may be the
 // daemon's fault: no panic, no status 500, no memory without bound, and the database is sound after.
 func TestHammer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute of all processors")
+	}
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if given := os.Getenv(hammerSeedEnv); given != "" {

@@ -109,8 +109,8 @@ func newRig(t testing.TB, ociRuntime string) *rig {
 
 func needRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
 	}
 	if _, err := exec.LookPath("busybox"); err != nil {
 		t.Skip("needs busybox-static")

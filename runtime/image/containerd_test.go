@@ -80,8 +80,8 @@ func newImages(t testing.TB, o Options) *Images {
 // newImagesAt keeps everything in a directory.
 func newImagesAt(t testing.TB, root string, o Options) *Images {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for overlay mounts")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short, for overlay mounts")
 	}
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	config := &srvconfig.Config{Version: version.ConfigVersion, Root: filepath.Join(root, "root"), State: filepath.Join(root, "state")}

@@ -19,8 +19,8 @@ import (
 // does meets neither the machine nor other tests.
 func inOwnNetwork(t testing.TB, fn func()) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
 	}
 	done := make(chan error, 1)
 	go func() {

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 }
 
 func open(t *testing.T) *Processes {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 func newVolumes(t *testing.T) *Volumes {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
 	}
 	dir := t.TempDir()
 	v, err := New(filepath.Join(dir, "root"), filepath.Join(dir, "state"), Node{})

@@ -14,8 +14,8 @@ import (
 )
 
 func TestStandInsRun(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, for chroot")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short, for chroot")
 	}
 	for _, c := range []struct {
 		name  string

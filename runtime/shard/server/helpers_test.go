@@ -67,8 +67,8 @@ func eachRuntime(t *testing.T, test func(t *testing.T, b *bed)) {
 
 func newBed(t testing.TB, runtime string) *bed {
 	t.Helper()
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
 	}
 	path, err := exec.LookPath(runtime)
 	if err != nil {

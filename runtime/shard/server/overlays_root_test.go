@@ -14,8 +14,8 @@ import (
 
 // The overlay of a container that has ended is the next one's only if nobody could tell.
 func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
 	}
 	for name, c := range map[string]struct {
 		do   func(root string) error
