@@ -14,6 +14,8 @@ const (
 	killTime = 4 * time.Second
 	// busyTime is the same for a group that stays busy for a moment after its last process has ended.
 	busyTime = time.Second
+	// pruneTime is the same where nobody needs the group to go.
+	pruneTime = 64 * time.Millisecond
 )
 
 // RemoveAll kills everything that runs in a group and below, and then removes the group from every hierarchy. Nothing is
@@ -55,6 +57,27 @@ func (h Hierarchies) Remove(group string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Prune removes a group in which nothing runs and below which there is nothing from every hierarchy, and leaves any other
+// one as it is.
+func (h Hierarchies) Prune(group string) error {
+	var errs []error
+	for _, one := range h.all {
+		dir := one.dir(group)
+		err := unix.Rmdir(dir)
+		// One whose last process has just ended may stay busy for a moment.
+		for wait := time.Millisecond; err == unix.EBUSY && wait <= pruneTime && empty(dir); wait *= 2 {
+			time.Sleep(wait)
+			err = unix.Rmdir(dir)
+		}
+		if err != nil && err != unix.ENOENT && err != unix.EBUSY {
+			errs = append(errs, fmt.Errorf("remove control group: %w", &fs.PathError{Op: "rmdir", Path: dir, Err: err}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func empty(dir string) bool { return len(processesBelow(dir)) == 0 && len(children(dir)) == 0 }
 
 func removeTree(dir string) error {
 	err := unix.Rmdir(dir)

@@ -51,3 +51,33 @@ func TestRemoveAll(t *testing.T) {
 	}
 	must(t, h.RemoveAll(group))
 }
+
+// What is in use is left alone.
+func TestPrune(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	h, err := Find()
+	must(t, err)
+	group := "/jobd-test-" + strings.ToLower(rand.Text()[:8])
+	cmd := exec.Command("sleep", "1000")
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if err := Enter(group+"/below", cmd.Process.Pid); err != nil {
+		_ = h.RemoveAll(group)
+		t.Skipf("no control groups can be made here: %v", err)
+	}
+	must(t, h.Prune(group))
+	must(t, h.Prune(group+"/below"))
+	if got := h.Processes(group + "/below"); len(got) != 1 {
+		t.Errorf("processes %v", got)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	must(t, h.Prune(group+"/below"))
+	must(t, h.Prune(group))
+	if names, err := h.Children("/"); err != nil || slices.Contains(names, group[1:]) {
+		t.Errorf("it is left: %v", err)
+	}
+	must(t, h.Prune(group))
+}

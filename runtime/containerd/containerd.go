@@ -107,9 +107,6 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	r := &Runtime{config: c, logger: c.Logger, containers: map[string]*container{}, discards: make(chan struct{}, 16)}
 	defer func() {
 		if err != nil {
-			if r.shards != nil {
-				r.shards.endEmpty(ctx)
-			}
 			r.Close()
 		}
 	}()
@@ -203,19 +200,21 @@ func (r *Runtime) Written(ctx context.Context, id string) (bytes, inodes int64, 
 	return usage.Size, usage.Inodes, nil
 }
 
-// Close lets go of shards and containers, which live on, and stops containerd.
+// Close lets go of the containers, which live on in their shards, ends the shards that hold none, and stops containerd.
 func (r *Runtime) Close() error {
+	var err error
 	if r.server != nil {
 		r.server.cancel()
 	}
 	r.cleanup.Wait()
 	if r.shards != nil {
-		r.shards.close()
+		// The parent stays where anything is left in it.
+		err = errors.Join(r.shards.close(), r.cgroups.Prune(r.config.CgroupParent))
 	}
 	if r.server != nil {
 		r.server.stop()
 	}
-	return nil
+	return err
 }
 
 func inNamespace(ctx context.Context) context.Context {

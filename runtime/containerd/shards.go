@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jobd/jobd/layout"
@@ -72,8 +73,7 @@ func openShards(ctx context.Context, c Config, onExit func(index int, ended prot
 		enter()
 	}
 	if err != nil {
-		s.close()
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -94,31 +94,32 @@ func (s *shards) retire(ctx context.Context) error {
 		if i < s.n || one == nil {
 			continue
 		}
-		held, err := one.List(ctx)
-		if err != nil || len(held) > 0 {
+		if err := one.Shutdown(ctx); !errdefs.IsFailedPrecondition(err) { // it holds containers
 			errs = append(errs, err)
-			continue
 		}
-		errs = append(errs, one.Shutdown(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// endEmpty ends those that hold no container, so that a start that has failed leaves no process.
-func (s *shards) endEmpty(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	for _, one := range s.all {
-		if one != nil {
-			_ = one.Shutdown(ctx) // refused by one that holds containers
-		}
-	}
-}
+// endTime bounds how long the end of shards may delay that of the daemon.
+const endTime = 5 * time.Second
 
-func (s *shards) close() {
+// close ends the shards that hold no container, since nothing but a daemon gives them any, and lets go of the others.
+func (s *shards) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	var group errgroup.Group
 	for _, one := range s.all {
-		if one != nil {
-			one.Close()
+		if one == nil {
+			continue
 		}
+		group.Go(func() error {
+			err := one.Shutdown(ctx)
+			if errdefs.IsFailedPrecondition(err) || errdefs.IsUnavailable(err) { // it holds containers, or is gone
+				err = nil
+			}
+			return errors.Join(err, one.Close())
+		})
 	}
+	return group.Wait()
 }

@@ -161,13 +161,16 @@ func (s *Shard) List(ctx context.Context) ([]protocol.Container, error) {
 	return retry(ctx, s, func(c *Client) ([]protocol.Container, error) { return c.List(ctx) })
 }
 
-// Shutdown ends the shard's process and closes the Shard. While it holds containers this is refused with
-// errdefs.ErrFailedPrecondition, and nothing is changed.
+// Shutdown ends the shard's process and closes the Shard. While the shard holds containers this is refused with
+// errdefs.ErrFailedPrecondition, and nothing is changed. What a shard that ends leaves on the host is removed: its
+// directory, but for a log that says something, and its control group. Nobody else may start one there meanwhile.
 func (s *Shard) Shutdown(ctx context.Context) error {
 	c, err := s.current(ctx)
 	if err != nil {
 		return err
 	}
+	process, unknown := watch(c.Hello().PID)
+	defer process.Close()
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
@@ -177,8 +180,19 @@ func (s *Shard) Shutdown(ctx context.Context) error {
 		s.mu.Unlock()
 		return err
 	}
-	<-c.Done()
-	return s.Close()
+	select {
+	case <-c.Done():
+	case <-ctx.Done():
+	}
+	err = s.Close()
+	left := errors.Join(unknown, waitForEnd(ctx, process))
+	if left == nil {
+		left = s.options.removeLeft()
+	}
+	if left != nil {
+		s.options.Logger.Warn("shard that has ended left something behind", "shard", s.options.Dir, "error", left)
+	}
+	return err
 }
 
 // Close lets go of the shard and leaves it running with its containers.
@@ -210,7 +224,7 @@ func (s *Shard) current(ctx context.Context) (*Client, error) {
 	}
 }
 
-// retry takes an idempotent call again for as long as the connection breaks under it.
+// retry repeats an idempotent call for as long as the connection breaks under it or the shard is about to end.
 func retry[T any](ctx context.Context, s *Shard, call func(*Client) (T, error)) (T, error) {
 	for {
 		c, err := s.current(ctx)
@@ -219,6 +233,14 @@ func retry[T any](ctx context.Context, s *Shard, call func(*Client) (T, error)) 
 			return none, err
 		}
 		result, err := call(c)
+		if errors.Is(err, protocol.ErrEnding) { // the next one can be asked as soon as this one is gone
+			select {
+			case <-c.Done():
+				continue
+			case <-ctx.Done():
+				return result, err
+			}
+		}
 		if err == nil || !errors.Is(err, errdefs.ErrUnavailable) || !isClosed(c.Done()) {
 			return result, err
 		}

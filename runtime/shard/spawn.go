@@ -57,7 +57,7 @@ func spawn(ctx context.Context, o Options) error {
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return fmt.Errorf("shard: %w", err)
 	}
-	output, err := os.OpenFile(filepath.Join(o.Dir, "shard.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	output, err := os.OpenFile(protocol.LogPath(o.Dir), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("shard: %w", err)
 	}

@@ -8,6 +8,18 @@ import (
 // SocketPath returns where the shard of a directory listens.
 func SocketPath(dir string) string { return filepath.Join(dir, "shard.sock") }
 
+// LogPath returns where a shard has its own log, which is not that of a container.
+func LogPath(dir string) string { return filepath.Join(dir, "shard.log") }
+
+// LockPath returns the lock that a shard holds for as long as it lives.
+func LockPath(dir string) string { return filepath.Join(dir, "lock") }
+
+// ContainersDir returns what has a directory for each container that a shard holds, and for nothing else.
+func ContainersDir(dir string) string { return filepath.Join(dir, "containers") }
+
+// ConsolePrefix begins the names of sockets, in the directory of a shard, by which an OCI runtime hands over a terminal.
+const ConsolePrefix = "tty-"
+
 // RuntimeDir is the name of what belongs to the OCI runtime in the directory of a shard: what it has to know of each
 // container that runs.
 const RuntimeDir = "runtime"

@@ -18,16 +18,24 @@ func (e *StartError) Error() string { return fmt.Sprintf("start container %s: %s
 
 func (e *StartError) Unwrap() error { return errdefs.ErrFailedPrecondition }
 
+// ErrEnding says that a shard takes no more containers, since it is about to end. Its class is errdefs.ErrUnavailable. What
+// is refused with it can be asked of the shard that is started next. Shards before this error was known give its class alone.
+var ErrEnding = fmt.Errorf("shard is ending: %w", errdefs.ErrUnavailable)
+
 // Error carries an error with its class, one of those of errdefs.
 type Error struct {
 	Class   string `json:"class"`
 	Message string `json:"message"`
 	ID      string `json:"id,omitempty"`
+	Ending  bool   `json:"ending,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return class(e.Class) }
+
+// Is reports whether it is an ErrEnding.
+func (e *Error) Is(target error) bool { return e.Ending && target == ErrEnding }
 
 const startErrorClass = "start"
 
@@ -60,7 +68,7 @@ func EncodeError(err error) *Error {
 	}
 	for _, name := range []string{"not-found", "invalid", "precondition", "unavailable", "not-implemented", "aborted"} {
 		if errors.Is(err, class(name)) {
-			return &Error{Class: name, Message: err.Error()}
+			return &Error{Class: name, Message: err.Error(), Ending: errors.Is(err, ErrEnding)}
 		}
 	}
 	return &Error{Class: "unknown", Message: err.Error()}

@@ -55,6 +55,12 @@ func TestErrorsKeepTheirClass(t *testing.T) {
 	if got := DecodeError(EncodeError(&StartError{ID: "c", Message: "no such command"})); !errors.As(got, &start) || *start != (StartError{"c", "no such command"}) || !errors.Is(got, errdefs.ErrFailedPrecondition) {
 		t.Errorf("start error became %v", got)
 	}
+	if got := DecodeError(EncodeError(ErrEnding)); !errors.Is(got, ErrEnding) || !errors.Is(got, errdefs.ErrUnavailable) {
+		t.Errorf("the end of a shard became %v", got)
+	}
+	if got := DecodeError(EncodeError(errdefs.ErrUnavailable)); errors.Is(got, ErrEnding) {
+		t.Errorf("%v is taken for the end of a shard", got)
+	}
 	if DecodeError(EncodeError(nil)) != nil {
 		t.Error("no error became one")
 	}

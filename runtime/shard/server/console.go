@@ -26,7 +26,7 @@ type console struct {
 
 func (h *host) listenConsole() (*console, error) {
 	// Beside the bundles, whose paths may be too long for a socket.
-	path := filepath.Join(filepath.Dir(h.state), "tty-"+strconv.FormatUint(h.named.Add(1), 10))
+	path := filepath.Join(filepath.Dir(h.state), protocol.ConsolePrefix+strconv.FormatUint(h.named.Add(1), 10))
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func New(dir string, o Options) (*Server, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{dir: dir, build: o.Build, logger: o.Logger, peers: map[*peer]struct{}{}}
-	if err := os.MkdirAll(filepath.Join(dir, "containers"), 0o711); err != nil {
+	if err := os.MkdirAll(protocol.ContainersDir(dir), 0o711); err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
 	var err error
@@ -105,7 +105,7 @@ func New(dir string, o Options) (*Server, error) {
 }
 
 func lockDir(dir string) (*filelock.Lock, error) {
-	l, err := filelock.Take(filepath.Join(dir, "lock"))
+	l, err := filelock.Take(protocol.LockPath(dir))
 	if held := (*filelock.HeldError)(nil); errors.As(err, &held) {
 		return nil, fmt.Errorf("shard %s is held by process %d: %w: %w", dir, held.PID, protocol.ErrHeld, errdefs.ErrUnavailable)
 	} else if err != nil {
@@ -114,7 +114,9 @@ func lockDir(dir string) (*filelock.Lock, error) {
 	return l, nil
 }
 
-func (s *Server) containerDir(id string) string { return filepath.Join(s.dir, "containers", id) }
+func (s *Server) containerDir(id string) string {
+	return filepath.Join(protocol.ContainersDir(s.dir), id)
+}
 
 // Listen opens the socket; nobody but root may connect.
 func (s *Server) Listen(socket string) error {
@@ -318,7 +320,7 @@ func (s *Server) start(start protocol.Start) (protocol.Container, error) {
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
-		return protocol.Container{}, fmt.Errorf("shard is ending: %w", errdefs.ErrUnavailable)
+		return protocol.Container{}, protocol.ErrEnding
 	}
 	if c := s.containers[start.ID]; c != nil {
 		s.mu.Unlock()

@@ -538,17 +538,6 @@ func TestOpenWaitsForAShardThatIsNotReady(t *testing.T) {
 	}
 }
 
-func TestShutdownOfAShardThatHoldsContainers(t *testing.T) {
-	b := newBed(t, "crun")
-	b.run("c", "true")
-	if err := b.Shutdown(b.context()); !errors.Is(err, errdefs.ErrFailedPrecondition) {
-		t.Error(err)
-	}
-	b.exit("c")
-	_, err := b.Delete(b.context(), "c")
-	must(t, err)
-}
-
 func TestShardIsOutOfTheDaemonsCgroup(t *testing.T) {
 	b := newBed(t, "crun")
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", b.PID()))
