@@ -22,13 +22,17 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// permanent are the namespaces that are always there.
-var permanent = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+var (
+	// permanent are the namespaces that cannot be deleted.
+	permanent = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
+	// system are those that every start makes if they are missing.
+	system = append([]string{corev1.NamespaceNodeLease}, permanent...)
+)
 
-// createNamespaces makes those that are missing.
+// createNamespaces makes the system namespaces that are missing.
 func (s *Server) createNamespaces() error {
 	var missing []string
-	for _, name := range permanent {
+	for _, name := range system {
 		if _, found, err := s.namespace(name); err != nil {
 			return err
 		} else if !found {

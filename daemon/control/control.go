@@ -140,6 +140,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		disk,
 		ttl,
 		newSweep(timers),
+		newNodeLease(timers, config.NodeName),
 		&epoch{control: c},
 	}
 }

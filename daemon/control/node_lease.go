@@ -1,0 +1,84 @@
+package control
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+const (
+	// leaseDuration is how long after its last renewal others may take the node for alive (KEP-589).
+	leaseDuration = 40 * time.Second
+	// leaseRenewal is how often the Lease is renewed: a quarter of that, as a kubelet does it.
+	leaseRenewal = leaseDuration / 4
+)
+
+// nodeLease renews the Lease of the node in kube-node-lease, by which clients see that it is alive.
+type nodeLease struct {
+	loop.Base
+	timers    *loop.Timers
+	node, key string // the node's name, and the key of its Lease
+	due       bool
+}
+
+func newNodeLease(timers *loop.Timers, node string) *nodeLease {
+	return &nodeLease{timers: timers, node: node, key: store.Key(objects.Leases, corev1.NamespaceNodeLease, node)}
+}
+
+// Rebuild implements loop.Controller.
+func (l *nodeLease) Rebuild(*store.Snapshot, time.Time) error {
+	l.due = true
+	return nil
+}
+
+// Fold makes the Lease anew when somebody has deleted it.
+func (l *nodeLease) Fold(_ *loop.Pass, c loop.Change) error {
+	l.due = l.due || c.Object.Key == l.key && c.Deleted
+	return nil
+}
+
+// Due implements loop.Controller.
+func (l *nodeLease) Due(*loop.Pass, string) error {
+	l.due = true
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (l *nodeLease) Dirty() bool { return l.due }
+
+// Settle renews the Lease. It belongs to the Node's object: where there is none, there is no Lease.
+func (l *nodeLease) Settle(p *loop.Pass) (bool, error) {
+	if !l.due {
+		return false, nil
+	}
+	l.due = false
+	l.timers.Set(l, "", p.Now.Add(leaseRenewal))
+	return true, l.renew(p)
+}
+
+func (l *nodeLease) renew(p *loop.Pass) error {
+	node := &corev1.Node{}
+	if ok, err := objects.Read(p, store.Key(objects.Nodes, "", l.node), node); err != nil || !ok {
+		return err
+	}
+	lease := &coordinationv1.Lease{}
+	if ok, err := objects.Read(p, l.key, lease); err != nil {
+		return err
+	} else if !ok {
+		lease.Namespace, lease.Name, lease.UID = corev1.NamespaceNodeLease, l.node, uuid.NewUUID()
+		lease.CreationTimestamp = metav1.NewTime(p.Now)
+	}
+	lease.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	lease.Spec.HolderIdentity = ptr.To(l.node)
+	lease.Spec.LeaseDurationSeconds = ptr.To(int32(leaseDuration / time.Second))
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(p.Now))
+	return p.Put(l.key, lease)
+}

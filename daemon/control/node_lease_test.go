@@ -1,0 +1,51 @@
+package control
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/store"
+)
+
+func TestTheNodeRenewsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.stop()
+		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+		w.start()
+		const key = "leases.coordination.k8s.io/kube-node-lease/test"
+		check := func(when string) (uid string) {
+			t.Helper()
+			synctest.Wait()
+			lease, node := &coordinationv1.Lease{}, &corev1.Node{}
+			if !w.read(key, lease) || !w.read("nodes/test", node) {
+				t.Fatalf("%s: no lease, or no node", when)
+			}
+			if age := time.Since(lease.Spec.RenewTime.Time); age >= leaseRenewal {
+				t.Errorf("%s: renewed %v ago", when, age)
+			}
+			if *lease.Spec.HolderIdentity != "test" || *lease.Spec.LeaseDurationSeconds != 40 || lease.OwnerReferences[0].UID != node.UID {
+				t.Errorf("%s: %+v", when, lease)
+			}
+			return string(lease.UID)
+		}
+		first := check("at start")
+		time.Sleep(leaseRenewal)
+		if check("after a quarter of its duration") != first {
+			t.Error("it is another one")
+		}
+		time.Sleep(time.Hour)
+		check("after an hour")
+		w.write(func(tx *store.Tx) error { tx.Delete(key); return nil })
+		check("after somebody has deleted it")
+		w.write(func(tx *store.Tx) error { tx.Delete("nodes/test"); return nil })
+		time.Sleep(leaseRenewal)
+		check("after somebody has deleted the node")
+	})
+}
