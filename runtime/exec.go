@@ -18,12 +18,12 @@ type Executor interface {
 // ExecRequest is a process to be run in a container.
 type ExecRequest struct {
 	Args []string
-	// TTY gives it a terminal: then all its output comes by Stdout.
+	// TTY makes it run on a terminal: then all its output comes by Stdout.
 	TTY bool
 	// Stdin is what it reads; nil for nothing. Output without a writer is dropped.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Resize gives the sizes of the terminal as they change. It may be nil.
+	// Resize yields the sizes of the terminal as they change. It may be nil.
 	Resize <-chan TerminalSize
 }
 

@@ -14,7 +14,7 @@ import (
 const maxIDLength = 76
 
 // ContainerID names one start of one container of one pod. It is the same whenever it is asked for, so a start that is
-// taken again after a crash finds the container that the first one made.
+// repeated after a crash finds the container that the first one made.
 func ContainerID(podUID, container string, attempt int) string {
 	id := fmt.Sprintf("%s.%s.%d", podUID, container, attempt)
 	if len(id) <= maxIDLength && !strings.Contains(container, "--") {

@@ -1,5 +1,6 @@
-// Package runtime says what jobd needs of whatever runs its containers, in plain types. The real one is
-// runtime/containerd (an embedded containerd over our shards), the other one is runtime/simulated.
+// Package runtime defines what jobd needs of whatever runs its containers, in plain types. The real one is
+// runtime/containerd (an embedded containerd over our shards), the other one is runtime/simulated. It also names what
+// both sides have to name alike: containers, control groups, the boot of the host.
 package runtime
 
 import (
@@ -11,24 +12,24 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// Runtime runs containers. Every call may be taken again after a crash: what was already done is found, not done
-// twice. A container outlives the process that started it; its exit is kept until Remove.
+// Runtime runs containers. Every call may be repeated after a crash: what was already done is found, not done twice. A
+// container outlives the process that started it; its exit is kept until Remove.
 //
 // All errors carry a class of containerd's errdefs where a caller could act on it.
 type Runtime interface {
-	// Describe tells a person what this is: "containerd 2.4.2 with crun 1.8.1 (/usr/bin/crun)".
+	// Describe says for people what this is: "containerd 2.4.2 with crun 1.8.1 (/usr/bin/crun)".
 	Describe() string
 
 	// Containers lists every container that is held, ended ones included: what a restarted daemon finds.
 	Containers(ctx context.Context) ([]Status, error)
 
 	// Start creates and starts a container. A container of that ID which exists already is left as it is and its
-	// status is returned, whatever its state: so a start in doubt is simply taken again. The exit is reported
-	// to the function given to OnExit, also when it comes before Start returns.
+	// status is returned, whatever its state: so a start in doubt is simply repeated. The exit is reported
+	// to the function passed to OnExit, even when it comes before Start returns.
 	Start(ctx context.Context, c Container) (Status, error)
 
 	// Signal sends a signal to the first process of a container, or with all to every process in it. One that has
-	// ended or is not known gives errdefs.ErrNotFound.
+	// ended or is not known is errdefs.ErrNotFound.
 	Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error
 
 	// Remove forgets an ended container: its root file system and its exit record. A running one is killed
@@ -38,11 +39,11 @@ type Runtime interface {
 	Executor
 	Attacher
 
-	// OnExit sets the function that is told of each exit, exactly once for each container while this process lives.
+	// OnExit sets the function that is called with each exit, exactly once for each container while this process lives.
 	// It is called once, before any Start, and must not block. Exits that happened before are found by Containers.
 	OnExit(func(Status))
 
-	// Close lets go of the runtime and leaves the containers running.
+	// Close closes the runtime and leaves the containers running.
 	Close() error
 }
 
@@ -56,11 +57,11 @@ type Container struct {
 	Image Image
 	// Spec is complete but for its root path, which the runtime sets.
 	Spec *specs.Spec
-	// Alone: no process of another container can have got hold of one of its files, so the layer that it wrote to may be
-	// another one's after it.
+	// Alone: no process of another container can have got hold of one of its files, so the layer that it wrote to may
+	// be another one's after it.
 	Alone bool
-	// Stdin: it reads what those who attach write, and without them waits for it. With StdinOnce, and without a terminal,
-	// it reads an end when the first of those has no more. Whether it has a terminal stands in Spec.
+	// Stdin: it reads what those who attach write, and without them waits for it. With StdinOnce, and without a
+	// terminal, it reads an end when the first of those has no more. Whether it has a terminal stands in Spec.
 	Stdin, StdinOnce bool
 	// LogPath is the file that gets stdout and stderr in the CRI format. Its directory exists.
 	LogPath string
@@ -76,7 +77,7 @@ const (
 	Created State = "created" // known, its process not yet started
 	Running State = "running"
 	Exited  State = "exited"
-	// Lost: it was started, and nothing is left that could tell how it ended: its shard died, or the host went down.
+	// Lost: it was started, and how it ended can no longer be known: its shard died, or the host went down.
 	Lost State = "lost"
 )
 
@@ -102,7 +103,7 @@ type Status struct {
 	Message string
 }
 
-// Image is one that is here, unpacked and ready.
+// Image is one that is present, unpacked and ready.
 type Image struct {
 	// Name is the full reference: docker.io/library/perl:5.34.0
 	Name string

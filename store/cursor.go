@@ -14,7 +14,7 @@ const (
 )
 
 // Cursor follows the changes of the objects whose key begins with a prefix. It holds a position, not changes: a slow
-// reader costs nothing, and a reader that knows its position goes on where it was after the store was opened anew. A
+// reader costs nothing, and a reader that knows its position continues there after the store was reopened. A
 // cursor serves one goroutine.
 type Cursor struct {
 	store  *Store
@@ -36,8 +36,9 @@ func (c *Cursor) At() uint64 {
 	return c.at
 }
 
-// Next returns the next changes, at most max (which is positive), and the position reached; it waits until there are some. The changes
-// belong to the caller. It fails with ErrCompacted when what comes next has been cut, and with ErrClosed.
+// Next returns the next changes, at most max (which is positive), and the position reached; it waits until there are
+// some. The changes belong to the caller. It fails with ErrCompacted when what comes next has been cut, and with
+// ErrClosed.
 func (c *Cursor) Next(ctx context.Context, max int) ([]Change, uint64, error) {
 	for {
 		changes, seen, err := c.read(max)
@@ -56,7 +57,7 @@ func (c *Cursor) Next(ctx context.Context, max int) ([]Change, uint64, error) {
 	}
 }
 
-// read returns what one look at the log gives, and the last version that the log had.
+// read returns the changes that one reading of the log finds, and the last version that the log had.
 func (c *Cursor) read(max int) (changes []Change, last uint64, err error) {
 	at := c.At()
 	err = c.store.View(func(s *Snapshot) error {
@@ -142,7 +143,7 @@ func (w *waiting) wait(ctx context.Context, c *Cursor) error {
 	}
 }
 
-// advance tells that the log has grown up to version by changes of keys.
+// advance announces that the log has grown up to version by changes of keys.
 func (w *waiting) advance(version uint64, keys []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

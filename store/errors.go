@@ -46,7 +46,7 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("database has format %d, this jobd knows up to %d", e.Found, e.Supported)
 }
 
-// classify gives an error of bolt or the kernel the class that callers test for.
+// classify adds the class that callers test for to an error of bolt or the kernel.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
@@ -59,8 +59,8 @@ func classify(err error) error {
 	return err
 }
 
-// corruption is panicked where a read meets what cannot be, and becomes the transaction's error: reads themselves return
-// no errors since on a sound file they cannot fail.
+// corruption is panicked where a read meets what cannot be, and becomes the transaction's error: reads themselves
+// return no errors since on a sound file they cannot fail.
 type corruption struct{ err error }
 
 func corrupt(format string, args ...any) {

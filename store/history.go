@@ -11,7 +11,7 @@ import (
 
 var keyState = []byte("state")
 
-// state is what the store knows of itself, changed by every commit.
+// state is what the store records of itself with every commit.
 type state struct {
 	version uint64 // of the last change
 	horizon uint64 // changes up to here are cut: what they superseded is gone
@@ -75,7 +75,7 @@ func cut(s *Snapshot, more func(state) bool) error {
 	return state.put(s.meta)
 }
 
-// Cut forgets the changes up to a version, and what they superseded.
+// Cut drops the changes up to a version, and what they superseded.
 func (s *Store) Cut(ctx context.Context, version uint64) error {
 	for {
 		done := false
@@ -96,8 +96,8 @@ func (s *Store) Cut(ctx context.Context, version uint64) error {
 // Horizon is the version up to which changes have been cut: Changes and cursors can begin after it or later.
 func (s *Snapshot) Horizon() uint64 { return readState(s.meta).horizon }
 
-// Changes calls fn for the changes after a version, in their order, until fn returns false. It returns ErrCompacted when
-// some of them have been cut.
+// Changes calls fn for the changes after a version, in their order, until fn returns false. It returns ErrCompacted
+// when some of them have been cut.
 func (s *Snapshot) Changes(after uint64, fn func(Change) bool) error {
 	return s.log(after, func(r record) bool { return fn(s.change(r.version)) })
 }

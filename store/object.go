@@ -12,7 +12,7 @@ type Object struct {
 	Expires int64
 	// Version of the change that made the object what it is; set by the store.
 	Version uint64
-	// Value belongs to the store and is valid only inside the transaction that gave it.
+	// Value belongs to the store and is valid only inside the transaction that returned it.
 	Value []byte
 }
 

@@ -71,8 +71,8 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// decodeHead reads operation, previous version and key, and does not look at the checksum: it serves readers that pass
-// over most of the log. Its slices alias data.
+// decodeHead reads operation, previous version and key, and does not look at the checksum: it serves readers that skip
+// most of the log. Its slices alias data.
 func decodeHead(version uint64, data []byte) (r record, rest []byte, err error) {
 	if len(data) < 5 || (data[4] != opPut && data[4] != opDelete) {
 		return record{}, nil, fmt.Errorf("version %d: not a record", version)

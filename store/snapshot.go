@@ -110,7 +110,7 @@ func (s *Snapshot) record(version uint64) record {
 	return r
 }
 
-// sizedRecord gives a record and how many bytes it has.
+// sizedRecord returns a record and its size in bytes.
 func (s *Snapshot) sizedRecord(version uint64) (record, int) {
 	data := s.values.Get(versionKey(version))
 	if data == nil {

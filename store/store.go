@@ -1,5 +1,6 @@
 // Package store keeps objects as bytes with a little metadata in one file, and every change of them as a log that
-// readers follow.
+// readers follow. It knows nothing of what the bytes mean, and touches only the file and those beside it whose names
+// begin with its name.
 //
 // A value is written once, under the version of the change that made it. The index from keys to versions makes it an
 // object; the order of versions makes it a log entry; and what a change has superseded stays until the history is cut,
@@ -40,7 +41,7 @@ type Options struct {
 	HistoryBytes int64
 	// NoSync leaves out fsync: a power failure may then lose or damage the database. For tests and benchmarks.
 	NoSync bool
-	// Logger hears of migrations and compactions; nil is silent.
+	// Logger reports migrations and compactions; nil is silent.
 	Logger *slog.Logger
 }
 
@@ -54,8 +55,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store is a database file opened by this process. Its methods may be called from any goroutine; a transaction must not
-// be begun inside another one.
+// Store is a database file opened by this process. It is safe for concurrent use; a transaction must not be begun
+// inside another one.
 type Store struct {
 	path    string
 	options Options
@@ -181,8 +182,8 @@ func (s *Store) Path() string { return s.path }
 // Version is the version of the last change that is durable.
 func (s *Store) Version() uint64 { return s.version.Load() }
 
-// View calls fn with a consistent snapshot of what is durable. The snapshot and the values it gave are valid until fn
-// returns. A snapshot that is held for long keeps the file from reusing space.
+// View calls fn with a consistent snapshot of what is durable. The snapshot and the values it returned are valid until
+// fn returns. A snapshot that is held for long keeps the file from reusing space.
 func (s *Store) View(fn func(*Snapshot) error) (err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -214,7 +215,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	}
 }
 
-// Stats tells sizes of a store.
+// Stats are the sizes of a store.
 type Stats struct {
 	Version      uint64 // of the last durable change
 	Horizon      uint64 // changes up to this version can no longer be read

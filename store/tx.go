@@ -12,14 +12,14 @@ const (
 )
 
 // Tx reads and writes. What it writes is kept aside until its function has succeeded: Get sees it, while Range, Keys,
-// Owned, Count and Changes show what was there before the function began (which includes what transactions that share the
-// commit wrote before it). So writing while ranging is safe.
+// Owned, Count and Changes show what was there before the function began (which includes what transactions that share
+// the commit wrote before it). So writing while ranging is safe.
 type Tx struct {
 	*Snapshot
 	next    uint64 // version of the next write
 	writes  []write
 	pending map[string]int // key -> its last write
-	cut     uint64         // version up to which the history shall be forgotten
+	cut     uint64         // version up to which the history is to be dropped
 	err     error
 }
 
@@ -126,8 +126,8 @@ func (t *Tx) applyOne(w *write, state *state) (int, error) {
 	return len(data), t.values.Put(versionKey(w.version), data)
 }
 
-// applyReferences makes the object be found by its owners and its expiry. Most changes change neither, and then no page
-// of theirs is written.
+// applyReferences updates the indexes by owner and by expiry. Most changes change neither, and then none of their pages
+// is written.
 func (t *Tx) applyReferences(w *write, before record) error {
 	if !slices.EqualFunc(before.owners, w.object.Owners, func(a []byte, b string) bool { return string(a) == b }) {
 		for _, owner := range before.owners {

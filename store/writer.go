@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// A group is closed when it has this many transactions or bytes, so that the first of them does not wait for ever.
+	// A group is closed when it has this many transactions or bytes, so that its first member does not wait forever.
 	maxGroup      = 256
 	maxGroupBytes = 8 << 20
 )
@@ -157,7 +157,7 @@ func (g *group) add(r *request) (err error) {
 
 func (g *group) commit(historyBytes int64) (err error) {
 	defer func() {
-		// Harmless after a commit; after a panic it gives the file back.
+		// Harmless after a commit; after a panic it releases the file.
 		_ = g.btx.Rollback()
 	}()
 	if len(g.keys) == 0 && g.cut == 0 {

@@ -43,5 +43,5 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// help is what a command says that has others below it. It is run, so that one which does not exist is an error.
+// help runs a command that has others below it, so that an unknown one is an error.
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }

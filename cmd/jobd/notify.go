@@ -6,8 +6,9 @@ import (
 	"os"
 )
 
-// systemd gives what tells the service manager of a state, as sd_notify(3) has it; without one that does nothing. It takes
-// the socket out of the environment at once: an OCI runtime that inherits it would lead it into containers.
+// systemd returns a function that reports a state to the service manager as sd_notify(3) describes; without a manager
+// it does nothing. The socket is removed from the environment at once: an OCI runtime that inherits it would pass it on
+// to containers.
 func systemd() (tell func(state string) error) {
 	const variable = "NOTIFY_SOCKET"
 	to := &net.UnixAddr{Name: os.Getenv(variable), Net: "unixgram"}

@@ -27,33 +27,58 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 	flags := cmd.Flags()
 	addDirs(flags, &settings)
 	flags.StringVar(&settings.Socket, "socket", settings.Socket, "unix socket of the API (STATE/jobd.sock)")
-	flags.StringVar(&settings.Listen, "listen", settings.Listen, "also serve the API over TLS on this loopback host:port, and write ROOT/kubeconfig")
-	flags.StringVar(&settings.Runtime, "runtime", settings.Runtime, "what runs the pods: containerd, or simulated (no containers)")
-	flags.StringVar(&settings.OCIRuntime, "oci-runtime", settings.OCIRuntime, "crun, runc or a path (the first of these that works)")
+	flags.StringVar(&settings.Listen, "listen", settings.Listen,
+		"also serve the API over TLS on this loopback host:port, and write ROOT/kubeconfig")
+	flags.StringVar(&settings.Runtime, "runtime", settings.Runtime,
+		"what runs the pods: containerd, or simulated (no containers)")
+	flags.StringVar(&settings.OCIRuntime, "oci-runtime", settings.OCIRuntime,
+		"crun, runc or a path (the first of these that works)")
 	flags.StringVar(&settings.Shim, "shim", settings.Shim, "path of jobd-shim (beside jobd, or in PATH)")
-	flags.DurationVar(&settings.PodBackoffBase.Duration, "pod-backoff-base", settings.PodBackoffBase.Duration, "wait after a Job's first failed pod; doubled for each further one")
-	flags.DurationVar(&settings.PodBackoffCap.Duration, "pod-backoff-cap", settings.PodBackoffCap.Duration, "longest wait after a failed pod")
-	flags.StringVar(&settings.Network, "network", settings.Network, "what pods get: bridge, host or none (a bridge where that is possible, else none)")
+	flags.DurationVar(&settings.PodBackoffBase.Duration, "pod-backoff-base", settings.PodBackoffBase.Duration,
+		"wait after a Job's first failed pod; doubled for each further one")
+	flags.DurationVar(&settings.PodBackoffCap.Duration, "pod-backoff-cap", settings.PodBackoffCap.Duration,
+		"longest wait after a failed pod")
+	flags.StringVar(&settings.Network, "network", settings.Network,
+		"what pods get: bridge, host or none (a bridge where that is possible, else none)")
 	flags.IntVar(&settings.MaxPods, "max-pods", settings.MaxPods, "how many pods run at a time")
-	flags.StringVar(&settings.Allocatable, "allocatable", settings.Allocatable, "what pods may ask for together, as cpu=4,memory=8Gi (what the machine has)")
-	flags.StringVar(&settings.CDISpecDirs, "cdi-spec-dirs", settings.CDISpecDirs, "directories of the CDI files that describe devices")
-	flags.BoolVar(&settings.WorkloadWithJob, "workload-with-job", settings.WorkloadWithJob, "start the pods of Indexed Jobs with completions equal to parallelism together, or none")
-	flags.Int64Var(&settings.PidsLimit, "pids-limit", settings.PidsLimit, "how many processes and threads a container may have (no limit)")
-	flags.Int64Var(&settings.PodMaxPids, "pod-max-pids", settings.PodMaxPids, "how many processes and threads the containers of a pod may have together (no limit)")
-	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault, "give the seccomp profile RuntimeDefault to containers that ask for none")
-	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration, "how long events are kept")
-	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize, "how large the log of a container grows before it is rotated")
-	flags.IntVar(&settings.ContainerLogMaxFiles, "container-log-max-files", settings.ContainerLogMaxFiles, "how many files of a container's log are kept")
-	flags.DurationVar(&settings.KeptLogsAge.Duration, "kept-logs-age", settings.KeptLogsAge.Duration, "how long the logs of a Job's pods are kept after the pods are gone; they go with the Job in any case")
-	flags.StringVar(&settings.KeptLogsSize, "kept-logs-size", settings.KeptLogsSize, "how much the logs of pods that are gone may hold; the oldest go first")
-	flags.StringVar(&settings.RegistryHosts, "registry-hosts", settings.RegistryHosts, "directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
-	flags.IntVar(&settings.ImageGCHighThreshold, "image-gc-high-threshold", settings.ImageGCHighThreshold, "how full the root's disk may get, in percent, before images that no pod uses are removed; 100 is never")
-	flags.IntVar(&settings.ImageGCLowThreshold, "image-gc-low-threshold", settings.ImageGCLowThreshold, "how full, in percent, the disk may be after that")
-	flags.DurationVar(&settings.MinimumImageTTLDuration.Duration, "minimum-image-ttl-duration", settings.MinimumImageTTLDuration.Duration, "how long an image stays in any case after it was pulled or used")
-	flags.DurationVar(&settings.ImageMaximumGCAge.Duration, "image-maximum-gc-age", settings.ImageMaximumGCAge.Duration, "how long an image stays that no pod uses, however much room there is (for ever)")
-	flags.BoolVar(&settings.ImageGCImported, "image-gc-imported", settings.ImageGCImported, "remove imported images like pulled ones, though no registry brings them back (they stay)")
-	flags.StringVar(&settings.EvictionHard, "eviction-hard", settings.EvictionHard, "how little of the root's disk may be left before pods are kept away and evicted; empty is never")
-	flags.DurationVar(&settings.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", settings.EvictionPressureTransitionPeriod.Duration, "how long new pods are kept away after so little was left")
+	flags.StringVar(&settings.Allocatable, "allocatable", settings.Allocatable,
+		"what pods may ask for together, as cpu=4,memory=8Gi (what the machine has)")
+	flags.StringVar(&settings.CDISpecDirs, "cdi-spec-dirs", settings.CDISpecDirs,
+		"directories of the CDI files that describe devices")
+	flags.BoolVar(&settings.WorkloadWithJob, "workload-with-job", settings.WorkloadWithJob,
+		"start the pods of Indexed Jobs with completions equal to parallelism together, or none")
+	flags.Int64Var(&settings.PidsLimit, "pids-limit", settings.PidsLimit,
+		"how many processes and threads a container may have (no limit)")
+	flags.Int64Var(&settings.PodMaxPids, "pod-max-pids", settings.PodMaxPids,
+		"how many processes and threads the containers of a pod may have together (no limit)")
+	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault,
+		"give the seccomp profile RuntimeDefault to containers that ask for none")
+	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration,
+		"how long events are kept")
+	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize,
+		"how large the log of a container grows before it is rotated")
+	flags.IntVar(&settings.ContainerLogMaxFiles, "container-log-max-files", settings.ContainerLogMaxFiles,
+		"how many files of a container's log are kept")
+	flags.DurationVar(&settings.KeptLogsAge.Duration, "kept-logs-age", settings.KeptLogsAge.Duration,
+		"how long the logs of a Job's pods are kept after the pods are gone; they go with the Job in any case")
+	flags.StringVar(&settings.KeptLogsSize, "kept-logs-size", settings.KeptLogsSize,
+		"how much the logs of pods that are gone may hold; the oldest go first")
+	flags.StringVar(&settings.RegistryHosts, "registry-hosts", settings.RegistryHosts,
+		"directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
+	flags.IntVar(&settings.ImageGCHighThreshold, "image-gc-high-threshold", settings.ImageGCHighThreshold,
+		"how full the root's disk may get, in percent, before images that no pod uses are removed; 100 is never")
+	flags.IntVar(&settings.ImageGCLowThreshold, "image-gc-low-threshold", settings.ImageGCLowThreshold,
+		"how full, in percent, the disk may be after that")
+	flags.DurationVar(&settings.MinimumImageTTLDuration.Duration, "minimum-image-ttl-duration", settings.MinimumImageTTLDuration.Duration,
+		"how long an image stays in any case after it was pulled or used")
+	flags.DurationVar(&settings.ImageMaximumGCAge.Duration, "image-maximum-gc-age", settings.ImageMaximumGCAge.Duration,
+		"how long an image stays that no pod uses, however much room there is (forever)")
+	flags.BoolVar(&settings.ImageGCImported, "image-gc-imported", settings.ImageGCImported,
+		"remove imported images like pulled ones, though no registry brings them back (they stay)")
+	flags.StringVar(&settings.EvictionHard, "eviction-hard", settings.EvictionHard,
+		"how little of the root's disk may be left before pods are kept away and evicted; empty is never")
+	flags.DurationVar(&settings.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", settings.EvictionPressureTransitionPeriod.Duration,
+		"how long new pods are kept away after so little was left")
 	flags.StringVar(&settings.LogLevel, "log-level", settings.LogLevel, "debug, info, warn or error")
 	flags.StringVar(&file, "config", "", "YAML file with these settings")
 
@@ -72,7 +97,7 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 		return daemon.Run(cmd.Context(), settings, func(s daemon.Serving) {
 			announce(cmd.OutOrStdout(), s)
 			if err := tell("READY=1"); err != nil {
-				logger.Warn("systemd does not know that jobd is ready", "error", err)
+				logger.Warn("cannot report to systemd that jobd is ready", "error", err)
 			}
 		})
 	}
@@ -81,10 +106,11 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 
 func addDirs(flags *pflag.FlagSet, settings *config.Config) {
 	flags.StringVar(&settings.Root, "root", settings.Root, "directory of the database, images and logs")
-	flags.StringVar(&settings.State, "state", settings.State, "directory of what belongs to one boot of the host: sockets, running containers")
+	flags.StringVar(&settings.State, "state", settings.State,
+		"directory of what belongs to one boot of the host: sockets, running containers")
 }
 
-// readConfig lays a file over the defaults and the flags that were given over the file.
+// readConfig applies a file over the defaults, and the flags that were set over the file.
 func readConfig(path string, settings *config.Config, flags *pflag.FlagSet) error {
 	given := map[string]string{}
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() })
@@ -106,7 +132,7 @@ func newLogger(w io.Writer, level string) (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: l}
 	if os.Getenv("JOURNAL_STREAM") != "" {
-		// systemd adds times of its own.
+		// systemd adds timestamps of its own.
 		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -117,7 +143,7 @@ func newLogger(w io.Writer, level string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, options)), nil
 }
 
-// announce tells a person at once what is served and where everything is.
+// announce says for people what is served and where everything is.
 func announce(w io.Writer, s daemon.Serving) {
 	fmt.Fprintf(w, "jobd %s is ready after %v\n", s.Version, s.After)
 	fmt.Fprintf(w, "  socket      %s\n", s.Socket)

@@ -14,7 +14,7 @@ import (
 
 // Files of the directory that the environment variable JOBD_CRASH names.
 const (
-	armed  = "armed"  // a point, and the how-manieth time that a process passes it is its last; made by the test
+	armed  = "armed"  // a point, and at which passing of it a process ends; written by the test
 	fired  = "fired"  // the same, once that has happened: to one process
 	passed = "passed" // all points that were passed, one a line
 )
@@ -27,7 +27,7 @@ var (
 	times int    // that its point was passed since
 )
 
-// At is a point that is passed, by its name in parts. Where the test has asked for that the process ends here.
+// At marks a point by its name in parts. When the test has armed that point, the process ends here.
 func At(parts ...string) {
 	if dir == "" {
 		return

@@ -1,9 +1,10 @@
-// Package devices gives pods the devices of this machine that the Container Device Interface describes: a file of it names
-// devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that containers ask
-// for, and a device is given to one pod at a time.
+// Package devices assigns pods the devices of this machine that the Container Device Interface describes: a file of it
+// names devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that
+// containers ask for, and a device is assigned to one pod at a time.
 //
-// What a pod was given is written down before it is used, one file a pod, and goes when the pod has been torn down: so it
-// is known again after the daemon has died.
+// In come pods, out go edits of the OCI specs of their containers. What a pod was assigned is recorded before it is
+// used, in one file a pod below STATE/devices, until the pod has been torn down: so it is known again after the daemon
+// has died.
 package devices
 
 import (
@@ -29,14 +30,14 @@ import (
 	"github.com/jobd/jobd/atomicfile"
 )
 
-// patience bounds how long a pod waits for another one to let go of its devices: that one has ended, or there would have
+// freeTimeout bounds how long a pod waits until another one's devices are free: that one has ended, or there would have
 // been no room for this one.
-const patience = time.Minute
+const freeTimeout = time.Minute
 
 // Assigned are the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0.
 type Assigned map[string]map[corev1.ResourceName][]string
 
-// Devices are those of this machine. Its methods may be called from any goroutine.
+// Devices are those of this machine. It is safe for concurrent use.
 type Devices struct {
 	dir   string
 	cache *cdi.Cache
@@ -44,11 +45,11 @@ type Devices struct {
 
 	mu    sync.Mutex
 	pods  map[string]Assigned // by UID
-	freed chan struct{}       // closed when a pod has let go of its devices
+	freed chan struct{}       // closed when a pod's devices have become free
 }
 
-// Open reads which devices there are, from the files in specDirs, and which of them pods have, from those in dir. A file
-// that cannot be used is told to warn and costs only the devices that are in it.
+// Open reads which devices there are, from the files in specDirs, and which of them pods have, from those in dir. A
+// file that cannot be used is reported to warn, and only the devices in it are missing.
 func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(specDirs...), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -57,7 +58,10 @@ func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
 	for path, errs := range cache.GetErrors() {
 		warn(fmt.Errorf("devices of %s: %w", path, errors.Join(errs...)))
 	}
-	d := &Devices{dir: dir, cache: cache, kinds: map[corev1.ResourceName][]string{}, pods: map[string]Assigned{}, freed: make(chan struct{})}
+	d := &Devices{
+		dir: dir, cache: cache, kinds: map[corev1.ResourceName][]string{},
+		pods: map[string]Assigned{}, freed: make(chan struct{}),
+	}
 	named := map[corev1.ResourceName][]*cdi.Device{}
 	for _, name := range cache.ListDevices() {
 		vendor, class, _ := parser.ParseDevice(name)
@@ -96,14 +100,14 @@ func (d *Devices) Capacity() corev1.ResourceList {
 	return out
 }
 
-// SetUp gives a pod the devices that it asks for, or finds those that it has, and waits for them where need be: within away,
-// since those who have them may need the caller's turn to let go.
+// SetUp ensures that a pod has the devices that it asks for, and waits until they are free where need be: within away,
+// since the teardown of those who have them may need the caller's turn.
 func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod, away func(wait func())) (Assigned, error) {
 	asks := d.asks(pod)
 	if len(asks) == 0 && !d.has(pod) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, freeTimeout)
 	defer cancel()
 	for {
 		given, freed, err := d.give(pod, asks)
@@ -122,7 +126,8 @@ func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod, away func(wait fun
 	}
 }
 
-// has tells whether a pod has devices, even if they are offered no more: that is said when a container is to get them.
+// has reports whether a pod has devices, also such as no longer exist: that is reported when a container is to get
+// them.
 func (d *Devices) has(pod *corev1.Pod) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +135,7 @@ func (d *Devices) has(pod *corev1.Pod) bool {
 	return ok
 }
 
-// give gives a pod what is free, or an errdefs.ErrUnavailable and what tells that more may be.
+// give assigns a pod what is free, or returns an errdefs.ErrUnavailable and a channel that is closed when more may be.
 func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assigned, <-chan struct{}, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +147,8 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 	for kind, n := range asks {
 		free := slices.DeleteFunc(slices.Clone(d.kinds[kind]), d.taken)
 		if len(free) < n {
-			return nil, d.freed, fmt.Errorf("%d devices of kind %s are free, and it asks for %d: %w", len(free), kind, n, errdefs.ErrUnavailable)
+			return nil, d.freed, fmt.Errorf("%d devices of kind %s are free, and it asks for %d: %w",
+				len(free), kind, n, errdefs.ErrUnavailable)
 		}
 		given.share(pod, kind, free[:n])
 	}
@@ -151,13 +157,13 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 		return nil, nil, err
 	}
 	if err := errors.Join(os.MkdirAll(d.dir, 0o700), atomicfile.Write(filepath.Join(d.dir, uid), content, 0o600)); err != nil {
-		return nil, nil, fmt.Errorf("write down the devices of pod %s: %w", uid, err)
+		return nil, nil, fmt.Errorf("record the devices of pod %s: %w", uid, err)
 	}
 	d.pods[uid] = given
 	return given, nil, nil
 }
 
-// TearDown takes a pod's devices back, if it has any.
+// TearDown frees a pod's devices, if it has any.
 func (d *Devices) TearDown(uid string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +189,7 @@ func (d *Devices) Held() (uids []string, err error) {
 	return uids, nil
 }
 
-// Inject puts what a container needs for its devices into its spec: device nodes, mounts, variables, hooks.
+// Inject adds what a container needs for its devices to its spec: device nodes, mounts, variables, hooks.
 func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]string) error {
 	var names []string
 	for _, devices := range kinds {
@@ -197,7 +203,7 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 		return fmt.Errorf("devices %s: %w", strings.Join(append(missing, names...), ", "), err)
 	}
 	for i := range spec.Mounts {
-		// The files need not say so, but crun 1.8 takes it for a directory then.
+		// The files need not say so, but crun 1.8 takes the source for a directory then.
 		if m := &spec.Mounts[i]; m.Type == "" && (slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")) {
 			m.Type = "bind"
 		}
@@ -205,7 +211,7 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 	return nil
 }
 
-// taken tells whether a pod has a device. The lock is held.
+// taken reports whether a pod has a device. The lock must be held.
 func (d *Devices) taken(name string) bool {
 	for _, given := range d.pods {
 		for _, kinds := range given {
@@ -219,8 +225,8 @@ func (d *Devices) taken(name string) bool {
 	return false
 }
 
-// distinct names each device once. Files may give one several names, by number and by UUID, and name bundles of several,
-// such as "all".
+// distinct names each device once. Files may give one several names, by number and by UUID, and name bundles of
+// several, such as "all".
 func distinct(all []*cdi.Device) (names []string) {
 	type nodes map[string]bool
 	of := make([]nodes, len(all))

@@ -15,8 +15,8 @@ import (
 // rotatedTime ends the name of a file that was rotated. Names are in the order of the files.
 const rotatedTime = "20060102-150405.000000000"
 
-// File is a container's log on the disk. When it has grown to MaxSize it is renamed to PATH.TIME and begun anew; the newest
-// MaxFiles are kept, the one that is written included.
+// File is a container's log on the disk. When it has reached MaxSize it is renamed to PATH.TIME and begun anew; the
+// newest MaxFiles are kept, including the one that is being written.
 type File struct {
 	path  string
 	limit Limit
@@ -54,7 +54,7 @@ func (l *File) open() error {
 	return nil
 }
 
-// Write writes records; those of one call stay in one file. What cannot be rotated grows on.
+// Write appends records; those of one call stay in one file. A file that cannot be rotated grows on.
 func (l *File) Write(records []byte) (int, error) {
 	var failed error
 	if l.limit.MaxSize > 0 && l.size > 0 && l.size+int64(len(records)) > l.limit.MaxSize {
@@ -116,7 +116,7 @@ func rotated(path string) ([]string, error) {
 	return names, nil // as ReadDir has them, in order
 }
 
-// Exists tells whether there is a log at path.
+// Exists reports whether there is a log at path.
 func Exists(path string) bool {
 	older, _ := rotated(path) // without its directory there is none
 	_, err := os.Stat(path)
@@ -179,7 +179,7 @@ func (s *segments) size() int64 {
 	return s.ends[len(s.ends)-1]
 }
 
-// last takes the newest file out of the segments, with where it begins in the whole.
+// last removes the newest file from the segments and returns it, with its offset in the whole.
 func (s *segments) last() (*os.File, int64) {
 	n := len(s.files) - 1
 	f := s.files[n]
@@ -242,7 +242,7 @@ func after(path string, f *os.File) (*os.File, error) {
 	return found, nil
 }
 
-// replaced tells whether another file has taken the place of one in a log.
+// replaced reports whether another file has taken the place of one in a log.
 func replaced(path string, f *os.File) (bool, error) {
 	now, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,4 @@
-// Package logs writes and reads the log files of containers in the format that the CRI lays down:
+// Package logs writes and reads the log files of containers in the format that the CRI defines:
 //
 //	2026-01-02T15:04:05.000000000Z stdout F text
 //

@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// Options says what of a log is wanted. The zero value is everything that is there now. The fields are those of the
-// API's PodLogOptions, and mean the same.
+// Options selects a part of a log. The zero value is everything that is there now. The fields are those of the API's
+// PodLogOptions, and mean the same.
 type Options struct {
 	// Follow goes on until the container has ended and all it wrote was read.
 	Follow bool
 	// TailLines is how many lines of the end are wanted; nil is all. With Follow it says where to begin. A line that
 	// was split into several records is one line, and one without its end counts.
 	TailLines *int64
-	// SinceTime leaves out what was written before. SinceSeconds says the same relative to now; the later of both counts.
+	// SinceTime leaves out what was written before. SinceSeconds says the same relative to now; the later of both
+	// counts.
 	SinceTime    time.Time
 	SinceSeconds *int64
 	// Timestamps puts the time before each line.
@@ -30,15 +31,15 @@ type Options struct {
 	LimitBytes *int64
 	// Stream is the one wanted, empty for both.
 	Stream Stream
-	// Prefix gives what is put before each line, by the stream that it was written to; nil is nothing.
+	// Prefix returns what is printed before each line, by the stream that it was written to; nil is nothing.
 	Prefix func(Stream) string
 	// Watcher is what Follow waits with: one for many readers. Nil: one of its own.
 	Watcher *Watcher
 }
 
-// Read writes the wanted part of a container's log to w. With Follow it waits for more until ended is closed, and then
-// reads to the end. A missing file is fs.ErrNotExist. It returns the error of w when that takes no more, and that of
-// ctx when it is done first.
+// Read writes the selected part of a container's log to w. With Follow it waits for more until ended is closed, and
+// then reads to the end. A missing file is fs.ErrNotExist. It returns the error of w when a write fails, and that of
+// ctx when ctx is done first.
 func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan struct{}) error {
 	all, err := openSegments(path)
 	if err != nil {
@@ -76,8 +77,10 @@ func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan
 	return err
 }
 
-// follow reads on whenever a log has grown, and gives back the file that it has read last.
-func follow(ctx context.Context, watcher *Watcher, path string, f *os.File, position int64, out *printer, ended <-chan struct{}) (*os.File, error) {
+// follow reads on whenever a log has grown, and returns the file that it has read last.
+func follow(
+	ctx context.Context, watcher *Watcher, path string, f *os.File, position int64, out *printer, ended <-chan struct{},
+) (*os.File, error) {
 	watch, err := watcher.watch(filepath.Dir(path))
 	if err != nil {
 		return f, fmt.Errorf("follow log: %w", err)
@@ -130,8 +133,8 @@ func finish(out *printer, err error) error {
 	return err
 }
 
-// copyRecords prints all records that r holds and returns how many bytes of it were used. A record that has no end yet is
-// left for later, or with last is taken as it is. What is no record is passed over.
+// copyRecords prints all records that r holds and returns how many bytes of it were used. A record that has no end yet
+// is left for later, or with last is taken as it is. What is no record is skipped.
 func copyRecords(ctx context.Context, r io.Reader, out *printer, last bool) (used int64, err error) {
 	lines := bufio.NewReaderSize(r, bufferSize)
 	for n := 0; ; n++ {
@@ -184,7 +187,10 @@ type printer struct {
 }
 
 func newPrinter(w io.Writer, o Options, now time.Time) *printer {
-	p := &printer{out: bufio.NewWriterSize(w, 32<<10), stream: o.Stream, since: o.SinceTime, timestamps: o.Timestamps, prefix: o.Prefix, remaining: -1, lineStart: true}
+	p := &printer{
+		out: bufio.NewWriterSize(w, 32<<10), stream: o.Stream, since: o.SinceTime, timestamps: o.Timestamps,
+		prefix: o.Prefix, remaining: -1, lineStart: true,
+	}
 	if o.LimitBytes != nil && *o.LimitBytes >= 0 {
 		p.remaining = *o.LimitBytes
 	}
@@ -196,7 +202,7 @@ func newPrinter(w io.Writer, o Options, now time.Time) *printer {
 	return p
 }
 
-// print writes a record; terminated tells whether it has its newline in the file.
+// print writes a record; terminated says whether it has its newline in the file.
 func (p *printer) print(r record, terminated bool) error {
 	startsLine := p.lineStart
 	wanted := p.stream == "" || p.stream == r.stream

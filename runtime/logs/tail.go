@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// tailStart finds where the last lines of a log begin, reading backwards from its size. A line's end is a full record; the
-// last record of a stream is one in any case. Lines of other streams than the wanted one do not count.
+// tailStart finds where the last lines of a log begin, reading backwards from its size. A line's end is a full record;
+// the last record of a stream is one in any case. Lines of other streams than the wanted one do not count.
 func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (int64, error) {
 	if lines == 0 {
 		return size, nil
@@ -36,15 +36,15 @@ func tailStart(r io.ReaderAt, size, lines int64, wanted Stream) (int64, error) {
 	}
 }
 
-// backwards gives the lines of a file from its end to its beginning.
+// backwards iterates over the lines of a file from its end to its beginning.
 type backwards struct {
 	r     io.ReaderAt
 	start int64  // where have begins in the file
-	have  []byte // read, and not yet given
+	have  []byte // read, and not yet returned
 }
 
-// next returns a line with its newline (the last one of a file may lack it) and where it begins; io.EOF at the beginning.
-// The line is valid until the next call.
+// next returns a line with its newline (the last one of a file may lack it) and where it begins; io.EOF at the
+// beginning. The line is valid until the next call.
 func (b *backwards) next() (int64, []byte, error) {
 	for searched := 0; ; {
 		// The newline at the very end belongs to the line that is wanted.

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Buffers lends memory to whoever has something to write just now, so that silent containers hold none. The zero value is
+// Buffers is a pool of memory for those who write at the moment, so that silent containers hold none. The zero value is
 // ready.
 type Buffers struct{ pool sync.Pool }
 
-// bufferSize is what one read of a full pipe gives.
+// bufferSize is what one read of a full pipe returns.
 const bufferSize = 64 << 10
 
-// Get returns a buffer of 64 KiB; Put gives it back.
+// Get returns a buffer of 64 KiB; Put returns it to the pool.
 func (b *Buffers) Get() *[]byte {
 	if buffer, ok := b.pool.Get().(*[]byte); ok {
 		return buffer
@@ -35,7 +35,7 @@ type Writer struct {
 	torn bool // the last write stopped within a record
 }
 
-// NewWriter writes to out, with one call for each call it gets itself where the buffers suffice.
+// NewWriter writes to out, where the buffers suffice with one call for each call of its own.
 func NewWriter(out io.Writer, buffers *Buffers) *Writer {
 	return &Writer{out: out, buffers: buffers, now: time.Now}
 }
@@ -52,9 +52,9 @@ func (w *Writer) Stream(s Stream) *StreamWriter {
 	return &StreamWriter{w: w, full: " " + string(s) + " F ", partial: " " + string(s) + " P "}
 }
 
-// Write logs a piece of output. A line that is not yet complete is held until it is, or has grown to MaxRecord, so that the
-// streams do not tear each other's lines; Close writes it. When the log cannot be written the piece is lost, the error
-// says so, and later pieces start on a fresh record.
+// Write logs a piece of output. A line that is not yet complete is held until it is, or has grown to MaxRecord, so that
+// the streams do not tear each other's lines; Close writes it. When the log cannot be written the piece is lost, the
+// error says so, and later pieces start on a fresh record.
 func (s *StreamWriter) Write(piece []byte) (int, error) {
 	if end := bytes.LastIndexByte(piece, '\n'); end < 0 && len(s.line)+len(piece) <= MaxRecord {
 		s.line = append(s.line, piece...)

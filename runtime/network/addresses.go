@@ -13,8 +13,8 @@ import (
 // subnetBits is the size of a subnet: 4094 addresses, more than pods run at a time.
 const subnetBits = 20
 
-// chooseSubnet gives a private subnet for the daemon of a root that meets none of those that are taken. It is the same
-// one as long as that is possible.
+// chooseSubnet returns a private subnet for the daemon of a root that overlaps none of those that are taken. It is the
+// same one as long as that is possible.
 func chooseSubnet(root string, taken []netip.Prefix) (netip.Prefix, error) {
 	sum := sha256.Sum256([]byte(root))
 	seed := binary.BigEndian.Uint32(sum[4:])
@@ -51,13 +51,13 @@ func add(a netip.Addr, n uint32) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// addresses gives out those of a subnet, each to one pod. The first one is the bridge's.
+// addresses allocates those of a subnet, each to one pod. The first one is the bridge's.
 type addresses struct {
 	subnet netip.Prefix
 	owner  map[netip.Addr]string
 	owned  map[string]netip.Addr
-	// last was given out last. The search goes on behind it: what was let go of rests as long as possible, for its link
-	// lives on for a moment, and others may still send to it.
+	// last was allocated last. The search continues behind it: a released address is reused as late as possible, since
+	// its link lives on for a moment and others may still send to it.
 	last netip.Addr
 }
 
@@ -68,10 +68,10 @@ func newAddresses(subnet netip.Prefix) *addresses {
 // gateway is the bridge's own address.
 func gateway(subnet netip.Prefix) netip.Addr { return subnet.Masked().Addr().Next() }
 
-// of gives the address that a pod has; not valid if none.
+// of returns the address that a pod has; not valid if it has none.
 func (a *addresses) of(uid string) netip.Addr { return a.owned[uid] }
 
-// claim notes an address that a pod was found with, and tells whether it can be its.
+// claim records an address that a pod was found with, and reports whether the pod can keep it.
 func (a *addresses) claim(uid string, addr netip.Addr) bool {
 	if !a.subnet.Contains(addr) || a.owner[addr] != "" {
 		return false
@@ -83,7 +83,7 @@ func (a *addresses) claim(uid string, addr netip.Addr) bool {
 	return true
 }
 
-// take gives a pod an address.
+// take allocates an address for a pod.
 func (a *addresses) take(uid string) (netip.Addr, error) {
 	a.release(uid)
 	addr := a.last
@@ -100,7 +100,7 @@ func (a *addresses) take(uid string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are in use: %w", a.subnet, errdefs.ErrResourceExhausted)
 }
 
-// release takes back what a pod has.
+// release frees the address of a pod.
 func (a *addresses) release(uid string) {
 	delete(a.owner, a.owned[uid])
 	delete(a.owned, uid)

@@ -31,8 +31,8 @@ type bridge struct {
 	made    bool             // by this run
 }
 
-// openBridge finds the bridge of a root, or makes it so that the pods of the records stay where they are. One that was
-// made is tried: what the kernel lacks is known before the first pod.
+// openBridge finds the bridge of a root, or creates it in the subnet of the pods of the records. A new one is tried
+// out: what the kernel lacks is known before the first pod.
 func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -77,7 +77,7 @@ func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 func (b *bridge) create(root string) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = b.name
-	// Of its own, or it would change with the pods that come and go.
+	// A fixed hardware address: the kernel's would change with the pods that come and go.
 	attrs.HardwareAddr = append(net.HardwareAddr{0x02}, []byte(b.name)[len(b.name)-5:]...)
 	attrs.MTU = uplinkMTU()
 	snooping := false
@@ -85,12 +85,12 @@ func (b *bridge) create(root string) (netlink.Link, error) {
 		return nil, fmt.Errorf("make %s: %w", b.name, err)
 	}
 	b.made = true
-	// There is nobody to speak IPv6 with: no address, no chatter.
+	// Nobody speaks IPv6 here: no address, no router solicitations.
 	_ = os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", b.name, "disable_ipv6"), []byte("1"), 0)
 	return netlink.LinkByName(b.name)
 }
 
-// uplinkMTU is that of the interface which leads out, so that no packet has to be cut on the way; 0 if there is none.
+// uplinkMTU is that of the interface of the default route, so that no packet is fragmented; 0 if there is none.
 func uplinkMTU() int {
 	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
@@ -115,7 +115,7 @@ func isDefault(r netlink.Route) bool {
 	return ones == 0
 }
 
-// findSubnet takes the bridge's own, else that of pods which are here, else a new one.
+// findSubnet returns the bridge's own, or else that of pods which are on record, or else a new one.
 func (b *bridge) findSubnet(root string, link netlink.Link, held map[string]record) error {
 	addrs, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_V4) })
 	if err != nil {
@@ -143,7 +143,7 @@ func (b *bridge) findSubnet(root string, link netlink.Link, held map[string]reco
 	return err
 }
 
-// hostPrefixes is where the host already sends packets to.
+// hostPrefixes are the networks that the host already has routes or addresses in.
 func hostPrefixes() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
@@ -183,7 +183,7 @@ func appendPrefix(list []netip.Prefix, n *net.IPNet) []netip.Prefix {
 	return append(list, netip.PrefixFrom(ip, ones).Masked())
 }
 
-// try makes and removes a link, for kernels without them.
+// try creates and removes a link: some kernels have none.
 func (b *bridge) try() error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = strings.Replace(b.name, "jobd-", "jobt-", 1)
@@ -194,7 +194,7 @@ func (b *bridge) try() error {
 	return netlink.LinkDel(link)
 }
 
-// adopt takes the links of pods that lost their bridge.
+// adopt puts the links of pods whose bridge was removed on the new one.
 func (b *bridge) adopt(held map[string]record) error {
 	for _, r := range held {
 		link, err := netlink.LinkByName(linkName(r.Address))
@@ -210,7 +210,7 @@ func (b *bridge) adopt(held map[string]record) error {
 	return nil
 }
 
-// undo takes away what this run has made, when the rest turns out impossible.
+// undo removes what this run has made, when the rest turns out to be impossible.
 func (b *bridge) undo() {
 	if b.made {
 		_ = remove(b.name)
@@ -218,7 +218,7 @@ func (b *bridge) undo() {
 	b.host.Close()
 }
 
-// forward lets the kernel pass packets on between interfaces. Others on the host may rely on it by now, so it stays.
+// forward enables IPv4 forwarding. Others on the host may rely on it by now, so it stays.
 func forward() error {
 	const setting = "/proc/sys/net/ipv4/ip_forward"
 	now, err := os.ReadFile(setting)
@@ -237,12 +237,13 @@ func forward() error {
 // linkName is that of the host's end of a pod's link. Daemons do not share subnets, and so no names.
 func linkName(pod netip.Addr) string { return fmt.Sprintf("jobd%x", pod.AsSlice()) }
 
-// hardwareAddress is that of a pod's interface. It follows from the address, so that nobody's memory of it goes stale.
+// hardwareAddress is that of a pod's interface. It follows from the IP address, so that no neighbour's cache goes
+// stale.
 func hardwareAddress(pod netip.Addr) net.HardwareAddr {
 	return append(net.HardwareAddr{0x0a, 0x58}, pod.AsSlice()...)
 }
 
-// connect puts the thread's new namespace on the bridge.
+// connect attaches the thread's new namespace to the bridge.
 func (b *bridge) connect(pod netip.Addr) error {
 	if err := loopback(); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (b *bridge) connect(pod netip.Addr) error {
 	defer ns.Close()
 	err = b.addLink(pod, int(ns.Fd()))
 	if errors.Is(err, unix.EEXIST) {
-		// That of a try which a crash cut short, and which the kernel is about to remove.
+		// The link of an attempt that a crash cut short, which the kernel is about to remove.
 		if err := b.deleteLink(linkName(pod)); err != nil {
 			return err
 		}
@@ -281,8 +282,8 @@ func (b *bridge) connect(pod netip.Addr) error {
 	return nil
 }
 
-// addLink makes both ends of a pod's link in one message: one up on the bridge, the other as eth0 in the namespace of a
-// file descriptor.
+// addLink creates both ends of a pod's link in one message: one up on the bridge, the other as eth0 in the namespace of
+// a file descriptor.
 func (b *bridge) addLink(pod netip.Addr, ns int) error {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP

@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Clean removes the bridge of a root, the links on it and the nft table. The pods' namespaces are let go of by whoever
-// ends their processes. It may be taken again, and where nothing was made it does nothing.
+// Clean removes the bridge of a root, the links on it and the nft table. Whoever ends the pods' processes removes their
+// namespaces. It may be repeated, and does nothing where nothing was made.
 func Clean(root string) error {
 	if err := remove(runtime.RootName(root)); err != nil {
 		return fmt.Errorf("clean: network: %w", err)
@@ -26,7 +26,7 @@ func remove(name string) error {
 	if err != nil && !gone {
 		return err
 	}
-	// Who may not have made a table has none.
+	// Without the privilege to create a table there is none.
 	if err := removeTable(name); err != nil && !(gone && errors.Is(err, unix.EPERM)) {
 		return err
 	}
@@ -60,7 +60,8 @@ func removeTable(name string) error {
 	err = conn.Flush()
 	switch {
 	case errors.Is(err, unix.ENOENT):
-	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPROTONOSUPPORT):
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL),
+		errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPROTONOSUPPORT):
 		// A kernel without nf_tables has none of ours.
 	case err != nil:
 		return fmt.Errorf("remove nft table %s: %w", name, err)

@@ -27,7 +27,7 @@ type hostPort struct {
 	Port     uint16          `json:"port"`
 }
 
-// mappedPort is one that leads to a pod.
+// mappedPort is a port of the host that leads to a pod.
 type mappedPort struct {
 	hostPort
 	pod netip.Addr
@@ -54,12 +54,13 @@ func portsOf(pod *corev1.Pod) []hostPort {
 	return out
 }
 
-// meets tells whether both cannot be had at once.
+// meets reports whether two ports conflict.
 func (p hostPort) meets(q hostPort) bool {
-	return p.Protocol == q.Protocol && p.HostPort == q.HostPort && (p.HostIP == q.HostIP || !p.HostIP.IsValid() || !q.HostIP.IsValid())
+	return p.Protocol == q.Protocol && p.HostPort == q.HostPort &&
+		(p.HostIP == q.HostIP || !p.HostIP.IsValid() || !q.HostIP.IsValid())
 }
 
-// hostPorts are those that pods have.
+// hostPorts are the ports of the host that pods have.
 type hostPorts struct{ mapped []mappedPort }
 
 func (h *hostPorts) list() []mappedPort { return h.mapped }
@@ -69,7 +70,8 @@ func (h *hostPorts) free(ports []hostPort) error {
 	for _, p := range ports {
 		for _, m := range h.mapped {
 			if p.meets(m.hostPort) {
-				return fmt.Errorf("port %d/%s of the host is that of the pod at %s: %w", p.HostPort, p.Protocol, m.pod, errdefs.ErrAlreadyExists)
+				return fmt.Errorf("port %d/%s of the host is that of the pod at %s: %w",
+					p.HostPort, p.Protocol, m.pod, errdefs.ErrAlreadyExists)
 			}
 		}
 	}
@@ -87,7 +89,7 @@ func (h *hostPorts) remove(r record) {
 	h.mapped = slices.DeleteFunc(h.mapped, func(m mappedPort) bool { return m.pod == r.Address })
 }
 
-// routeLoopback lets what the host sends to its own 127.0.0.1 be led to a pod.
+// routeLoopback makes ports of pods work at the host's own 127.0.0.1 too.
 func (b *bridge) routeLoopback() error {
 	if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", b.name, "route_localnet"), []byte("1"), 0); err != nil {
 		return fmt.Errorf("ports of the loopback address: %w", err)

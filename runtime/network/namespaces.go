@@ -16,7 +16,7 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// recordName is the file that says which address a pod has. It is no path of a pin.
+// recordName is the file with a pod's address and ports. No pin has that name.
 const recordName = "network.json"
 
 // record is what cannot be seen from a pod's pins.
@@ -25,12 +25,12 @@ type record struct {
 	Ports   []hostPort `json:"ports,omitempty"`
 }
 
-// pins are the namespaces of one pod, which bind mounts below a directory hold, so that no process has to.
+// pins are the namespaces of one pod. Bind mounts below a directory keep them, so that no process has to.
 type pins struct{ dir string }
 
 func (p pins) path(kind string) string { return filepath.Join(p.dir, kind) }
 
-// ipc makes an IPC namespace, unless there is one, and gives its path.
+// ipc ensures that there is an IPC namespace and returns its path.
 func (p pins) ipc() (string, error) {
 	if err := p.pin("ipc", unix.CLONE_NEWIPC, func() error { return nil }); err != nil {
 		return "", fmt.Errorf("ipc namespace: %w", err)
@@ -38,8 +38,8 @@ func (p pins) ipc() (string, error) {
 	return p.path("ipc"), nil
 }
 
-// network makes a network namespace, unless there is one. It is there only once connect, called within it, has done its
-// part: whatever fails or crashes before takes all of it away.
+// network ensures that there is a network namespace. It is pinned only once connect, called within it, has succeeded:
+// whatever fails or crashes before that leaves nothing.
 func (p pins) network(connect func() error) error {
 	if err := p.pin("net", unix.CLONE_NEWNET, connect); err != nil {
 		return fmt.Errorf("network namespace: %w", err)
@@ -81,7 +81,7 @@ func (p pins) pin(kind string, flag int, prepare func() error) error {
 	})
 }
 
-// onThread calls fn on a thread of its own, which ends with it: fn may take the thread into other namespaces.
+// onThread calls fn on a thread of its own, which ends with fn: fn may move the thread to other namespaces.
 func onThread(fn func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -97,7 +97,7 @@ func onThread(fn func() error) error {
 	return <-done
 }
 
-// record reads what was written.
+// record reads what write has written.
 func (p pins) record() (record, error) {
 	var r record
 	data, err := os.ReadFile(p.path(recordName))
@@ -121,7 +121,7 @@ func (p pins) write(r record) error {
 	return atomicfile.Write(p.path(recordName), data, 0o600)
 }
 
-// release lets go of all of it. The record goes last, so that a crash leaves nothing that is not known of.
+// release removes all of it. The record goes last, so that a crash leaves nothing that is not on record.
 func (p pins) release() error {
 	entries, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) {

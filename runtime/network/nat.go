@@ -29,8 +29,8 @@ const (
 
 // writeRules replaces the nft table as a whole, in one transaction of the kernel:
 //
-//   - what pods send out goes out under the host's address;
-//   - from outside nobody gets to a pod, whatever routes others set up, but by a port of the host or in reply;
+//   - what pods send out has the host's address as its source;
+//   - from outside a pod is reached only by a port of the host or in reply, whatever routes others set up;
 //   - a port of the host that a pod has leads to it, from everywhere;
 //   - APIPort of the gateway leads to the port where the daemon listens, if it does, from pods and from the host.
 func (b *bridge) writeRules(ports []mappedPort, api uint16) error {
@@ -39,10 +39,12 @@ func (b *bridge) writeRules(ports []mappedPort, api uint16) error {
 		return fmt.Errorf("nft: %w", err)
 	}
 	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: b.name}
-	conn.AddTable(table) // so that there is one to delete
+	conn.AddTable(table) // so that the deletion does not fail
 	conn.DelTable(table)
 	conn.AddTable(table)
-	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) func(...[]expr.Any) {
+	chain := func(
+		name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority,
+	) func(...[]expr.Any) {
 		c := conn.AddChain(&nftables.Chain{Name: name, Table: table, Type: kind, Hooknum: hook, Priority: priority})
 		return func(parts ...[]expr.Any) {
 			rule := &nftables.Rule{Table: table, Chain: c}
@@ -56,7 +58,7 @@ func (b *bridge) writeRules(ports []mappedPort, api uint16) error {
 
 	postrouting := chain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	fromPods := within(sourceOffset, b.subnet.Addr().AsSlice(), net.CIDRMask(b.subnet.Bits(), 32))
-	// What the host says to itself from the gateway's address keeps it.
+	// What the host sends to itself from the gateway's address keeps its source.
 	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"), masquerade())
 
 	forward := chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
@@ -109,7 +111,7 @@ func (b *bridge) flush(conn *nftables.Conn) error {
 	return nil
 }
 
-// match is for packets to the port of the host.
+// match returns the expressions that match packets to the port of the host.
 func (p mappedPort) match() ([]expr.Any, error) {
 	var out []expr.Any
 	if p.HostIP.IsValid() {
@@ -132,7 +134,7 @@ func (p mappedPort) match() ([]expr.Any, error) {
 	), nil
 }
 
-// translate sends them to the pod.
+// translate returns the expressions that redirect such packets to the pod.
 func (p mappedPort) translate() []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: p.pod.AsSlice()},
@@ -155,7 +157,7 @@ func compareInterface(key expr.MetaKey, op expr.CmpOp, name string) []expr.Any {
 	return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: padded}}
 }
 
-// within is for an address of the IPv4 header that lies in a network.
+// within returns the expressions that match an address of the IPv4 header in a network.
 func within(offset uint32, network, mask []byte) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
@@ -164,7 +166,7 @@ func within(offset uint32, network, mask []byte) []expr.Any {
 	}
 }
 
-// conntrack is for connections that have one of the bits.
+// conntrack returns the expressions that match connections with one of the status bits.
 func conntrack(key expr.CtKey, bits uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},

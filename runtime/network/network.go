@@ -1,9 +1,11 @@
-// Package network gives pods their network: namespaces of their own, and by default a bridge that joins them to each
+// Package network sets up the network of pods: namespaces of their own, and by default a bridge that joins them to each
 // other, to the host and, by NAT, to what the host can reach. It is made through netlink and nftables; no process is
 // started for it, and none has to live for it.
 //
-// What it has made is its only record: the bridge carries the subnet, and a directory for each pod below STATE/ns
-// holds the pinned namespaces and the pod's address.
+// In come pods, out go the paths of their namespaces and their addresses. What it has made is its only record: the
+// bridge carries the subnet, and a directory for each pod below STATE/ns holds the pinned namespaces and the pod's
+// address. On the host it touches the bridge, its links and the nft table that are named after the root, and switches
+// on forwarding.
 package network
 
 import (
@@ -24,7 +26,7 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// Mode says what pods get that do not ask for the host's network.
+// Mode is the network of pods that do not ask for the host's.
 type Mode string
 
 const (
@@ -50,7 +52,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Network is safe for use by several goroutines.
+// Network is safe for concurrent use.
 type Network struct {
 	dir    string
 	mode   Mode
@@ -73,8 +75,8 @@ type Attachment struct {
 	Host bool
 }
 
-// Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked for
-// and is not possible it fails; with Auto it falls back to None.
+// Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked
+// for and is not possible it fails; with Auto it falls back to None.
 func Open(o Options) (*Network, error) {
 	n := &Network{dir: layout.State(o.State).Network(), mode: o.Mode, hostIP: o.HostIP}
 	if o.Mode == Host || o.Mode == None {
@@ -88,7 +90,8 @@ func Open(o Options) (*Network, error) {
 		return nil, fmt.Errorf("network: bridge: %w", err)
 	default:
 		n.mode, n.why, n.bridge = None, err, nil
-		o.Logger.Warn("a bridge is not possible on this host: pods have no network but their loopback interface; --network host gives them the host's", "error", err)
+		o.Logger.Warn("a bridge is not possible on this host: pods have no network but their loopback interface; "+
+			"--network host gives them the host's", "error", err)
 	}
 	return n, nil
 }
@@ -103,7 +106,7 @@ func (n *Network) openBridge(o Options) error {
 	}
 	n.addresses = newAddresses(n.bridge.subnet)
 	for uid, r := range held {
-		// One outside the subnet is of an older boot: nothing of it is left but the record.
+		// An address outside the subnet is of an earlier boot, of which only the record is left.
 		if n.addresses.claim(uid, r.Address) {
 			n.ports.add(r)
 		}
@@ -113,7 +116,8 @@ func (n *Network) openBridge(o Options) error {
 		return err
 	}
 	if policy := droppingForward(); policy != "" {
-		o.Logger.Warn("the firewall of the host drops what is forwarded: pods reach each other and the host, and others only once it lets the bridge through",
+		o.Logger.Warn("the firewall of the host drops what is forwarded: pods reach each other and the host, "+
+			"and others only once it lets the bridge through",
 			"chain", policy, "bridge", n.bridge.name)
 	}
 	return nil
@@ -138,8 +142,8 @@ func (n *Network) Subnet() netip.Prefix {
 	return n.bridge.subnet
 }
 
-// LeadToAPI lets APIPort of the gateway lead to a port of the gateway where the daemon listens, whoever else listens on all
-// addresses of the host.
+// LeadToAPI redirects APIPort of the gateway to a port of the gateway where the daemon listens, whoever else listens on
+// all addresses of the host.
 func (n *Network) LeadToAPI(port uint16) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +156,7 @@ func (n *Network) LeadToAPI(port uint16) error {
 
 func (n *Network) writeRules() error { return n.bridge.writeRules(n.ports.list(), n.api) }
 
-// Describe tells a person what pods get.
+// Describe says for people which network pods get.
 func (n *Network) Describe() string {
 	switch {
 	case n.bridge != nil:
@@ -163,7 +167,7 @@ func (n *Network) Describe() string {
 	return string(n.mode)
 }
 
-// SetUp gives a pod its network, or finds the one that it has.
+// SetUp ensures that a pod has its network, and returns it.
 func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 	a := Attachment{Namespaces: map[specs.LinuxNamespaceType]string{}}
 	p := pins{dir: filepath.Join(n.dir, string(pod.UID))}
@@ -181,12 +185,14 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 	case n.mode == Host:
 		for _, p := range portsOf(pod) {
 			if p.Port != p.HostPort {
-				return a, fmt.Errorf("port %d of the host cannot lead to port %d of a pod that uses the host's network: %w", p.HostPort, p.Port, errdefs.ErrFailedPrecondition)
+				return a, fmt.Errorf("port %d of the host cannot lead to port %d of a pod that uses the host's network: %w",
+					p.HostPort, p.Port, errdefs.ErrFailedPrecondition)
 			}
 		}
 		for _, s := range sysctls(pod) {
 			if strings.HasPrefix(strings.ReplaceAll(s.Name, "/", "."), "net.") {
-				return a, fmt.Errorf("sysctl %s would be the host's, whose network all pods use: %w", s.Name, errdefs.ErrFailedPrecondition)
+				return a, fmt.Errorf("sysctl %s would be the host's, whose network all pods use: %w",
+					s.Name, errdefs.ErrFailedPrecondition)
 			}
 		}
 		a.Namespaces[specs.NetworkNamespace] = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
@@ -244,7 +250,7 @@ func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
 	return r, nil
 }
 
-// reserve gives a pod its address and its ports of the host.
+// reserve allocates a pod's address and its ports of the host.
 func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -271,8 +277,8 @@ func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 	return r, nil
 }
 
-// TearDown lets go of a pod's network. A pod that has none is no error. Its processes have ended, so that the kernel
-// removes the namespace and both ends of its link with the pin.
+// TearDown removes a pod's network. A pod that has none is no error. Its processes must have ended: then the kernel
+// removes the namespace and both ends of its link together with the pin.
 func (n *Network) TearDown(podUID string) error {
 	p := pins{dir: filepath.Join(n.dir, podUID)}
 	r, err := p.record()

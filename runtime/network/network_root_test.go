@@ -51,7 +51,7 @@ func greet(t *testing.T, l net.Listener, greeting string) {
 // ask is what one hears at an address from the thread's network, where somebody is to answer.
 func ask(address string) (string, error) { return askFor(time.Minute, address) }
 
-// silent tells whether nobody answers at an address.
+// silent reports whether nobody answers at an address.
 func silent(address string) bool {
 	_, err := askFor(time.Second, address)
 	return err != nil

@@ -15,9 +15,9 @@ const word = "go\n"
 // nobody is the user of a first process.
 const nobody = 65534
 
-// Init is the whole life of a pod's first process, which was started in new namespaces: once it is on record it shuts
-// itself off from the host, so that a container which may look at it finds nothing there, and stays until it is killed.
-// Those whose parents have ended are reaped by the kernel.
+// Init is the whole life of a pod's first process, which was started in new namespaces: once it is on record it
+// detaches itself from the host, so that a container which may inspect it finds nothing there, and stays until it is
+// killed. The kernel reaps processes whose parents have ended.
 func Init(dir string) error {
 	signal.Ignore()
 	wait, tell := os.NewFile(3, "wait"), os.NewFile(4, "ready")
@@ -36,7 +36,7 @@ func Init(dir string) error {
 	}
 }
 
-// leave takes the process to an empty root and away from all rights.
+// leave moves the process to an empty root and drops all its privileges.
 func leave(dir string) error {
 	for _, step := range []struct {
 		what string

@@ -1,6 +1,7 @@
-// Package processes gives the containers of a pod one PID namespace (shareProcessNamespace). Such a namespace lives as
-// long as its first process does, which can be none of the containers, since they end and are started again. So it is
-// one of its own: it reaps orphans, holds nothing of the host, and outlives the daemon.
+// Package processes makes one PID namespace for the containers of a pod (shareProcessNamespace) and returns its path.
+// Such a namespace lives as long as its first process does, which can be none of the containers, since they end and are
+// started again. So it is one of its own: it reaps orphans, holds nothing of the host, and outlives the daemon. What is
+// kept on the host is the process and a pin below STATE/processes.
 package processes
 
 import (
@@ -35,8 +36,8 @@ const (
 	recordName = "init"
 )
 
-// SetUp makes the namespace of a pod, or finds the one that it has, and gives its path. One whose first process has
-// died is replaced: nothing can live in it.
+// SetUp ensures that a pod has its namespace and returns the path of it. One whose first process has died is replaced:
+// nothing can live in it.
 func (p *Processes) SetUp(podUID string) (string, error) {
 	dir := filepath.Join(p.Dir, podUID)
 	pin := filepath.Join(dir, pinName)
@@ -97,7 +98,7 @@ func (p *Processes) make(dir string) error {
 	return nil
 }
 
-// record makes the process and its namespace be found again.
+// record notes the process and pins its namespace, so that both are found again.
 func (p *Processes) record(dir string, pid int) error {
 	_ = cgroup.Enter(p.Cgroup, pid) // where that is impossible the shards are in the daemon's too
 	pin := filepath.Join(dir, pinName)
@@ -142,7 +143,8 @@ func (p *Processes) Held() ([]string, error) {
 	return uids, err
 }
 
-// alive gives a handle of the process that keeps a pinned namespace, if it does: its number may be another's by now.
+// alive returns a handle of the process that keeps a pinned namespace, if it still does: its number may be another's by
+// now.
 func alive(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordName))
 	if err != nil {
@@ -157,7 +159,8 @@ func alive(dir string) (int, error) {
 		return -1, err
 	}
 	var pinned, own unix.Stat_t
-	if err = errors.Join(unix.Stat(filepath.Join(dir, pinName), &pinned), unix.Stat(namespaceOf(pid), &own)); err == nil && (pinned.Ino != own.Ino || pinned.Dev != own.Dev) {
+	err = errors.Join(unix.Stat(filepath.Join(dir, pinName), &pinned), unix.Stat(namespaceOf(pid), &own))
+	if err == nil && (pinned.Ino != own.Ino || pinned.Dev != own.Dev) {
 		err = unix.ESRCH
 	}
 	if ended, _ := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0); err == nil && ended > 0 {

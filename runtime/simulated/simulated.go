@@ -1,7 +1,7 @@
-// Package simulated runs containers that have no process: they take their time and end as annotations of their pod
-// say. So everything above the runtime can be tried and measured, with a hundred thousand pods on one machine.
+// Package simulated runs containers that have no process: they last as long and end as annotations of their pod say. So
+// everything above the runtime can be tested and measured, with a hundred thousand pods on one machine.
 //
-// They live in the memory of the daemon and are lost with it.
+// They live in the memory of the daemon and are lost with it. Nothing of the host is touched.
 package simulated
 
 import (
@@ -25,7 +25,7 @@ type Runtime struct {
 	mu         sync.Mutex
 	containers map[string]*simulated
 	running    timers
-	ended      []*simulated // not yet told to onExit
+	ended      []*simulated // not yet reported to onExit
 	onExit     func(runtime.Status)
 	sequence   uint64
 	closed     bool
@@ -54,12 +54,12 @@ func New() *Runtime {
 	return r
 }
 
-// Describe tells a person what this is.
+// Describe says for people what this is.
 func (r *Runtime) Describe() string {
 	return "simulated: pods end as their annotations say, without containers"
 }
 
-// OnExit sets the function that is told of each exit.
+// OnExit sets the function that is called with each exit.
 func (r *Runtime) OnExit(fn func(runtime.Status)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *Runtime) Containers(context.Context) ([]runtime.Status, error) {
 	return list, nil
 }
 
-// Start begins a container, or gives the status of the one that has its ID.
+// Start starts a container, or returns the status of the one that has its ID.
 func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *Runtime) Close() error {
 	return nil
 }
 
-// end makes a container one that has ended and leaves telling of it to the goroutine, so that exits are told in order.
+// end marks a container as ended and leaves the report to the goroutine, so that exits are reported in order.
 func (r *Runtime) end(s *simulated, code, signal int, at time.Time) {
 	s.State, s.ExitCode, s.Signal, s.FinishedAt = runtime.Exited, code, signal, at
 	r.ended = append(r.ended, s)

@@ -22,12 +22,12 @@ const dataLink = "..data"
 type file struct {
 	content []byte
 	mode    uint32
-	user    int // whose it is; root's if 0
+	user    int // its owner; root if 0
 }
 
 // writeFiles makes a directory hold exactly these files, as a kubelet lays them out: each name at the top is a symlink
 // into ..data, which is a symlink to a directory with the files. A reader sees the old files or the new ones. Taken
-// again after a crash it finds what is done, and clears away what is not. (A kubelet's own AtomicWriter is in no library.)
+// again after a crash it finds what is done, and removes what is not. (A kubelet's own AtomicWriter is in no library.)
 func writeFiles(dir string, files map[string]file, group int) error {
 	if group >= 0 {
 		// As a kubelet does it: the group may read.
@@ -63,7 +63,7 @@ func writeFiles(dir string, files map[string]file, group int) error {
 	return tidy(dir, files)
 }
 
-// holds tells whether a directory has exactly these files.
+// holds reports whether a directory has exactly these files.
 func holds(dir string, files map[string]file) bool {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -136,7 +136,7 @@ func fill(dir string, files map[string]file, group int) error {
 	return nil
 }
 
-// tidy makes the names at the top of a volume be those of its files, and removes the files of before.
+// tidy makes the names at the top of a volume those of its files, and removes the earlier files.
 func tidy(dir string, files map[string]file) error {
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil {

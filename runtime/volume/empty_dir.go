@@ -11,8 +11,9 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// emptyDir is a directory below ROOT that lives as long as the pod, or for a medium of memory a mount below STATE: a tmpfs
-// for Memory, a hugetlbfs for HugePages. All users may write to it; with an fsGroup it is that group's and new files are too.
+// emptyDir is a directory below ROOT that lives as long as the pod, or for a medium of memory a mount below STATE: a
+// tmpfs for Memory, a hugetlbfs for HugePages. All users may write to it; with an fsGroup it and new files in it belong
+// to that group.
 func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
 	medium, parent := corev1.StorageMediumDefault, v.rootPod(string(pod.UID))
 	if volume.EmptyDir != nil {
@@ -51,7 +52,7 @@ func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, erro
 	if _, err := os.Lstat(dir); err == nil {
 		return dir, nil
 	}
-	// Under another name until it is as it should be: a directory that is there is ready.
+	// Under another name until it is complete: a directory that exists is ready.
 	fresh := dir + "~new"
 	if err := os.Mkdir(fresh, 0o700); err != nil && !os.IsExist(err) {
 		return "", err
@@ -118,7 +119,7 @@ func mountTmpfs(dir string, size int64, mode uint32, group int) error {
 	return nil
 }
 
-// onTmpfs tells whether a directory is in memory, as STATE is where it is below /run.
+// onTmpfs reports whether a directory is in memory, as STATE is where it is below /run.
 func onTmpfs(dir string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(dir, &stat) == nil && stat.Type == unix.TMPFS_MAGIC

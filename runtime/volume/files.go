@@ -14,7 +14,8 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// hasFiles tells whether a volume is made of files that jobd writes: of objects of the API, or of the pod's own fields.
+// hasFiles reports whether a volume consists of files that jobd writes: from objects of the API, or the pod's own
+// fields.
 func hasFiles(v *corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
@@ -52,8 +53,8 @@ func (v *Volumes) filesDir(pod *corev1.Pod, volume *corev1.Volume) (dir string, 
 	return filepath.Join(v.statePod(string(pod.UID)), "volumes", "files", volume.Name), true
 }
 
-// Refresh writes anew what has changed of a pod's volumes of files: of those that are there. Containers see all files of
-// a volume change at once, unless they are mounted by a subPath.
+// Refresh rewrites what has changed of those volumes of files that a pod already has. Containers see all files of a
+// volume change at once, unless they are mounted by a subPath.
 func (v *Volumes) Refresh(pod *corev1.Pod) error {
 	var failed []error
 	for i := range pod.Spec.Volumes {
@@ -63,7 +64,7 @@ func (v *Volumes) Refresh(pod *corev1.Pod) error {
 		}
 		dir, _ := v.filesDir(pod, volume)
 		if _, err := os.Lstat(filepath.Join(dir, dataLink)); errors.Is(err, os.ErrNotExist) {
-			continue // SetUp has not come to it
+			continue // SetUp has not made it yet
 		}
 		content, err := v.content(pod, volume)
 		if err == nil {
@@ -104,7 +105,7 @@ func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]fi
 	return c.files, err
 }
 
-// collector puts together the files of one volume. A later source covers an earlier one.
+// collector gathers the files of one volume. A later source overrides an earlier one.
 type collector struct {
 	*Volumes
 	pod   *corev1.Pod
@@ -154,7 +155,7 @@ func (c *collector) secret(name string, items []corev1.KeyToPath, optional *bool
 	return c.add(object.Data, items, optional, "references non-existent secret key: %s")
 }
 
-// add takes the keys that items name, or without items all of them.
+// add adds the keys that items name, or all of them without items.
 func (c *collector) add(data map[string][]byte, items []corev1.KeyToPath, optional *bool, missing string) error {
 	if len(items) == 0 {
 		for key, value := range data {

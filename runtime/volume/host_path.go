@@ -12,8 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostPath checks that the path is what its type says, makes it where the type asks for that, and refuses what belongs to
-// jobd itself. A path without a type that does not exist becomes a directory, as with containerd in a cluster.
+// hostPath checks that the path is what its type says, creates it where the type asks for that, and refuses what
+// belongs to jobd itself. A path without a type that does not exist becomes a directory, as with containerd in a
+// cluster.
 func (v *Volumes) hostPath(source *corev1.HostPathVolumeSource) (string, error) {
 	path := filepath.Clean(source.Path)
 	if !filepath.IsAbs(path) {

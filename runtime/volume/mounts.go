@@ -28,7 +28,8 @@ func UnmountBelow(dir string) error {
 	}
 	for _, point := range slices.Backward(below) {
 		// Detached: a container that still has it open must not keep the pod's directory.
-		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("unmount %s: %w", point, err)
 		}
 	}

@@ -25,9 +25,10 @@ type FilesOptions struct {
 	NameServer string
 }
 
-// Files writes the files of a pod, and the empty termination message of one start of a container, as far as they are not
-// there. They lie below ROOT, since containers may write to them without end, which is not to fill the memory that STATE
-// may be in, and go with TearDown. In another epoch the pod has other addresses, and so its files have other names.
+// Files writes the files of a pod, and the empty termination message of one start of a container, as far as they are
+// not there. They lie below ROOT, since containers may write to them without end, which must not fill the memory that
+// STATE may be in; TearDown removes them. In another epoch the pod has other addresses, and so its files have other
+// names.
 func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt int, o FilesOptions) (oci.Files, error) {
 	dir := v.ownFiles(string(pod.UID))
 	files := oci.Files{
@@ -48,7 +49,9 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return files, err
 	}
-	for path, content := range map[string][]byte{files.Hosts: hosts, files.Hostname: []byte(hostname + "\n"), files.ResolvConf: resolv} {
+	for path, content := range map[string][]byte{
+		files.Hosts: hosts, files.Hostname: []byte(hostname + "\n"), files.ResolvConf: resolv,
+	} {
 		if err := writeOnce(path, content, 0o644); err != nil {
 			return files, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
@@ -61,7 +64,7 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 
 func (v *Volumes) ownFiles(uid string) string { return filepath.Join(v.rootPod(uid), "files") }
 
-// writeOnce leaves a file that is there alone: a container has it mounted, and may have written to it.
+// writeOnce leaves an existing file alone: a container has it mounted, and may have written to it.
 func writeOnce(path string, content []byte, mode os.FileMode) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -109,11 +112,11 @@ func hostsFile(pod *corev1.Pod, hostname string, ips []string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// maxSearches is how many a resolver surely takes.
+// maxSearches is how many search domains every resolver accepts.
 const maxSearches = 32
 
-// resolvConf is, by dnsPolicy, that of a cluster, the host's or empty, and in every case with what dnsConfig adds. Without
-// a name server for the cluster's domain the host's takes the place of the cluster's.
+// resolvConf is, by dnsPolicy, that of a cluster, the host's or empty, and in every case with what dnsConfig adds.
+// Without a name server for the cluster's domain the host's takes the place of the cluster's.
 func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 	var servers, searches, options []string
 	if pod.Spec.DNSPolicy != corev1.DNSNone {
@@ -148,7 +151,7 @@ func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 			if o.Value != nil {
 				option += ":" + *o.Value
 			}
-			// It takes the place of one of that name.
+			// It replaces an option of that name.
 			options = slices.DeleteFunc(options, func(have string) bool {
 				name, _, _ := strings.Cut(have, ":")
 				return name == o.Name
@@ -170,7 +173,8 @@ func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// asksCluster tells of a pod that finds others by name (PodSpec.DNSPolicy). In the host's network that has to be said.
+// asksCluster reports whether a pod resolves the names of the cluster (PodSpec.DNSPolicy). In the host's network it has
+// to ask for that.
 func asksCluster(pod *corev1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSClusterFirstWithHostNet:
@@ -181,7 +185,7 @@ func asksCluster(pod *corev1.Pod) bool {
 	return false
 }
 
-// unique drops what comes again.
+// unique drops repetitions.
 func unique(list []string) []string {
 	var out []string
 	for _, s := range list {

@@ -10,7 +10,7 @@ import (
 )
 
 // propagation is how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option of a
-// mount. What is asked for has to be possible: that depends on the mount of the host that the path is on.
+// mount. Whether the one that is asked for is possible depends on the mount of the host that the path is on.
 func propagation(m *corev1.VolumeMount, path string) (string, error) {
 	mode := corev1.MountPropagationNone
 	if m.MountPropagation != nil {
@@ -27,7 +27,7 @@ func propagation(m *corev1.VolumeMount, path string) (string, error) {
 	return "", fmt.Errorf("mountPropagation %s is not known: %w", mode, errdefs.ErrInvalidArgument)
 }
 
-// peers looks whether the mount that a path is on has one of the properties.
+// peers reports whether the mount that a path is on has one of the properties.
 func peers(path, what string, properties ...string) error {
 	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(realPath(path)))
 	if err != nil {

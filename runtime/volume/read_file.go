@@ -16,8 +16,9 @@ import (
 // maxEnvFile is how large a file with variables may be.
 const maxEnvFile = 64 << 10
 
-// ReadFile reads a file that a container of the pod has written into an emptyDir. No symlink leads out of the volume, and what
-// is no plain file, or a large one, is refused: it is the pod's to write. One that is missing is NotFound.
+// ReadFile reads a file that a container of the pod has written into an emptyDir. No symlink leads out of the volume,
+// and what is no plain file, or a large one, is refused: the pod may write anything there. One that is missing is
+// NotFound.
 func (v *Volumes) ReadFile(pod *corev1.Pod, volume, path string) ([]byte, error) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(have corev1.Volume) bool { return have.Name == volume })
 	if i < 0 || pod.Spec.Volumes[i].EmptyDir == nil {
@@ -33,7 +34,7 @@ func (v *Volumes) ReadFile(pod *corev1.Pod, volume, path string) ([]byte, error)
 	}
 	defer unix.Close(dir)
 	fd, err := unix.Openat2(dir, filepath.Clean(path), &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, // a pipe must not hold us up
+		Flags:   unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, // a pipe must not block
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errMounted is of a directory that has something mounted in it.
+// errMounted says that a directory has something mounted in it.
 var errMounted = errors.New("something is mounted there")
 
 // removeTree removes a directory with all that is in it, and does not enter what is mounted there: it stops with
@@ -45,7 +45,7 @@ func removeAt(parent int, name string) error {
 	return err
 }
 
-// emptyAt removes what is in a directory.
+// emptyAt removes the contents of a directory.
 func emptyAt(parent int, name string) error {
 	fd, err := unix.Openat2(parent, name, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,

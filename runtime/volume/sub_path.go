@@ -15,9 +15,9 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// subPath mounts a path inside a volume to a place of the pod's own and returns that. The path is opened beneath the
-// volume, and what was opened is what is mounted: a pod that swaps a directory for a symlink in between gains nothing.
-// What is missing is made as directories.
+// subPath mounts a path inside a volume at a place of the pod's own and returns that place. The path is opened beneath
+// the volume, and what was opened is what is mounted: a pod that swaps a directory for a symlink in between gains
+// nothing. What is missing is created as directories.
 func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, sub string) (string, error) {
 	if filepath.IsAbs(sub) || !filepath.IsLocal(sub) {
 		return "", fmt.Errorf("subpath %q not within volume path %q: %w", sub, volume, errdefs.ErrInvalidArgument)
@@ -57,8 +57,8 @@ func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, 
 	return target, nil
 }
 
-// shows tells whether a file is mounted at a place. What an earlier start of the container has mounted there, and what since
-// has made way for another file of that name, is unmounted.
+// shows reports whether a file is mounted at a place. What an earlier start of the container has mounted there, and
+// what has since been replaced by another file of that name, is unmounted.
 func shows(target string, file *unix.Stat_t) (bool, error) {
 	if mounted, err := isMountPoint(target); err != nil || !mounted {
 		return false, err
@@ -73,8 +73,8 @@ func shows(target string, file *unix.Stat_t) (bool, error) {
 	return false, os.Remove(target) // it may have to be of the other kind now
 }
 
-// openBeneath opens a path inside a directory. No symlink leads out of it. What is missing is made, step by step, with
-// the volume's own mode and owner.
+// openBeneath opens a path inside a directory. No symlink leads out of it. What is missing is created, step by step,
+// with the volume's own mode and owner.
 func openBeneath(volume, sub string) (int, error) {
 	dir, err := unix.Open(volume, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

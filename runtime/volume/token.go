@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Tokens gives pods tokens of their ServiceAccounts.
+// Tokens issues tokens of pods' ServiceAccounts.
 type Tokens interface {
-	// ForPod gives a token for an audience, empty for the API itself: the current one as long as it need not be renewed.
+	// ForPod returns a token for an audience, empty for the API itself: the current one as long as it need not be
+	// renewed.
 	ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error)
 }
 
@@ -40,13 +41,13 @@ func tokenLife(t *corev1.ServiceAccountTokenProjection) time.Duration {
 	return time.Duration(*t.ExpirationSeconds) * time.Second
 }
 
-// token puts in the token that is there already, or another one when that has to be renewed.
+// token adds the token that is there already, or another one when that has to be renewed.
 func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
 	if c.node.Tokens == nil {
 		return fmt.Errorf("there are no tokens here: %w", errdefs.ErrNotImplemented)
 	}
 	path := filepath.Clean(t.Path)
-	current, _ := os.ReadFile(filepath.Join(c.dir, dataLink, path)) // none is as good as one that is of no use
+	current, _ := os.ReadFile(filepath.Join(c.dir, dataLink, path)) // none is treated as one that is not valid
 	token, err := c.node.Tokens.ForPod(c.pod, t.Audience, tokenLife(t), string(current))
 	if err != nil {
 		return err

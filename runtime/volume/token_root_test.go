@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// counted gives another token each time it has to.
+// counted issues another token each time it has to.
 type counted struct {
 	given int
 	renew bool

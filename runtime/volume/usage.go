@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DiskLimited tells whether a pod has emptyDirs on disk that are limited: those in memory are by the kernel.
+// DiskLimited reports whether a pod has emptyDirs on disk that are limited: the kernel limits those in memory.
 func DiskLimited(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if diskLimited(&pod.Spec.Volumes[i]) {
@@ -20,7 +20,8 @@ func DiskLimited(pod *corev1.Pod) bool {
 }
 
 func diskLimited(v *corev1.Volume) bool {
-	return v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0 && v.EmptyDir.Medium == corev1.StorageMediumDefault
+	return v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.SizeLimit.Sign() > 0 &&
+		v.EmptyDir.Medium == corev1.StorageMediumDefault
 }
 
 // OverLimit measures the emptyDirs of a pod that are limited and names, in a kubelet's words, the first that has grown
@@ -39,7 +40,7 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 	return ""
 }
 
-// Usage is what a pod takes of the disk beside the roots and logs of its containers: its emptyDirs, the files of its
+// Usage is what a pod uses of the disk beside the roots and logs of its containers: its emptyDirs, the files of its
 // ConfigMaps, and its own, as /etc/hosts. Those of Secrets, of the downward API and projected ones are in memory.
 func (v *Volumes) Usage(pod *corev1.Pod) (used Used) {
 	dirs := []string{filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"), v.ownFiles(string(pod.UID))}
@@ -60,7 +61,8 @@ func (v *Volumes) Usage(pod *corev1.Pod) (used Used) {
 // Used is an amount of disk.
 type Used struct{ Bytes, Inodes int64 }
 
-// DiskUsage is what a directory takes of its disk. A file with several names counts once. What goes meanwhile is left out.
+// DiskUsage is what a directory uses of its disk. A file with several names counts once. What is removed meanwhile is
+// left out.
 func DiskUsage(dir string) (used Used) {
 	seen := map[uint64]struct{}{}
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

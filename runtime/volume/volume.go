@@ -1,7 +1,8 @@
-// Package volume makes the volumes and files of pods and says how they are mounted into each container.
+// Package volume makes the volumes and files of pods and returns the mounts of each container.
 //
-// What is mounted for a pod (memory volumes, subpaths) is mounted by the daemon, below STATE: a container is started in a
-// copy of the host's mounts as they are then, and so finds them.
+// They lie in the directories of the pods below ROOT and STATE, and nothing else of the host is changed. What is
+// mounted for a pod (memory volumes, subpaths) is mounted by the daemon, below STATE: a container is started in a copy
+// of the host's mounts as they are then, and so finds them.
 package volume
 
 import (
@@ -22,8 +23,8 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// Volumes makes and removes what pods have on the host. It has no state but the file system, so every call may be taken
-// again after a crash. Calls for one pod must not overlap.
+// Volumes makes and removes what pods have on the host. It has no state but the file system, so every call may be
+// repeated after a crash. Calls for one pod must not overlap.
 type Volumes struct {
 	root, state string
 	node        Node
@@ -43,8 +44,9 @@ type Node struct {
 	Tokens Tokens
 }
 
-// New takes the daemon's root and state directories. What pods have there only root gets at: a volume holds secrets, anybody
-// may write to it, and programs in it may be setuid. A directory that an older jobd has left open is closed.
+// New takes the daemon's root and state directories. Only root has access to what pods have there: a volume holds
+// secrets, anybody may write to it, and programs in it may be setuid. The mode of a directory of an older jobd is
+// corrected.
 func New(root, state string, node Node) (*Volumes, error) {
 	if node.Objects == nil {
 		node.Objects = oci.NoObjects{}
@@ -64,13 +66,13 @@ func New(root, state string, node Node) (*Volumes, error) {
 // source is a volume as it is on the host.
 type source struct {
 	path string
-	// readOnly: whatever the mount says, as with a kubelet, because its content is not the pod's to change.
+	// readOnly holds whatever the mount says, as with a kubelet, because the pod must not change the content.
 	readOnly bool
 }
 
-// SetUp makes the pod's volumes as far as they are not there and returns the mounts of each container, init containers
-// included, by its name: of whole volumes, so that Within has to be asked for those of a container that is to be started.
-// Errors are in the kubelet's words and name the volume: the reason for them is FailedMount.
+// SetUp ensures that the pod has its volumes and returns the mounts of each container, init containers included, by its
+// name: of whole volumes, so that Within has to be called for those of a container that is to be started. Errors are in
+// the kubelet's words and name the volume: the reason for them is FailedMount.
 func (v *Volumes) SetUp(pod *corev1.Pod) (map[string][]specs.Mount, error) {
 	sources := map[string]source{}
 	for i := range pod.Spec.Volumes {
@@ -142,15 +144,17 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 		if !filepath.IsAbs(destination) {
 			destination = "/" + destination
 		}
-		out = append(out, specs.Mount{Destination: destination, Type: "bind", Source: source.path, Options: []string{"rbind", propagation, mode}})
+		out = append(out, specs.Mount{
+			Destination: destination, Type: "bind", Source: source.path, Options: []string{"rbind", propagation, mode},
+		})
 	}
 	return out, nil
 }
 
-// Within gives the mounts of a container that is about to be started, from those that SetUp gave: where it has a subPath
-// that is mounted, and not the whole volume. This waits until then, as with a kubelet, because what the path leads to may
-// be made by an init container. ips are the pod's addresses. Errors are in the kubelet's words: the reason for them is
-// CreateContainerConfigError.
+// Within returns the mounts of a container that is about to be started, from those that SetUp returned: where it has a
+// subPath, that is mounted instead of the whole volume. This happens only then, as with a kubelet, because an init
+// container may create what the path leads to. ips are the pod's addresses. Errors are in the kubelet's words: the
+// reason for them is CreateContainerConfigError.
 func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string) ([]specs.Mount, error) {
 	out := slices.Clone(mounts)
 	for i := range c.VolumeMounts {
@@ -172,8 +176,8 @@ func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mo
 	return out, nil
 }
 
-// TearDown removes all that a pod has on the host but its logs. A pod that has nothing is no error. Nothing outside of
-// the pod's own directories is touched, whatever is mounted there.
+// TearDown removes all that a pod has on the host but its logs. A pod that has nothing is no error. Nothing outside the
+// pod's own directories is touched, whatever is mounted there.
 func (v *Volumes) TearDown(podUID string) error {
 	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base of nothing is "."
 		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
@@ -215,7 +219,7 @@ func (v *Volumes) statePod(uid string) string {
 	return filepath.Join(layout.State(v.state).Pods(), uid)
 }
 
-// own tells whether a path is jobd's root or state or below one of them.
+// own reports whether a path is jobd's root or state or below one of them.
 func (v *Volumes) own(path string) bool {
 	for _, dir := range []string{v.root, v.state} {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -230,7 +234,7 @@ func (v *Volumes) own(path string) bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// makeDir makes a directory of exactly that mode, whatever the umask, if it is not there yet.
+// makeDir ensures that there is a directory, created with exactly that mode, whatever the umask.
 func makeDir(path string, mode os.FileMode, unixMode uint32) error {
 	if err := os.Mkdir(path, mode); errors.Is(err, os.ErrExist) {
 		return nil

@@ -34,7 +34,7 @@ func newVolumes(t *testing.T) *Volumes {
 	return v
 }
 
-// setUp gives the mounts of a pod's only container as it is to be started.
+// setUp returns the mounts of a pod's only container as it is to be started.
 func setUp(v *Volumes, p *corev1.Pod) ([]specs.Mount, error) {
 	mounts, err := v.SetUp(p)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package nameserver answers the pods' DNS queries: names of the cluster's domain from what is known here, all others by
-// asking the resolvers of the host.
+// Package nameserver answers the pods' DNS queries: names of the cluster's domain from what is known here, all others
+// by asking the resolvers of the host.
 package nameserver
 
 import (
@@ -22,8 +22,8 @@ import (
 const (
 	// ttl is that of answers of our own, in seconds: pods come and go.
 	ttl = 5
-	// patience is how long one resolver of the host may take. A client asks again after five seconds.
-	patience = 2 * time.Second
+	// upstreamTimeout is how long one resolver of the host may take. A client asks again after five seconds.
+	upstreamTimeout = 2 * time.Second
 	// maxForwarded bounds the queries that wait for resolvers of the host.
 	maxForwarded = 256
 	resolvConf   = "/etc/resolv.conf"
@@ -31,12 +31,13 @@ const (
 
 // Names knows the names of the cluster's domain.
 type Names interface {
-	// Lookup gives the addresses of a name without the domain, in small letters, or the name that it is an alias of.
+	// Lookup returns the addresses of a name without the domain, in small letters, or the name that it is an alias of.
 	Lookup(name string) (addrs []netip.Addr, alias string, found bool)
-	// Ports gives where a port of a Service leads, by the port's name and protocol and the Service's name without the
-	// domain, all in small letters. Without a name and a protocol it gives all its ports, those too that have no name.
+	// Ports returns where a port of a Service leads, by the port's name and protocol and the Service's name without the
+	// domain, all in small letters. Without a name and a protocol it returns all its ports, those too that have no
+	// name.
 	Ports(port, protocol, service string) (all []Port, found bool)
-	// Reverse gives the names of an address, without the domain.
+	// Reverse returns the names of an address, without the domain.
 	Reverse(addr netip.Addr) []string
 }
 
@@ -137,10 +138,11 @@ func (s *Server) answer(w dns.ResponseWriter, query *dns.Msg) {
 	default:
 		reply = s.resolve(w, query)
 	}
-	_ = w.WriteMsg(reply) // who does not wait for it asks again
+	_ = w.WriteMsg(reply) // a client that did not get it asks again
 }
 
-// mayAsk keeps others than pods and the host from using this server, whichever way they reach its address.
+// mayAsk reports whether a query is of a pod or the host: nobody else may use this server, however it reaches the
+// address.
 func (s *Server) mayAsk(from net.Addr) bool {
 	addr, err := netip.ParseAddrPort(from.String())
 	return err == nil && s.config.Clients.Contains(addr.Addr().Unmap())
@@ -266,12 +268,14 @@ func (s *Server) portsAt(query *dns.Msg, all []Port) *dns.Msg {
 			Hdr:    dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypeSRV, Class: dns.ClassINET, Ttl: ttl},
 			Weight: uint16(max(1, 100/len(all))), Port: p.Number, Target: target,
 		})
-		reply.Extra = append(reply.Extra, &dns.A{Hdr: dns.RR_Header{Name: target, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: p.Addr.AsSlice()})
+		reply.Extra = append(reply.Extra, &dns.A{
+			Hdr: dns.RR_Header{Name: target, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl}, A: p.Addr.AsSlice(),
+		})
 	}
 	return reply
 }
 
-// ownReverse tells of the reverse name of a pod: nobody else knows it, so nobody else is asked.
+// ownReverse reports whether a name is the reverse name of a pod, for which no other resolver is asked.
 func (s *Server) ownReverse(name string) (addr netip.Addr, own bool) {
 	parts := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa."), ".")
 	if len(parts) != 4 {
@@ -294,7 +298,8 @@ func (s *Server) reverse(query *dns.Msg, addr netip.Addr) *dns.Msg {
 	reply := s.authoritative(query)
 	for _, name := range names {
 		reply.Answer = append(reply.Answer, &dns.PTR{
-			Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypePTR, Class: dns.ClassINET, Ttl: ttl}, Ptr: name + "." + s.zone,
+			Hdr: dns.RR_Header{Name: query.Question[0].Name, Rrtype: dns.TypePTR, Class: dns.ClassINET, Ttl: ttl},
+			Ptr: name + "." + s.zone,
 		})
 	}
 	return reply
@@ -310,7 +315,7 @@ func (s *Server) forward(query *dns.Msg, overUDP bool) *dns.Msg {
 	default:
 		return failed
 	}
-	client := &dns.Client{Net: "udp", Timeout: patience, UDPSize: dns.DefaultMsgSize}
+	client := &dns.Client{Net: "udp", Timeout: upstreamTimeout, UDPSize: dns.DefaultMsgSize}
 	if !overUDP {
 		client.Net = "tcp"
 	}
@@ -348,7 +353,7 @@ func (s *Server) resolvers() []string {
 	defer s.mu.Unlock()
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			s.config.Logger.Warn("the resolvers of the host", "error", err)
+			s.config.Logger.Warn("cannot read the resolvers of the host", "error", err)
 		}
 		return s.upstream
 	}
@@ -357,7 +362,7 @@ func (s *Server) resolvers() []string {
 	}
 	config, err := dns.ClientConfigFromFile(resolvConf)
 	if err != nil {
-		s.config.Logger.Warn("the resolvers of the host", "error", err)
+		s.config.Logger.Warn("cannot read the resolvers of the host", "error", err)
 		return s.upstream
 	}
 	s.read, s.upstream = info.ModTime(), nil
