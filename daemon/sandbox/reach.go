@@ -1,4 +1,4 @@
-package daemon
+package sandbox
 
 import (
 	"context"
@@ -15,42 +15,45 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// podReach reaches into the containers of pods. It implements api/server's Containers.
-type podReach struct{ runtime runtime.Runtime }
+// Reach reaches into the containers of pods. It implements api/server's Containers.
+type Reach struct{ Runtime runtime.Runtime }
 
 // Exec runs a command in the newest attempt of a container.
-func (x podReach) Exec(ctx context.Context, p *corev1.Pod, container string, e runtime.ExecRequest) (int, error) {
+func (x Reach) Exec(ctx context.Context, p *corev1.Pod, container string, e runtime.ExecRequest) (int, error) {
 	id, err := runningContainer(p, container)
 	if err != nil {
 		return 0, err
 	}
-	return x.runtime.Exec(ctx, id, e)
+	return x.Runtime.Exec(ctx, id, e)
 }
 
 // Attach connects to the newest attempt of a container.
-func (x podReach) Attach(ctx context.Context, p *corev1.Pod, container string, a runtime.AttachRequest) error {
+func (x Reach) Attach(ctx context.Context, p *corev1.Pod, container string, a runtime.AttachRequest) error {
 	id, err := runningContainer(p, container)
 	if err != nil {
 		return err
 	}
-	return x.runtime.Attach(ctx, id, a)
+	return x.Runtime.Attach(ctx, id, a)
 }
 
 func runningContainer(p *corev1.Pod, container string) (id string, err error) {
 	status := objects.ContainerStatus(p, container)
 	if status == nil || status.State.Running == nil {
-		return "", fmt.Errorf("container %s of pod %s/%s does not run: %w", container, p.Namespace, p.Name, errdefs.ErrNotFound)
+		return "", fmt.Errorf("container %s of pod %s/%s does not run: %w",
+			container, p.Namespace, p.Name, errdefs.ErrNotFound)
 	}
 	return runtime.ContainerID(string(p.UID), container, int(status.RestartCount)), nil
 }
 
 // Dial connects to a port of localhost as the pod has it, first by IPv4.
-func (x podReach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, error) {
-	held, err := x.runtime.Containers(ctx)
+func (x Reach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, error) {
+	held, err := x.Runtime.Containers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(held, func(s runtime.Status) bool { return s.PodUID == string(p.UID) && s.State == runtime.Running })
+	i := slices.IndexFunc(held, func(s runtime.Status) bool {
+		return s.PodUID == string(p.UID) && s.State == runtime.Running
+	})
 	if i < 0 {
 		return nil, fmt.Errorf("no process of pod %s/%s runs: %w", p.Namespace, p.Name, errdefs.ErrNotFound)
 	}
@@ -63,5 +66,6 @@ func (x podReach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Con
 	if err6 == nil {
 		return conn, nil
 	}
-	return nil, fmt.Errorf("failed to connect to localhost:%d inside the network of pod %s/%s, IPv4: %w IPv6: %w", port, p.Namespace, p.Name, err4, err6)
+	return nil, fmt.Errorf("failed to connect to localhost:%d inside the network of pod %s/%s, IPv4: %w IPv6: %w",
+		port, p.Namespace, p.Name, err4, err6)
 }

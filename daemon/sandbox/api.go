@@ -1,0 +1,104 @@
+package sandbox
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime/network"
+)
+
+// API is how pods reach the API.
+type API struct {
+	at netip.AddrPort
+	// onHost says that only pods in the host's network reach it.
+	onHost   bool
+	listener *server.Listener
+}
+
+// APIOptions say where pods could reach the API.
+type APIOptions struct {
+	// Network is that of the pods; nil: they have none of their own.
+	Network *network.Network
+	// TLS is where the API is served over TLS anyway; not valid where it is not.
+	TLS       netip.AddrPort
+	Authority *server.Authority
+	State     layout.State
+}
+
+// Of is where a pod reaches the API; not valid if it cannot.
+func (a *API) Of(pod *corev1.Pod) netip.AddrPort {
+	if a.onHost && !pod.Spec.HostNetwork {
+		return netip.AddrPort{}
+	}
+	return a.at
+}
+
+// At is what pods are told: where the API is served over TLS anyway, or a place for pods alone. It is not valid where
+// they cannot reach the API.
+func (a *API) At() netip.AddrPort { return a.at }
+
+// Listener is one for pods alone, which the caller closes; nil where there is none.
+func (a *API) Listener() *server.Listener { return a.listener }
+
+// OpenAPI finds the API's place in the network of the pods: the gateway of the bridge, which they alone can reach, or
+// else the loopback of the host for those that share it.
+func OpenAPI(o APIOptions) (*API, error) {
+	mode := network.None
+	if o.Network != nil {
+		mode = o.Network.Mode()
+	}
+	switch mode {
+	case network.Bridge:
+		// Any port: the network leads the one that pods ask for to it.
+		gateway := o.Network.Gateway()
+		l, err := server.ListenForPods(netip.AddrPortFrom(gateway, 0), o.Network.Subnet(), o.Authority)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.Network.LeadToAPI(portOf(l).Port()); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		return &API{at: netip.AddrPortFrom(gateway, network.APIPort), listener: l}, nil
+	case network.Host:
+		if o.TLS.IsValid() {
+			return &API{at: o.TLS}, nil
+		}
+		l, err := listenOnLoopback(o.State, o.Authority)
+		if err != nil {
+			return nil, err
+		}
+		return &API{at: portOf(l), listener: l}, nil
+	}
+	return &API{at: o.TLS, onHost: true}, nil
+}
+
+func portOf(l *server.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
+
+// listenOnLoopback takes the port that an earlier run had, if it is still free: pods that run were told of it.
+func listenOnLoopback(state layout.State, authority *server.Authority) (*server.Listener, error) {
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	path := state.PodAPI()
+	if before, err := os.ReadFile(path); err == nil {
+		if at, err := netip.ParseAddrPort(string(before)); err == nil {
+			if l, err := server.ListenForPods(at, loopback, authority); err == nil {
+				return l, nil
+			}
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := server.ListenForPods(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0), loopback, authority)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(path, []byte(l.Addr().String()), 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}

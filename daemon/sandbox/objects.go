@@ -1,0 +1,56 @@
+package sandbox
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/store"
+)
+
+// Objects reads what volumes, variables and pulls of pods are made of. It may be used by any goroutine.
+type Objects struct{ Store *store.Store }
+
+// ConfigMap returns a ConfigMap, or the error that there is none.
+func (o Objects) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
+	object := &corev1.ConfigMap{}
+	if ok, err := o.get(store.Key(objects.ConfigMaps, namespace, name), object); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, oci.NotFound("configmap", name)
+	}
+	return object, nil
+}
+
+// Secret returns a Secret, or the error that there is none.
+func (o Objects) Secret(namespace, name string) (*corev1.Secret, error) {
+	object := &corev1.Secret{}
+	if ok, err := o.get(store.Key(objects.Secrets, namespace, name), object); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, oci.NotFound("secret", name)
+	}
+	return object, nil
+}
+
+// PullSecrets returns the Secrets that a pod's images are pulled with, and the names of those that are not there.
+func (o Objects) PullSecrets(p *corev1.Pod) (found []corev1.Secret, missing []string) {
+	for _, ref := range p.Spec.ImagePullSecrets {
+		secret, err := o.Secret(p.Namespace, ref.Name)
+		if err != nil {
+			missing = append(missing, ref.Name)
+			continue
+		}
+		found = append(found, *secret)
+	}
+	return found, missing
+}
+
+func (o Objects) get(key string, into runtime.Object) (ok bool, err error) {
+	err = o.Store.View(func(s *store.Snapshot) error {
+		ok, err = objects.Read(s, key, into)
+		return err
+	})
+	return ok, err
+}

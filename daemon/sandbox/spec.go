@@ -1,0 +1,91 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/runtime/devices"
+	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/processes"
+	"github.com/jobd/jobd/runtime/simulated"
+	"github.com/jobd/jobd/runtime/volume"
+)
+
+// Specs makes the OCI specs of containers on this host. It implements pod.SpecBuilder.
+type Specs struct {
+	API     *API
+	Volumes *volume.Volumes
+	Host    oci.Host
+	Cgroups string // the parent of the cgroups of all containers
+	Node    volume.Node
+	// SeccompDir is the directory of profiles. With SeccompDefault what asks for no profile gets RuntimeDefault.
+	SeccompDir     string
+	SeccompDefault bool
+	AppArmor       *containerd.AppArmor
+	Devices        *devices.Devices
+	PidsLimit      int64 // of each container, 0 for none
+	// NameServer is that of the cluster's domain; empty without.
+	NameServer string
+	Processes  *processes.Processes
+}
+
+// Spec makes the spec of one attempt of a container.
+func (b Specs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
+	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
+		// It may have died with all that was in it since the pod was set up.
+		if _, err := b.Processes.SetUp(string(in.Pod.UID)); err != nil {
+			return nil, err
+		}
+	}
+	mounts, err := b.Volumes.Within(in.Pod, in.Container, in.Sandbox.Mounts[in.Container.Name], in.Sandbox.IPs...)
+	if err != nil {
+		return nil, err
+	}
+	files, err := b.Volumes.Files(in.Pod, in.Container, in.Attempt, volume.FilesOptions{
+		NodeName: b.Node.Name, PodIPs: in.Sandbox.IPs, NameServer: b.NameServer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
+	spec, err := oci.Spec(oci.Input{
+		Pod:         in.Pod,
+		Container:   in.Container,
+		Image:       in.Image.Config,
+		CgroupPath:  cmp.Or(in.Sandbox.Cgroup, b.Cgroups) + "/" + id,
+		Mounts:      mounts,
+		Files:       files,
+		Namespaces:  in.Sandbox.Namespaces,
+		NodeName:    b.Node.Name,
+		HostIPs:     b.Node.HostIPs,
+		PodIPs:      in.Sandbox.IPs,
+		API:         b.API.Of(in.Pod),
+		VolumeFile:  func(volume, path string) ([]byte, error) { return b.Volumes.ReadFile(in.Pod, volume, path) },
+		Allocatable: b.Node.Allocatable,
+		SeccompDir:  b.SeccompDir,
+		PidsLimit:   b.PidsLimit,
+
+		SeccompDefault:  b.SeccompDefault,
+		AppArmorDefault: b.AppArmor.Default(),
+
+		Objects: b.Node.Objects,
+		Host:    b.Host,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])
+}
+
+// SimulatedSpecs are those of containers that are only simulated. It implements pod.SpecBuilder.
+type SimulatedSpecs struct{}
+
+// Spec makes the spec of a container.
+func (SimulatedSpecs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
+	return simulated.Spec(in.Pod, in.Container.Name), nil
+}

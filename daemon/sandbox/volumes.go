@@ -1,0 +1,28 @@
+package sandbox
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/volume"
+)
+
+// Volumes makes the volumes of a pod, and the files that it gets from the host. overLimit names the limit of local
+// storage that a pod has grown beyond; empty is none.
+func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) pod.Step {
+	return pod.Step{
+		Name:   "volumes",
+		Reason: "FailedMount",
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+			sandbox.Mounts, err = v.SetUp(p)
+			return err
+		},
+		Measure:  overLimit,
+		Refresh:  func(_ context.Context, p *corev1.Pod) error { return v.Refresh(p) },
+		TearDown: func(_ context.Context, uid types.UID) error { return v.TearDown(string(uid)) },
+		Held:     held(v.Held),
+	}
+}

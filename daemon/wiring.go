@@ -1,0 +1,214 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/config"
+	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/daemon/disk"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/host"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/joblogs"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/metrics"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/sandbox"
+	"github.com/jobd/jobd/runtime/devices"
+	"github.com/jobd/jobd/store"
+)
+
+// open makes the parts of the daemon, each of those before it, and starts those that run beside the rest.
+func (d *daemon) open(ctx context.Context) error {
+	c := &d.config
+	s, err := store.Open(c.RootLayout().Database(), store.Options{Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	d.onStop(d.closing("the database", s))
+	key, err := server.OpenKey(c.RootLayout().ServiceAccountKey())
+	if err != nil {
+		return err
+	}
+	issuer, err := tokens.New(key, s)
+	if err != nil {
+		return err
+	}
+	m, err := readMachine(c)
+	if err != nil {
+		return err
+	}
+	logs, err := newLogs(c, s)
+	if err != nil {
+		return err
+	}
+	from := sources{store: s, tokens: issuer, machine: m, logs: logs, inbox: loop.NewInbox()}
+	k, err := d.openContainers(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := d.openControl(ctx, from, k); err != nil {
+		return err
+	}
+	if clock, err := followClock(from.inbox.Nudge); err != nil {
+		c.Logger.Warn("cannot follow the clock: a change of it is noticed late", "error", err)
+	} else {
+		d.onStop(d.closing("the clock", clock))
+	}
+	d.beside(logs.Run)
+	d.beside(func(ctx context.Context) { newSpareMemory().run(ctx, s) })
+	if k.images != nil {
+		if err := d.keepDiskFree(from, k); err != nil {
+			return err
+		}
+	}
+	return d.openServer(from, k)
+}
+
+// sources are what the larger parts of the daemon are made from.
+type sources struct {
+	store   *store.Store
+	tokens  *tokens.Tokens
+	machine *machine
+	logs    *joblogs.Logs
+	inbox   *loop.Inbox // what happens to pods is reported there
+}
+
+// machine is what the daemon runs on.
+type machine struct {
+	host.Host
+	devices  *devices.Devices
+	capacity corev1.ResourceList // devices too
+	// allocatable is what pods may ask for together; nil is anything, for pods that are only simulated.
+	allocatable corev1.ResourceList
+}
+
+func readMachine(c *config.Config) (*machine, error) {
+	h, err := host.Read()
+	if err != nil {
+		return nil, err
+	}
+	given, err := openDevices(c)
+	if err != nil {
+		return nil, err
+	}
+	capacity, err := host.Capacity(c.Root)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(capacity, given.Capacity())
+	allocatable, err := c.Resources()
+	if err != nil {
+		return nil, err
+	}
+	if c.Runtime != "simulated" {
+		allocatable = host.Allocatable(capacity, allocatable)
+	} else if len(allocatable) == 0 {
+		allocatable = nil
+	}
+	return &machine{h, given, capacity, allocatable}, nil
+}
+
+// openDevices finds the devices of this machine that pods may have.
+func openDevices(c *config.Config) (*devices.Devices, error) {
+	if c.Runtime == "simulated" {
+		return &devices.Devices{}, nil
+	}
+	return devices.Open(c.StateLayout().Devices(), strings.Split(c.CDISpecDirs, ","), func(err error) {
+		c.Logger.Warn("a device is not offered to pods", "error", err)
+	})
+}
+
+func newLogs(c *config.Config, s *store.Store) (*joblogs.Logs, error) {
+	size, _, err := c.LogSizes()
+	if err != nil {
+		return nil, err
+	}
+	return joblogs.New(joblogs.Options{
+		Dir: c.RootLayout().Logs(), Store: s, MaxAge: c.KeptLogsAge.Duration, MaxSize: size, Logger: c.Logger,
+	}), nil
+}
+
+// openControl makes the control loop and the workers that it gives orders to, and takes up what an earlier run has
+// left.
+func (d *daemon) openControl(ctx context.Context, from sources, k *containers) error {
+	c, m := &d.config, from.machine
+	figures := metrics.New(from.store)
+	unregister, err := figures.Register(legacyregistry.Registerer())
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	d.onStop(unregister)
+	workers := pod.NewWorkers(k.workers)
+	d.onStop(workers.Close)
+	d.control = control.New(control.Config{
+		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
+		Settings: job.Settings{
+			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
+			WorkloadWithJob: c.WorkloadWithJob,
+		},
+		MaxPods: c.MaxPods, Allocatable: node.Amounts(m.allocatable),
+		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(),
+		Node: m.Node(host.Description{
+			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
+			Version: c.Version,
+		}),
+		RootCA: d.authority.Certificate(),
+		Epoch:  k.epoch,
+		Events: events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
+	})
+	if err := d.control.Recover(ctx); err != nil {
+		return err
+	}
+	d.serving.Jobs, d.serving.UnfinishedJobs, d.serving.RunningPods = d.control.Count()
+	return nil
+}
+
+// keepDiskFree looks after the images and the pods that fill the disk.
+func (d *daemon) keepDiskFree(from sources, k *containers) error {
+	c := &d.config
+	policy, err := c.ImageGC()
+	if err != nil {
+		return err
+	}
+	thresholds, err := c.Eviction()
+	if err != nil {
+		return err
+	}
+	own := disk.NewNode(from.store, from.machine.Name, c.EventTTL.Duration, c.Logger)
+	collector := disk.NewCollector(disk.CollectorOptions{
+		Images: k.images, Store: from.store, Policy: policy, Root: c.Root, Node: own, Full: k.diskFull,
+		Logger: c.Logger,
+	})
+	pressure := disk.NewPressure(disk.PressureOptions{
+		Thresholds: thresholds, Transition: c.EvictionPressureTransitionPeriod.Duration, Root: c.Root, Node: own,
+		Images: collector, Pods: k.usage, Report: from.inbox.Report, Logger: c.Logger,
+	})
+	d.beside(collector.Run)
+	d.beside(pressure.Run)
+	return nil
+}
+
+func (d *daemon) openServer(from sources, k *containers) (err error) {
+	c := &d.config
+	options := server.Config{
+		Store: from.store, Logger: c.Logger, Version: c.Version,
+		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
+		EventTTL:  c.EventTTL.Duration,
+		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
+	}
+	if k.images != nil {
+		options.Images = k.images
+	}
+	d.server, err = server.New(options)
+	return err
+}
