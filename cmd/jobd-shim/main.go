@@ -1,5 +1,6 @@
-// jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs. The daemon starts
-// it; see package server. With --init it is the first process of a pod whose containers share theirs; see package processes.
+// jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs. The
+// daemon starts it; see package runtime/shard/server. With --init it is the first process of a pod whose containers
+// share a PID namespace; see package runtime/processes.
 package main
 
 import (
@@ -22,7 +23,7 @@ var version = "development"
 func main() {
 	dir := flag.String("dir", "", "the shard's own `directory`")
 	socket := flag.String("socket", "", "`path` of its socket (default: shard.sock in the directory)")
-	readyFD := flag.Int("ready-fd", -1, "file `descriptor` that is told when the socket is open")
+	readyFD := flag.Int("ready-fd", -1, "file `descriptor` to write to when the socket is open")
 	initDir := flag.String("init", "", "be the first process of a pod that has this `directory`")
 	idle := flag.Bool("idle", false, "do nothing until killed")
 	showVersion := flag.Bool("version", false, "print the version and exit")
@@ -54,7 +55,7 @@ func main() {
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := server.Run(*dir, *socket, ready, server.Options{Build: version, Logger: logger}); err != nil {
-		logger.Error("shard ended", "error", err)
+		logger.Error("cannot serve as a shard", "path", *dir, "error", err)
 		os.Exit(1)
 	}
 }

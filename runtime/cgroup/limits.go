@@ -94,8 +94,8 @@ func (h Hierarchies) set(group string, s setting) error {
 	return fmt.Errorf("this host has no cgroup controller %s", s.controller)
 }
 
-// enable makes a v2 group and the groups on the way down to it, and hands a controller down to it. It reports whether the
-// hierarchy has the controller.
+// enable makes a v2 group and the groups on the way down to it, and hands a controller down to it. It reports whether
+// the hierarchy has the controller.
 func enable(mount, group, controller string) (bool, error) {
 	dir := mount
 	for name := range strings.SplitSeq(strings.TrimPrefix(group, "/"), "/") {

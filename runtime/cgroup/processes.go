@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter moves a process into a group, which it makes, in every hierarchy but that of cpuset: there the group would first
-// have to be given processors, and it does not decide who is killed.
+// Enter moves a process into a group, which it makes, in every hierarchy but that of cpuset: there the group would
+// first have to be given processors, and it does not decide who is killed.
 func Enter(group string, pid int) error {
 	h, err := Find()
 	if err != nil {

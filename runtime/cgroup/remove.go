@@ -18,8 +18,8 @@ const (
 	pruneTime = 64 * time.Millisecond
 )
 
-// RemoveAll kills everything that runs in a group and below, and then removes the group from every hierarchy. Nothing is
-// removed while a process is left that could start others. A group that is not there is no error.
+// RemoveAll kills everything that runs in a group and below, and then removes the group from every hierarchy. Nothing
+// is removed while a process is left that could start others. A group that is not there is no error.
 func (h Hierarchies) RemoveAll(group string) error {
 	for wait := time.Millisecond; ; wait *= 2 {
 		left := 0
@@ -39,8 +39,8 @@ func (h Hierarchies) RemoveAll(group string) error {
 	}
 }
 
-// Remove removes a group whose processes have ended, and what is below it, from every hierarchy. What still runs in it is
-// killed. A group that is not there is no error.
+// Remove removes a group whose processes have ended, and what is below it, from every hierarchy. What still runs in it
+// is killed. A group that is not there is no error.
 func (h Hierarchies) Remove(group string) error {
 	var errs []error
 	for _, one := range h.all {
@@ -58,8 +58,8 @@ func (h Hierarchies) Remove(group string) error {
 	return errors.Join(errs...)
 }
 
-// Prune removes a group in which nothing runs and below which there is nothing from every hierarchy, and leaves any other
-// one as it is.
+// Prune removes a group in which nothing runs and below which there is nothing from every hierarchy, and leaves any
+// other one as it is.
 func (h Hierarchies) Prune(group string) error {
 	var errs []error
 	for _, one := range h.all {

@@ -19,37 +19,39 @@ import (
 // appArmorFS is where a kernel that confines by AppArmor shows its profiles.
 const appArmorFS = "/sys/kernel/security/apparmor"
 
-// AppArmor is that of this host. Nil: it has none, or none that is switched on.
+// AppArmor is what this host has of it. It is nil where there is none, or none that is switched on.
 type AppArmor struct {
-	// profile is the name of the default one, which is containerd's. Empty: it cannot be loaded.
+	// profile is the name of the default profile, which is containerd's. Empty: it cannot be loaded.
 	profile string
 }
 
-// OpenAppArmor looks for AppArmor and has the default profile loaded. Where that cannot be done containers that ask for no
-// profile run without, as containerd's do, and the log says so.
+// OpenAppArmor looks for AppArmor and loads the default profile. Where that is impossible, containers that ask for no
+// profile run without one, as containerd's do, and a warning is logged.
 func OpenAppArmor(root string, logger *slog.Logger) *AppArmor {
 	enabled, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
 	if err != nil || !strings.HasPrefix(string(enabled), "Y") {
 		return nil
 	}
 	if _, err := os.Stat(appArmorFS); err != nil {
-		logger.Warn("the kernel has AppArmor, and containers run without: no securityfs is mounted", "error", err)
+		logger.Warn("AppArmor is not used, since no securityfs is mounted", "path", appArmorFS, "error", err)
 		return nil
 	}
 	a := &AppArmor{profile: appArmorDefault(root)}
 	if err := apparmor.LoadDefaultProfile(a.profile); err != nil {
-		logger.Warn("containers without an AppArmor profile of their own run without any: the default one cannot be loaded. It takes apparmor_parser, of the package apparmor", "error", err)
+		logger.Warn("cannot load the default AppArmor profile (is apparmor_parser installed?): "+
+			"containers that name no profile run without one", "profile", a.profile, "error", err)
 		a.profile = ""
 	}
 	return a
 }
 
-// appArmorDefault is the name of a root's default profile: two daemons on a host do not meet.
+// appArmorDefault returns the name of a root's default profile. Each root has its own, so that two daemons do not meet.
 func appArmorDefault(root string) string {
 	return filepath.Base(runtime.CgroupParent(root)) + "-default"
 }
 
-// Default has the default profile loaded, should somebody have unloaded it, and gives its name. It is nil where there is none.
+// Default returns a function that loads the default profile, should somebody have unloaded it, and returns its name.
+// It is nil where there is no such profile.
 func (a *AppArmor) Default() func() (string, error) {
 	if a == nil || a.profile == "" {
 		return nil
@@ -62,7 +64,7 @@ func (a *AppArmor) Default() func() (string, error) {
 	}
 }
 
-// Admit says why a pod cannot be confined here as it asks, in a kubelet's words.
+// Admit returns why a pod cannot be confined here as it asks, in a kubelet's words.
 func (a *AppArmor) Admit(pod *corev1.Pod) error {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -88,7 +90,7 @@ func (a *AppArmor) Admit(pod *corev1.Pod) error {
 	return nil
 }
 
-// appArmorLoaded tells whether the kernel knows a profile. It lists them as "NAME (MODE)", one a line.
+// appArmorLoaded reports whether the kernel knows a profile. It lists them as "NAME (MODE)", one a line.
 func appArmorLoaded(name string) (bool, error) {
 	profiles, err := os.ReadFile(filepath.Join(appArmorFS, "profiles"))
 	if err != nil {

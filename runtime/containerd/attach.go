@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// closeTime is how long a shard may take to close what a container reads.
+// closeTime is how long a shard may take to close the stdin of a container.
 const closeTime = 10 * time.Second
 
 // Attach connects to the first process of a container that runs.
@@ -33,7 +33,9 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 	if err != nil {
 		return err
 	}
-	p, err := r.shards.at(c.shard).Attach(ctx, id, protocol.Attach{Stdin: a.Stdin != nil, Stdout: a.Stdout != nil, Stderr: a.Stderr != nil})
+	p, err := r.shards.at(c.shard).Attach(ctx, id, protocol.Attach{
+		Stdin: a.Stdin != nil, Stdout: a.Stdout != nil, Stderr: a.Stderr != nil,
+	})
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 	return err
 }
 
-// feed brings what somebody has to say to a process, and tells whether with its end they leave.
+// feed copies the input of somebody who is attached to a process, and reports whether its end detaches them.
 func (r *Runtime) feed(c *container, p *shard.Process, words io.Reader) (leave bool) {
 	heard := p.Stdin != nil
 	var err error
@@ -87,7 +89,7 @@ func (r *Runtime) feed(c *container, p *shard.Process, words io.Reader) (leave b
 	return err == nil && heard
 }
 
-// speaks keeps who writes to a container.
+// speaks records who writes to a container.
 func (r *Runtime) speaks(c *container, p *shard.Process, begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +102,7 @@ func (r *Runtime) speaks(c *container, p *shard.Process, begins bool) {
 	}
 }
 
-// endStdin lets the container read an end, whoever else would have more for it.
+// endStdin ends the stdin of a container, even where others still write to it.
 func (r *Runtime) endStdin(c *container, p *shard.Process) {
 	p.Stdin.Close()
 	r.mu.Lock()
@@ -116,6 +118,6 @@ func (r *Runtime) endStdin(c *container, p *shard.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	if err := r.shards.at(c.shard).CloseStdin(ctx, id); err != nil && !errdefs.IsNotFound(err) {
-		r.logger.Warn("stdin is left open", "container", id, "error", err)
+		r.logger.Warn("cannot close stdin", "container", id, "error", err)
 	}
 }

@@ -16,12 +16,13 @@ import (
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/volume"
 )
 
 // Clean ends every container and shard of a root and removes what they have on the host: processes, cgroups, mounts,
-// pinned namespaces, the default AppArmor profile, the state directory. Nothing else is touched, and the root stays. It needs no daemon, and may be
-// taken again. It must not run beside a daemon on the same root.
+// pinned namespaces, the default AppArmor profile, the state directory. Nothing else is touched, and the root stays.
+// It needs no daemon, and may be taken again. It must not run beside a daemon on the same root.
 func Clean(ctx context.Context, root, state string) error {
 	// The shards are in it too, and die with their containers: nobody is left who would start anything.
 	cgroups, err := cgroup.Find()
@@ -54,15 +55,17 @@ func Clean(ctx context.Context, root, state string) error {
 		}
 	}
 	// It stays where something else is in it, where it is a mount point, or where it is systemd's.
-	if err := unix.Rmdir(state); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EBUSY) {
+	switch err := unix.Rmdir(state); err {
+	case nil, unix.ENOENT, unix.ENOTEMPTY, unix.EBUSY:
+		return nil
+	default:
 		return fmt.Errorf("clean: remove %s: %w", state, err)
 	}
-	return nil
 }
 
-// endShards ends those that could not be put into the cgroup.
+// endShards ends the shards that could not be put into the control group.
 func endShards(ctx context.Context, state string) error {
-	sockets, err := filepath.Glob(filepath.Join(layout.State(state).Shards(), "*", "shard.sock"))
+	sockets, err := filepath.Glob(protocol.SocketPath(filepath.Join(layout.State(state).Shards(), "*")))
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// commits makes changes to containerd's database durable: those that come while the disk is busy with earlier ones go
-// there together. A lone one waits for nobody.
+// commits makes changes to containerd's database durable. Those that come while the disk is busy with earlier ones are
+// committed together; one that comes alone waits for nothing.
 type commits struct {
-	update func(func(*bbolt.Tx) error) error
-	turns  turns
+	update    func(func(*bbolt.Tx) error) error
+	snapshots snapshotLock
 
 	mu      sync.Mutex
 	waiting []*commit
@@ -25,8 +25,8 @@ type commit struct {
 	done chan error
 }
 
-// run returns when the changes of do are durable, or when it has failed and nothing of it is there. do is called again,
-// alone, when another change in the same commit has failed.
+// run returns when the changes that do makes are durable, or when it has failed and none of them is kept. do is called
+// again, alone, when another change in the same commit has failed.
 func (c *commits) run(ctx context.Context, do func(context.Context) error) error {
 	one := &commit{ctx: ctx, do: do, done: make(chan error, 1)}
 	c.mu.Lock()
@@ -39,7 +39,7 @@ func (c *commits) run(ctx context.Context, do func(context.Context) error) error
 	return <-one.done
 }
 
-// write commits what is waiting until nothing is.
+// write commits what is waiting, until nothing is.
 func (c *commits) write() {
 	for {
 		c.mu.Lock()
@@ -62,8 +62,8 @@ func (c *commits) write() {
 }
 
 func (c *commits) commit(batch []*commit) error {
-	c.turns.Lock()
-	defer c.turns.Unlock()
+	c.snapshots.Lock()
+	defer c.snapshots.Unlock()
 	return c.update(func(tx *bbolt.Tx) error {
 		for _, one := range batch {
 			if err := one.do(boltutil.WithTransaction(one.ctx, tx)); err != nil {

@@ -1,9 +1,12 @@
 // Package containerd runs containers with an embedded containerd, which keeps images, snapshots and container objects,
 // and with our shards in the place of its task manager, which keep the containers themselves and outlive this process.
 //
-// What a container is stands in three places, written in this order and taken away in the opposite one: the container
-// object and its snapshot (one transaction of containerd's database), the record of its start (its shard), and what is
-// known here in memory, which is rebuilt from the other two.
+// A container is recorded in three places, written in this order and removed in the opposite one: the container object
+// with its snapshot (one transaction of containerd's database), the record of its start (its shard), and what is known
+// here in memory, which is rebuilt from the other two.
+//
+// Everything that it keeps on the host is in ROOT/containerd and in STATE, below the control group of the root, and in
+// the default AppArmor profile of the root; Clean removes it.
 package containerd
 
 import (
@@ -34,7 +37,7 @@ import (
 // Namespace is the one that everything of jobd's lives in inside of containerd.
 const Namespace = "jobd"
 
-// Config says where a runtime lives and what it uses.
+// Config says what directories and programs a runtime uses.
 type Config struct {
 	Root  string // the daemon's: see layout.Root
 	State string // the daemon's: see layout.State
@@ -71,7 +74,8 @@ type Runtime struct {
 	onExit     func(runtime.Status)
 }
 
-// container is what is known of one. Status and speakers are guarded by Runtime.mu; busy is held while it is started or removed.
+// container is what is known of one. Status and speakers are guarded by Runtime.mu; busy is held while it is started
+// or removed.
 type container struct {
 	status   runtime.Status
 	shard    int
@@ -84,8 +88,8 @@ type container struct {
 	stdinEnded bool // by one of them
 }
 
-// Open boots containerd, connects to the shards or starts them, and finds every container again. What an earlier process
-// left half done is finished in the background.
+// Open boots containerd, connects to the shards or starts them, and finds every container again. What an earlier
+// process left half done is finished in the background.
 func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -101,7 +105,7 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 			return nil, fmt.Errorf("containers: %w", err)
 		}
 	}
-	if err := removeTrials(c.State); err != nil {
+	if err := removeProbes(c.State); err != nil {
 		return nil, fmt.Errorf("containers: %w", err)
 	}
 	r := &Runtime{config: c, logger: c.Logger, containers: map[string]*container{}, discards: make(chan struct{}, 16)}
@@ -146,7 +150,7 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	return r, nil
 }
 
-// Describe tells a person what runs containers here and why it is that.
+// Describe says, for people, what runs containers here and why it was chosen.
 func (r *Runtime) Describe() string {
 	release, _, _ := strings.Cut(version.Version, "+") // without its revision, which a library does not have
 	return fmt.Sprintf("containerd %s with %s, snapshots by %s", release, r.oci, r.server.snapshotter)
@@ -155,20 +159,21 @@ func (r *Runtime) Describe() string {
 // Epoch names this life of the state directory. Containers of another one have ended, and nothing is known of them.
 func (r *Runtime) Epoch() string { return r.epoch }
 
-// Client is containerd's own, for what concerns images. Its stores need a context with its default namespace, Namespace.
+// Client is containerd's own, for what concerns images. Its stores need a context with its default namespace,
+// Namespace.
 func (r *Runtime) Client() *client.Client { return r.server.client }
 
 // Snapshotter is the name of the one that images have to be unpacked with.
 func (r *Runtime) Snapshotter() string { return r.server.snapshotter }
 
-// OnExit sets the function that is told of each exit.
+// OnExit sets the function that is called at each exit.
 func (r *Runtime) OnExit(f func(runtime.Status)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.onExit = f
 }
 
-// Containers lists all that are held.
+// Containers lists every container that is held.
 func (r *Runtime) Containers(context.Context) ([]runtime.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +196,7 @@ func (r *Runtime) Signal(ctx context.Context, id string, sig syscall.Signal, all
 	return nil
 }
 
-// Written is what a container takes of the disk for what differs from its image.
+// Written returns how much disk a container uses for what differs from its image.
 func (r *Runtime) Written(ctx context.Context, id string) (bytes, inodes int64, err error) {
 	usage, err := r.server.snapshots().Usage(inNamespace(ctx), id)
 	if err != nil {

@@ -149,7 +149,7 @@ func init() {
 				return nil, err
 			}
 			// This map is also that of clients on the socket.
-			service.(map[string]snapshots.Snapshotter)[e.snapshotter] = e.commits.turns.forImages(e.snapshots())
+			service.(map[string]snapshots.Snapshotter)[e.snapshotter] = e.commits.snapshots.forImages(e.snapshots())
 			e.client, err = client.New("", client.WithDefaultNamespace(Namespace),
 				client.WithDefaultPlatform(platforms.Default()), client.WithInMemoryServices(ic))
 			return e, err
@@ -189,8 +189,8 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	}
 	if err := overlayutils.Supported(config.Root); err != nil {
 		e.snapshotter = native
-		c.Logger.Warn("overlayfs cannot be mounted here: images are copied for each container, which is slow and takes space",
-			"directory", config.Root, "error", err)
+		c.Logger.Warn("cannot mount overlayfs: images are copied for each container, which is slow and takes space",
+			"path", config.Root, "error", err)
 	}
 	e.ctx, e.cancel = context.WithCancel(context.WithValue(withLogger(context.Background(), c.Logger, &e.up), hostKey{}, e))
 	defer func() {

@@ -56,7 +56,7 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	return code, err
 }
 
-// running is a container that does.
+// running returns a container that runs, errdefs.ErrNotFound for any other.
 func (r *Runtime) running(id string) (*container, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *Runtime) running(id string) (*container, error) {
 	return c, nil
 }
 
-// bring copies what a process writes to one of its streams, if it has that, until the stream's end.
+// bring starts to copy what a process writes to one of its streams, if it has that one, until the stream's end.
 func bring(output *sync.WaitGroup, p *shard.Process, stream *os.File, w io.Writer) {
 	if stream == nil {
 		return

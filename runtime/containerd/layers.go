@@ -23,20 +23,20 @@ const (
 	native    = "native"
 )
 
-// layers is containerd's own snapshotter, but for the writable layers of containers. With overlayfs those are slots. Else
-// they are snapshots of the backend, which are hidden from the garbage collector until the transaction that makes them
-// has committed: the collector removes what it does not find in the database. Their keys in the backend are known, so
-// that they can be removed at once, without a collection.
+// layers is containerd's own snapshotter, but for the writable layers of containers. With overlayfs those are
+// recycled. Otherwise they are snapshots of the backend, which are hidden from the garbage collector until the
+// transaction that makes them has committed: the collector removes what it does not find in the database. Their keys
+// in the backend are known, so that they can be removed at once, without a collection.
 type layers struct {
 	snapshots.Snapshotter
-	slots *slots // nil without overlayfs
+	recycled *recycledLayers // nil without overlayfs
 
 	mu     sync.Mutex
 	keys   map[string]string // container id -> key
 	hidden map[string]bool   // by key
 }
 
-// openLayers opens the snapshotter of a name below root. In links it keeps what is no longer true after a reboot.
+// openLayers opens the snapshotter of that name below root. In links it keeps what a reboot makes void.
 func openLayers(name, root, links string) (*layers, error) {
 	l := &layers{keys: map[string]string{}, hidden: map[string]bool{}}
 	var err error
@@ -46,7 +46,7 @@ func openLayers(name, root, links string) (*layers, error) {
 		l.Snapshotter, err = nativesnapshotter.NewSnapshotter(root)
 	}
 	if err == nil && name == overlayfs {
-		l.slots, err = openSlots(l.Snapshotter, filepath.Join(root, "containers"), links)
+		l.recycled, err = openRecycledLayers(l.Snapshotter, filepath.Join(root, "containers"), links)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("snapshotter %s: %w", name, err)
@@ -74,8 +74,8 @@ func (l *layers) Prepare(ctx context.Context, key, parent string, opts ...snapsh
 	if !ok {
 		return prepare(ctx, l.Snapshotter, key, parent, opts...)
 	}
-	if l.slots != nil {
-		return l.slots.take(ctx, parent, of)
+	if l.recycled != nil {
+		return l.recycled.take(ctx, parent, of)
 	}
 	l.mu.Lock()
 	l.keys[of.id], l.hidden[key] = key, true
@@ -84,7 +84,9 @@ func (l *layers) Prepare(ctx context.Context, key, parent string, opts ...snapsh
 }
 
 // prepare is the Prepare of a backend. A crash in one can leave a directory in the way of the next.
-func prepare(ctx context.Context, backend snapshots.Snapshotter, key, parent string, opts ...snapshots.Opt) ([]mount.Mount, error) {
+func prepare(
+	ctx context.Context, backend snapshots.Snapshotter, key, parent string, opts ...snapshots.Opt,
+) ([]mount.Mount, error) {
 	mounts, err := backend.Prepare(ctx, key, parent, opts...)
 	cleaner, ok := backend.(snapshots.Cleaner)
 	if !ok || !errors.Is(err, fs.ErrExist) {
@@ -96,15 +98,16 @@ func prepare(ctx context.Context, backend snapshots.Snapshotter, key, parent str
 	return backend.Prepare(ctx, key, parent, opts...)
 }
 
-// slot is that of the container which a key of the backend belongs to.
-func (l *layers) slot(key string) (slot, bool) {
-	if l.slots == nil {
-		return slot{}, false
+// find returns the recycled layer of the container that a key of the backend belongs to.
+func (l *layers) find(key string) (recycledLayer, bool) {
+	if l.recycled == nil {
+		return recycledLayer{}, false
 	}
-	return l.slots.of(containerOf(key))
+	return l.recycled.of(containerOf(key))
 }
 
-// containerOf is the container that has a layer by the database's key for the backend: namespace/number/container.
+// containerOf returns the container that a layer belongs to, by the database's key for the backend:
+// namespace/number/container.
 func containerOf(key string) string {
 	parts := strings.SplitN(key, "/", 3)
 	if len(parts) != 3 || parts[0] != Namespace {
@@ -114,41 +117,43 @@ func containerOf(key string) string {
 }
 
 func (l *layers) Mounts(ctx context.Context, key string) ([]mount.Mount, error) {
-	one, ok := l.slot(key)
+	one, ok := l.find(key)
 	if !ok {
 		return l.Snapshotter.Mounts(ctx, key)
 	}
-	b, err := l.slots.base(ctx, one.parent)
-	return l.slots.mounts(one, b), err
+	b, err := l.recycled.base(ctx, one.parent)
+	return l.recycled.mounts(one, b), err
 }
 
 func (l *layers) Stat(ctx context.Context, key string) (snapshots.Info, error) {
-	one, ok := l.slot(key)
+	one, ok := l.find(key)
 	if !ok {
 		return l.Snapshotter.Stat(ctx, key)
 	}
-	return snapshots.Info{Kind: snapshots.KindActive, Name: key, Parent: one.parent, Created: one.since, Updated: one.since}, nil
+	return snapshots.Info{
+		Kind: snapshots.KindActive, Name: key, Parent: one.parent, Created: one.since, Updated: one.since,
+	}, nil
 }
 
 func (l *layers) Usage(ctx context.Context, key string) (snapshots.Usage, error) {
-	one, ok := l.slot(key)
+	one, ok := l.find(key)
 	if !ok {
 		return l.Snapshotter.Usage(ctx, key)
 	}
-	return l.slots.usage(ctx, one)
+	return l.recycled.usage(ctx, one)
 }
 
-// settle ends the hiding, once the transaction has committed.
+// settle lets the garbage collector see the layer of a container, once the transaction has committed.
 func (l *layers) settle(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.hidden, l.keys[id])
 }
 
-// discard removes the snapshot of a container that the database knows no more.
+// discard removes the snapshot of a container that is no longer in the database.
 func (l *layers) discard(ctx context.Context, id string) error {
-	if l.slots != nil {
-		return l.slots.release(id)
+	if l.recycled != nil {
+		return l.recycled.release(id)
 	}
 	l.mu.Lock()
 	key, ok := l.keys[id]
@@ -186,7 +191,7 @@ func removeLayer(ctx context.Context, backend snapshots.Snapshotter, key string,
 	return nil
 }
 
-// Walk leaves out what is hidden, and what is there for a moment only.
+// Walk leaves out what is hidden, and what exists for a moment only.
 func (l *layers) Walk(ctx context.Context, fn snapshots.WalkFunc, filters ...string) error {
 	return l.Snapshotter.Walk(ctx, func(ctx context.Context, info snapshots.Info) error {
 		l.mu.Lock()
@@ -199,7 +204,7 @@ func (l *layers) Walk(ctx context.Context, fn snapshots.WalkFunc, filters ...str
 	}, filters...)
 }
 
-// Cleanup removes directories that no snapshot has.
+// Cleanup removes directories that belong to no snapshot.
 func (l *layers) Cleanup(ctx context.Context) error {
 	if cleaner, ok := l.Snapshotter.(snapshots.Cleaner); ok {
 		if err := cleaner.Cleanup(ctx); !errors.Is(err, errdefs.ErrNotFound) { // there has not been a snapshot yet
@@ -211,8 +216,8 @@ func (l *layers) Cleanup(ctx context.Context) error {
 
 // sweep learns which layers containers have, and removes those of containers that are not known.
 func (l *layers) sweep(ctx context.Context, known func(container string) bool) error {
-	if l.slots != nil {
-		return l.slots.sweep(known)
+	if l.recycled != nil {
+		return l.recycled.sweep(known)
 	}
 	var orphans []string
 	err := l.Snapshotter.Walk(ctx, func(_ context.Context, info snapshots.Info) error {

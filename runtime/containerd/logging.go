@@ -11,9 +11,9 @@ import (
 )
 
 // withLogger brings containerd's logging under ours: its lines come out of our handler, at our level. containerd logs
-// through the logger in the context where it has one, and through logrus's own for the process where it has none. While
-// it is not up, its complaints are about what it could do on other hosts or about being stopped, and only debugging: why
-// it could not boot is an error that is returned.
+// through the logger in the context where it has one, and through logrus's own for the process where it has none.
+// While it is not up, its complaints are about what it could do on other hosts or about being stopped, and only
+// debugging: why it could not boot is an error that is returned.
 func withLogger(ctx context.Context, logger *slog.Logger, up *atomic.Bool) context.Context {
 	hook := slogHook{logger.With("component", "containerd"), up}
 	own := logrus.New()

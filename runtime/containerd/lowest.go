@@ -14,12 +14,12 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// maxLowest is how many layers of places are made in one run. Whoever comes later gets the one without any, and leaves in
-// its own layer what the OCI runtime makes there.
+// maxLowest is how many layers of places are made in one run. A container that comes later gets the one without
+// places, so that what the OCI runtime makes for its mounts is left in its own layer.
 const maxLowest = 1024
 
-// lowestLayers are directories that hold nothing but the places that containers have mounts at: empty directories and
-// files. All that an image has covers them. Containers with the same places have one together.
+// lowestLayers are directories that hold nothing but the places where containers have mounts: empty directories and
+// files. Everything in an image covers them. Containers with the same places share one.
 type lowestLayers struct {
 	dir string
 
@@ -27,7 +27,7 @@ type lowestLayers struct {
 	made map[string]bool // by name
 }
 
-// of is the name of the layer for a container's mounts.
+// of returns the name of the layer for a container's mounts, and makes it if need be.
 func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
 	places := placesOf(mounts)
 	hash := sha256.Sum256([]byte(strings.Join(places, "\n")))
@@ -52,7 +52,7 @@ func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
 	return name, nil
 }
 
-// placesOf lists where mounts are in the root file system itself, directories with a slash at their end.
+// placesOf lists where mounts are in the root file system itself, directories with a slash at the end.
 func placesOf(mounts []specs.Mount) []string {
 	var places []string
 	for _, m := range mounts {
@@ -72,10 +72,10 @@ func placesOf(mounts []specs.Mount) []string {
 	return slices.Compact(places)
 }
 
-// makePlaces makes a layer under another name first: one that is there is whole.
+// makePlaces makes a layer under another name first, so that one that exists is complete.
 func makePlaces(path string, places []string) error {
 	fresh := path + unfinished
-	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, slotMode)); err != nil {
+	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, layerMode)); err != nil {
 		return err
 	}
 	for _, place := range places {
@@ -96,7 +96,7 @@ func makePlaces(path string, places []string) error {
 	return os.Rename(fresh, path)
 }
 
-// sweep removes those of earlier runs that no container has.
+// sweep removes the layers of earlier runs that no container uses.
 func (l *lowestLayers) sweep() error {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {

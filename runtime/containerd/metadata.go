@@ -21,8 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The database of containerd is opened here and not by its own plugin, so that what a container costs is no wait for the
-// disk.
+// containerd's database is opened here and not by its own plugin, so that no container has to wait for the disk.
 func init() {
 	registry.Register(&plugin.Registration{
 		Type:     plugins.MetadataPlugin,
@@ -54,19 +53,21 @@ func init() {
 				return nil, err
 			}
 			ic.Meta.Exports["path"] = e.database.Path()
-			db := metadata.NewDB(e.database, store.(content.Store), snapshotters, metadata.WithEventsPublisher(publisher.(events.Publisher)))
+			db := metadata.NewDB(e.database, store.(content.Store), snapshotters,
+				metadata.WithEventsPublisher(publisher.(events.Publisher)))
 			return db, db.Init(ic.Context)
 		},
 	})
 }
 
-// database is containerd's. Nearly all changes are about containers, which last no longer than the host runs, so it
-// stands in the state directory and none of its commits waits for the disk. When anything else has changed, images and
-// their layers, it is copied to the root before that is confirmed. A new life of the state directory begins with the copy.
+// database is containerd's. Nearly all changes are about containers, which do not outlive this boot of the host, so it
+// is in the state directory and none of its commits waits for the disk. When anything else has changed, images or
+// their layers, it is copied to the root before the change is confirmed. A new life of the state directory begins with
+// the copy.
 type database struct {
 	*bbolt.DB
 	saved string // the copy
-	// begun is set while the file has not the name by which the next process finds it: what the copy says of
+	// begun is the file's name to be. It is set for as long as the file does not have it, since what the copy says about
 	// containers has not been dropped yet.
 	begun string
 	// volatile is set by a transaction that concerns containers only. There is one at a time.
@@ -121,13 +122,13 @@ func removeEarlierLives(dir, epoch string) error {
 	return err
 }
 
-// linksDir is where slots are noted in a life of the state directory.
+// linksDir returns where it is noted which container has which recycled layer, in one life of the state directory.
 func linksDir(dir, epoch string) string { return filepath.Join(dir, "layers-"+epoch) }
 
-// isCopy tells whether the database has just been made from the copy, until settle.
+// isCopy reports whether the database has just been made from the copy, until settle.
 func (d *database) isCopy() bool { return d.begun != "" }
 
-// settle gives a database that was made from the copy its name.
+// settle renames a database that was made from the copy to the name by which it is found.
 func (d *database) settle() error {
 	if d.begun == "" {
 		return nil
@@ -154,7 +155,7 @@ func (d *database) Update(fn func(*bbolt.Tx) error) error {
 	return d.save(number)
 }
 
-// catchUp copies what an earlier process has committed and could not copy any more: it counts from now on.
+// catchUp copies what an earlier process had committed but not yet copied: it counts from now on.
 func (d *database) catchUp() error { return d.save(math.MaxInt) }
 
 // save copies the database to the root, unless a copy that has this transaction was made meanwhile.
@@ -166,8 +167,8 @@ func (d *database) save(number int) error {
 	}
 	err := d.View(func(tx *bbolt.Tx) error {
 		number = tx.ID()
-		// The copy before the last one is written over: it keeps the room without which nothing could be removed from a
-		// full disk.
+		// The last copy but one is overwritten: it reserves the space without which nothing could be removed from a full
+		// disk.
 		fresh := d.saved + unfinished
 		f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -217,7 +218,7 @@ func (e *embedded) updateVolatile(fn func(*bbolt.Tx) error) error {
 	})
 }
 
-// forget drops what the copy of the database says of containers: they ended with an earlier life of the state
+// forget drops the containers that the copy of the database lists: they ended with an earlier life of the state
 // directory.
 func (r *Runtime) forget(ctx context.Context) error {
 	if r.server.database.isCopy() {

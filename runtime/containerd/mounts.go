@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// KeepMountsIn has what containerd mounts for a moment, the layers that it unpacks, below a state directory instead of the
-// host's /tmp, and undoes what an earlier process was killed in. It is for the whole process.
+// KeepMountsIn makes containerd mount what it mounts for a moment, the layers that it unpacks, below a state directory
+// instead of the host's /tmp, and unmounts what an earlier process that was killed has left. It is process-wide.
 func KeepMountsIn(state string) error {
 	dir := layout.State(state).Containerd()
 	err := os.MkdirAll(dir, 0o711)

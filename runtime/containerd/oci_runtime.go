@@ -33,8 +33,8 @@ func (o ociRuntime) String() string {
 	return fmt.Sprintf("%s (%s; %s)", o.Version, o.Path, o.Why)
 }
 
-// verdict is the outcome of a self-test. One that it works is kept for as long as nothing that it depends on has changed; a
-// failure is not, as it may be the host's of that moment: one that is busy, or full, or lacks a mount.
+// verdict is the outcome of a self-test. One that it works is kept for as long as nothing that it depends on has
+// changed; a failure is not, as it may be the host's of that moment: one that is busy, or full, or lacks a mount.
 type verdict struct {
 	Fingerprint string `json:"fingerprint"`
 	Version     string `json:"version"`
@@ -118,8 +118,8 @@ func writeVerdicts(path string, verdicts map[string]verdict) error {
 	return atomicfile.Write(path, content, 0o600)
 }
 
-// selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of one. Its
-// program is the shards' own, which prints its version.
+// selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of
+// one. Its program is the shards' own, which prints its version.
 func selfTest(ctx context.Context, c Config, s *shard.Shard, path string) verdict {
 	version, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {
@@ -134,7 +134,7 @@ func selfTest(ctx context.Context, c Config, s *shard.Shard, path string) verdic
 }
 
 func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path string) error {
-	return runTrial(ctx, c, s, path, "--version", nil, func(id, log string) error {
+	return runProbe(ctx, c, s, path, "--version", nil, func(id, log string) error {
 		for {
 			list, err := s.List(ctx)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// recover finds every container again: the objects say which there are, the shards how they are.
+// recover finds every container again: the objects say which exist, the shards say what state they are in.
 func (r *Runtime) recover(ctx context.Context) error {
 	ctx = inNamespace(ctx)
 	if err := errors.Join(r.forget(ctx), r.endLeases(ctx), unmountUserFiles(r.config.State)); err != nil {
@@ -86,24 +87,24 @@ func (r *Runtime) recover(ctx context.Context) error {
 
 	r.cleanup.Go(func() {
 		if err := r.server.database.catchUp(); err != nil {
-			r.logger.Warn("the copy of the list of images is behind until the next change", "error", err)
+			r.logger.Warn("cannot copy the database of images, which is retried with the next change", "error", err)
 		}
 		crash.At("recover.records.before")
 		for id, f := range records {
 			if _, err := r.shards.at(f.shard).Delete(r.server.ctx, id); err != nil {
-				r.logger.Warn("what is left of a removed container could not be cleared", "container", id, "error", err)
+				r.logger.Warn("cannot clear what is left of a removed container", "container", id, "error", err)
 			}
 		}
 		crash.At("recover.sweep.before")
 		if err := r.sweep(inNamespace(r.server.ctx)); err != nil && r.server.ctx.Err() == nil {
-			r.logger.Warn("left-overs of an earlier run could not be cleared", "error", err)
+			r.logger.Warn("cannot clear what an earlier run has left", "error", err)
 		}
 		crash.At("recover.sweep.after")
 	})
 	return nil
 }
 
-// endLeases lets the collector have what pulls of an earlier process had begun to bring: nobody goes on with them.
+// endLeases hands what unfinished pulls of an earlier process have fetched to the collector: nobody continues them.
 func (r *Runtime) endLeases(ctx context.Context) error {
 	leases := r.server.client.LeasesService()
 	held, err := leases.List(ctx)
@@ -118,7 +119,7 @@ func (r *Runtime) endLeases(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes what a crash has left of containers that are known no more.
+// sweep removes what a crash has left of containers that no longer exist.
 func (r *Runtime) sweep(ctx context.Context) error {
 	var errs []error
 	snapshotter := r.server.snapshots()
@@ -132,7 +133,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweepCgroups removes those of containers that are known no more, with what runs in them.
+// sweepCgroups removes the control groups of containers that no longer exist, with what runs in them.
 func (r *Runtime) sweepCgroups() error {
 	names, err := r.cgroups.Children(r.config.CgroupParent)
 	if err != nil {
@@ -143,7 +144,10 @@ func (r *Runtime) sweepCgroups() error {
 		r.mu.Lock()
 		_, known := r.containers[name]
 		r.mu.Unlock()
-		if !known && !strings.HasPrefix(name, "shard-") && !strings.HasPrefix(name, trialPrefix) && !strings.HasPrefix(name, cgroup.PodPrefix) {
+		other := slices.ContainsFunc([]string{shardPrefix, probePrefix, cgroup.PodPrefix}, func(prefix string) bool {
+			return strings.HasPrefix(name, prefix)
+		})
+		if !known && !other {
 			errs = append(errs, r.cgroups.RemoveAll(r.config.CgroupParent+"/"+name))
 		}
 	}

@@ -138,8 +138,8 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if err := os.MkdirAll(stray, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	trial := filepath.Join(r.config.State, trialPrefix+"1", "lib")
-	if err := os.MkdirAll(trial, 0o700); err != nil {
+	probe := filepath.Join(r.config.State, probePrefix+"1", "lib")
+	if err := os.MkdirAll(probe, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	users := filepath.Join(r.config.State, "containerd", userFilesDir+"1")
@@ -154,7 +154,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if left := r.held(c.ID); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	for what, path := range map[string]string{"the cgroup of nobody": stray, "the mount of an image's users": users, "a trial": trial} {
+	for what, path := range map[string]string{"the cgroup of nobody": stray, "the mount of an image's users": users, "a probe": probe} {
 		if _, err := os.Stat(path); err == nil {
 			t.Error(what, "is left")
 		}

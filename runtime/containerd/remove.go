@@ -15,11 +15,11 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// killTimeout is how long a container may take to end after SIGKILL; longer, and its processes hang in the kernel.
+// killTimeout is how long a container may take to end after SIGKILL. One that takes longer hangs in the kernel.
 const killTimeout = 10 * time.Second
 
-// Remove forgets a container. The object goes first and the shard's record last: a crash in between leaves a record that
-// no object belongs to, which the next Open finds, and never an object that looks as if it had not been started.
+// Remove forgets a container. The object goes first and the shard's record last: a crash in between leaves a record
+// that no object belongs to, which the next Open finds, and never an object that looks as if it had not been started.
 func (r *Runtime) Remove(ctx context.Context, id string) error {
 	if err := r.remove(inNamespace(ctx), id); err != nil {
 		return fmt.Errorf("remove container %s: %w", id, err)
@@ -63,7 +63,7 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// deleteContainer removes an object and its snapshot from the database, as far as they are there.
+// deleteContainer removes an object and its snapshot from the database, whichever of them exists.
 func deleteContainer(ctx context.Context, store containers.Store, snapshotter snapshots.Snapshotter, id string) error {
 	if err := store.Delete(ctx, id); err != nil && !errors.Is(err, errdefs.ErrNotFound) {
 		return err
@@ -74,14 +74,15 @@ func deleteContainer(ctx context.Context, store containers.Store, snapshotter sn
 	return nil
 }
 
-// discard removes a snapshot that the database knows no more, in the background: nobody waits for its directories to go.
-// Only so many at once, so that they do not pile up.
+// discard removes a snapshot that is no longer in the database, in the background, since nobody has to wait for its
+// directories to go. It blocks while too many are on their way, so that they do not pile up.
 func (r *Runtime) discard(id string) {
 	r.discards <- struct{}{}
 	r.cleanup.Go(func() {
 		defer func() { <-r.discards }()
 		if err := r.server.layers.discard(context.Background(), id); err != nil {
-			r.logger.Warn("the snapshot of a removed container is left until the next start", "container", id, "error", err)
+			r.logger.Warn("cannot remove the snapshot of a container, which is retried at the next start", "container", id,
+				"error", err)
 		}
 	})
 }
@@ -94,7 +95,8 @@ func (r *Runtime) kill(ctx context.Context, id string, held *container) error {
 	if !running {
 		return nil
 	}
-	if err := r.shards.at(held.shard).Signal(ctx, id, syscall.SIGKILL, true); err != nil && !errors.Is(err, errdefs.ErrNotFound) {
+	err := r.shards.at(held.shard).Signal(ctx, id, syscall.SIGKILL, true)
+	if err != nil && !errors.Is(err, errdefs.ErrNotFound) {
 		return err
 	}
 	select {

@@ -22,15 +22,16 @@ import (
 	"github.com/jobd/jobd/runtime/shard"
 )
 
-// annotationFilter hands crun a seccomp filter in the kernel's own form. It takes the place of a profile in the spec.
+// annotationFilter hands crun a seccomp filter in the kernel's own form, in place of a profile in the spec.
 const annotationFilter = "run.oci.seccomp_bpf_data"
 
-// mostFilters is how many filters are kept. The profiles of a host are a few, but their files may be written anew and anew.
+// mostFilters is how many filters are kept. A host has only a few profiles, but their files may be rewritten any
+// number of times.
 const mostFilters = 64
 
-// filters holds seccomp profiles that crun has compiled. It would compile the profile of each container anew, which takes
-// more CPU than all else it does for one. What it has made of a profile once stays the same for as long as the program
-// and the kernel do.
+// filters holds seccomp profiles that crun has compiled. Otherwise it would compile the profile for each container,
+// which takes more CPU than everything else it does for one. The result stays the same for as long as the program and
+// the kernel do.
 type filters struct {
 	dir string // STATE/seccomp: one file for each profile
 	// compile has the OCI runtime make a filter of a profile.
@@ -38,12 +39,13 @@ type filters struct {
 	version string // of all that a filter depends on beside its profile
 	logger  *slog.Logger
 
-	// known has the annotation by the hash of a profile, "" where there is none to be had. What it forgets loses its file.
+	// known has the annotation by the hash of a profile, "" where the profile cannot be compiled. The file of an entry
+	// that is evicted is removed.
 	known     *lru.Cache
 	compiling singleflight.Group
 }
 
-// newFilters gives nil where the OCI runtime takes no filters.
+// newFilters returns nil where the OCI runtime takes no filters.
 func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
 	if !takesFilters(runtime.Version) {
 		return nil, nil
@@ -62,11 +64,11 @@ func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
 	})
 }
 
-// openFilters takes up what an earlier process has kept.
+// openFilters loads the filters that an earlier process has kept.
 func openFilters(f *filters) (*filters, error) {
 	f.known = lru.NewWithEvictionFunc(mostFilters, func(name lru.Key, _ any) {
 		if err := os.Remove(f.path(name.(string))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			f.logger.Warn("a seccomp filter that is not used is left", "error", err)
+			f.logger.Warn("cannot remove an unused seccomp filter", "error", err)
 		}
 	})
 	files, err := os.ReadDir(f.dir)
@@ -85,7 +87,7 @@ func openFilters(f *filters) (*filters, error) {
 
 func (f *filters) path(name string) string { return filepath.Join(f.dir, name) }
 
-// takesFilters tells whether an OCI runtime knows annotationFilter: crun 0.18 and later. Another one would start the
+// takesFilters reports whether an OCI runtime knows annotationFilter: crun 0.18 and later. Another one would start the
 // container without any filter.
 func takesFilters(version string) bool {
 	var major, minor int
@@ -95,9 +97,8 @@ func takesFilters(version string) bool {
 	return major > 0 || minor >= 18
 }
 
-// apply puts the filter of a spec's profile in its place. A profile that cannot be compiled beforehand stays, so that
-// each container gets the OCI runtime's own words on it; and so does one with flags or a listener, which are no part of a
-// filter.
+// apply replaces a spec's profile by its filter. A profile that cannot be compiled beforehand stays, so that each
+// container gets the OCI runtime's own error; so does one with flags or a listener, which are not part of a filter.
 func (f *filters) apply(ctx context.Context, spec *specs.Spec) error {
 	if f == nil || spec.Linux == nil || spec.Linux.Seccomp == nil {
 		return nil
@@ -137,21 +138,21 @@ func (f *filters) of(ctx context.Context, profile *specs.LinuxSeccomp) (string, 
 		case err == nil:
 			return filter.(string), nil
 		case ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-			// Whoever had it compiled wants it no more.
+			// Whoever had it compiled has given up.
 		default:
 			return "", err
 		}
 	}
 }
 
-// add compiles a profile and keeps what came of it.
+// add compiles a profile and keeps the result.
 func (f *filters) add(ctx context.Context, name string, profile *specs.LinuxSeccomp) (string, error) {
 	content, err := f.compile(ctx, profile)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
 	if err != nil {
-		f.logger.Warn("a seccomp profile is compiled anew for each container", "error", err)
+		f.logger.Warn("cannot compile a seccomp profile once for all containers", "error", err)
 	} else if len(content) > 0 {
 		if err := errors.Join(os.MkdirAll(f.dir, 0o700), atomicfile.Write(f.path(name), content, 0o600)); err != nil {
 			return "", fmt.Errorf("keep seccomp filter: %w", err)
@@ -162,9 +163,12 @@ func (f *filters) add(ctx context.Context, name string, profile *specs.LinuxSecc
 	return filter, nil
 }
 
-// compileFilter starts a container with a profile and takes what crun keeps of it for processes that follow.
-func compileFilter(ctx context.Context, c Config, s *shard.Shard, crun string, profile *specs.LinuxSeccomp) (filter []byte, err error) {
-	err = runTrial(ctx, c, s, crun, "--idle", profile, func(id, _ string) error {
+// compileFilter starts a probe container with a profile and returns the filter that crun keeps for later processes in
+// it.
+func compileFilter(
+	ctx context.Context, c Config, s *shard.Shard, crun string, profile *specs.LinuxSeccomp,
+) (filter []byte, err error) {
+	err = runProbe(ctx, c, s, crun, "--idle", profile, func(id, _ string) error {
 		filter, err = os.ReadFile(filepath.Join(s.RuntimeState(id), "seccomp.bpf"))
 		return err
 	})

@@ -18,14 +18,17 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// shards are the processes that hold the containers: the ones that new pods go to, and those that an earlier
-// configuration has left with containers in them.
+// shards are the processes that hold the containers: those that get new pods, and those that an earlier configuration
+// has left with containers in them.
 type shards struct {
 	all map[int]*shard.Shard
-	n   int // new pods go to 0..n-1
+	n   int // new pods go to the shards 0..n-1
 }
 
-// openShards connects to every shard that is there, and starts what is missing of the first n.
+// shardPrefix begins the names of the shards' control groups.
+const shardPrefix = "shard-"
+
+// openShards connects to every shard that exists, and starts those that are missing of the first n.
 func openShards(ctx context.Context, c Config, onExit func(index int, ended protocol.Container)) (*shards, error) {
 	dir := layout.State(c.State).Shards()
 	if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -51,12 +54,12 @@ func openShards(ctx context.Context, c Config, onExit func(index int, ended prot
 			o := shard.Options{
 				Dir:    filepath.Join(dir, strconv.Itoa(i)),
 				Binary: c.ShimPath,
-				Cgroup: fmt.Sprintf("%s/shard-%d", c.CgroupParent, i),
+				Cgroup: c.CgroupParent + "/" + shardPrefix + strconv.Itoa(i),
 				OnExit: func(ended protocol.Container) { onExit(i, ended) },
 				Logger: c.Logger,
 			}
 			one, err := shard.Open(ctx, o)
-			// One of an older version goes on for as long as it holds containers.
+			// A shard of an older version goes on for as long as it holds containers.
 			if err == nil && !one.Attaches() && one.Shutdown(ctx) == nil {
 				one, err = shard.Open(ctx, o)
 			}
@@ -78,7 +81,7 @@ func openShards(ctx context.Context, c Config, onExit func(index int, ended prot
 	return s, nil
 }
 
-// of is the shard for the containers of a pod: all of them go to one.
+// of returns the shard for the containers of a pod, all of which go to the same one.
 func (s *shards) of(podUID string) int {
 	h := fnv.New32a()
 	h.Write([]byte(podUID))
@@ -87,7 +90,7 @@ func (s *shards) of(podUID string) int {
 
 func (s *shards) at(index int) *shard.Shard { return s.all[index] }
 
-// retire ends those that get no new pods and hold no container any more.
+// retire ends the shards that get no new pods and hold no container any more.
 func (s *shards) retire(ctx context.Context) error {
 	var errs []error
 	for i, one := range s.all {
@@ -104,7 +107,8 @@ func (s *shards) retire(ctx context.Context) error {
 // endTime bounds how long the end of shards may delay that of the daemon.
 const endTime = 5 * time.Second
 
-// close ends the shards that hold no container, since nothing but a daemon gives them any, and lets go of the others.
+// close ends the shards that hold no container and lets go of the others, which hold theirs until the next daemon
+// comes.
 func (s *shards) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

@@ -80,7 +80,8 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	crash.At("container.created")
 	s := r.shards.at(held.shard)
 	if (c.Stdin || c.Spec.Process.Terminal) && !s.Attaches() {
-		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
+		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: "+
+			"once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
 	}
 	started, err := s.Start(ctx, protocol.Start{
 		ID:          c.ID,
@@ -104,8 +105,8 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	return r.observe(held, started), nil
 }
 
-// create writes the object of a container in a shard and makes its snapshot, in one transaction, or finds both. It returns the spec as
-// the object has it and the mounts of the root file system.
+// create writes the object of a container in a shard and makes its snapshot, in one transaction, or finds both. It
+// returns the spec as the object has it and the mounts of the root file system.
 func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []protocol.Mount, error) {
 	store, snapshotter := r.server.containers(), r.server.snapshots()
 
@@ -194,7 +195,7 @@ func shardMounts(mounts []mount.Mount) []protocol.Mount {
 	return out
 }
 
-// ended is told by a shard of a container that has come to its end.
+// ended is called when a shard reports the end of a container.
 func (r *Runtime) ended(_ int, s protocol.Container) {
 	r.mu.Lock()
 	held := r.containers[s.ID]
@@ -204,7 +205,7 @@ func (r *Runtime) ended(_ int, s protocol.Container) {
 	}
 }
 
-// observe folds what a shard says into what is known, and reports an end once. Nothing that comes late changes an end.
+// observe folds what a shard says into what is known, and reports an end once. Whatever comes after the end is ignored.
 func (r *Runtime) observe(held *container, s protocol.Container) runtime.Status {
 	r.mu.Lock()
 	was := held.status.State

@@ -14,8 +14,8 @@ import (
 	jobd "github.com/jobd/jobd/runtime"
 )
 
-// tasks is what containerd's own services, and so ctr, see of the containers in the shards: they can be listed, looked at,
-// waited for and signalled. Starting and removing them is the daemon's business.
+// tasks shows the containers in the shards to containerd's own services, and so to ctr: they can be listed, inspected,
+// waited for and signalled. Starting and removing them is up to the daemon.
 type tasks struct{ runtime *Runtime }
 
 func (t *tasks) ID() string { return plugins.RuntimePluginV2.String() + ".task" }
@@ -75,14 +75,16 @@ func (t *task) Namespace() string { return Namespace }
 
 func (t *task) State(context.Context) (runtime.State, error) {
 	s := t.status()
-	state := runtime.State{Status: runtime.StoppedStatus, Pid: uint32(s.PID), ExitStatus: exitStatus(s), ExitedAt: s.FinishedAt}
+	state := runtime.State{
+		Status: runtime.StoppedStatus, Pid: uint32(s.PID), ExitStatus: exitStatus(s), ExitedAt: s.FinishedAt,
+	}
 	if s.State == jobd.Running {
 		state.Status = runtime.RunningStatus
 	}
 	return state, nil
 }
 
-// exitStatus is 255 where nobody knows how the container ended, as containerd has it.
+// exitStatus returns 255, as containerd does, where nobody knows how the container ended.
 func exitStatus(s jobd.Status) uint32 {
 	if s.State == jobd.Lost {
 		return 255

@@ -19,7 +19,7 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// passwdCache holds the user files of images: they never change.
+// passwdCache holds the user files of images, which never change.
 type passwdCache struct {
 	mu     sync.Mutex
 	images map[string]userFiles // by chain id
@@ -33,7 +33,7 @@ const (
 	maxPasswdSize  = 1 << 20 // bytes
 )
 
-// resolveUser puts numbers in the place of the user's name, by the files of the image below a new snapshot.
+// resolveUser replaces the user's name by numbers, which it looks up in the files of the image below a new snapshot.
 func (r *Runtime) resolveUser(spec *specs.Spec, chainID string, mounts []mount.Mount) error {
 	if spec.Process.User.Username == "" {
 		return nil
@@ -69,10 +69,10 @@ func (c *passwdCache) get(chainID string, read func() (userFiles, error)) (userF
 	return files, nil
 }
 
-// userFilesDir begins the names of mount points that are there only while files are read.
+// userFilesDir begins the names of mount points that exist only while files are read.
 const userFilesDir = "users-"
 
-// unmountUserFiles removes what a process that was killed while it read them has left.
+// unmountUserFiles removes what a process that was killed while it read these files has left.
 func unmountUserFiles(state string) error {
 	left, err := filepath.Glob(filepath.Join(layout.State(state).Containerd(), userFilesDir+"*"))
 	for _, dir := range left {

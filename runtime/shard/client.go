@@ -14,8 +14,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Client is one connection to a shard. It may be used by many goroutines. When the connection is gone every call gives
-// errdefs.ErrUnavailable; Shard connects anew.
+// Client is one connection to a shard. It may be used by many goroutines. When the connection is gone every call
+// returns errdefs.ErrUnavailable; Shard connects again.
 type Client struct {
 	conn   net.Conn
 	onExit func(protocol.Container)
@@ -31,9 +31,9 @@ type Client struct {
 	done chan struct{}
 }
 
-// Dial connects to the shard that listens on a socket. Each exit from now on is given to onExit, in order, which must not
-// block; earlier ones are found by List. An exit that comes at the same time may be seen twice, and may overtake the
-// answer to its Start.
+// Dial connects to the shard that listens on a socket. Each exit from now on is given to onExit, in order, which must
+// not block; earlier ones are found by List. An exit that comes at the same time may be seen twice, and may overtake
+// the answer to its Start.
 func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
@@ -42,7 +42,8 @@ func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (
 	}
 	c := &Client{conn: conn, onExit: onExit, waiting: map[uint64]chan<- protocol.Message{}, done: make(chan struct{})}
 	go c.read()
-	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpHello, Hello: &protocol.Hello{Version: protocol.Version, PID: os.Getpid()}}, nil)
+	own := &protocol.Hello{Version: protocol.Version, PID: os.Getpid()}
+	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpHello, Hello: own}, nil)
 	if err == nil && reply.Hello == nil {
 		err = fmt.Errorf("shard sent no hello: %w", errdefs.ErrUnavailable)
 	}
@@ -57,9 +58,9 @@ func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (
 // Hello is what the shard said of itself.
 func (c *Client) Hello() protocol.Hello { return c.hello }
 
-// Start starts a container and returns when its process runs. One of that ID which is there already is left as it is, and
-// returned whatever its state, so that a start in doubt is simply taken again. The error is a *StartError when the process
-// could not be started. When ctx ends first, the start goes on.
+// Start starts a container and returns when its process runs. One of that ID which is there already is left as it is,
+// and returned whatever its state, so that a start in doubt is simply taken again. The error is a *StartError when the
+// process could not be started. When ctx ends first, the start goes on.
 func (c *Client) Start(ctx context.Context, s protocol.Start) (protocol.Container, error) {
 	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpStart, Start: &s}, s.Spec)
 	return containerOf(reply, err)
@@ -76,14 +77,16 @@ func containerOf(m protocol.Message, err error) (protocol.Container, error) {
 	return protocol.Container{}, err
 }
 
-// Signal sends a signal to a container's first process, or with all to each of its processes. One that has ended or is
-// not known gives errdefs.ErrNotFound, one whose start is under way errdefs.ErrFailedPrecondition.
+// Signal sends a signal to a container's first process, or with all to each of its processes. The error is
+// errdefs.ErrNotFound when the container has ended or is not known, errdefs.ErrFailedPrecondition when it is being
+// started.
 func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error {
 	_, err := c.call(ctx, protocol.Message{Op: protocol.OpSignal, ID: id, Signal: int(sig), All: all}, nil)
 	return err
 }
 
-// CloseStdin lets a container that was started with StdinOnce read the end of it, once those who are attached have let go of it.
+// CloseStdin lets a container that was started with StdinOnce read the end of it, once those who are attached have let
+// go of it.
 func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	_, err := c.call(ctx, protocol.Message{Op: protocol.OpCloseStdin, ID: id}, nil)
 	return err

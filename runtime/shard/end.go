@@ -42,8 +42,8 @@ func waitForEnd(ctx context.Context, process *os.File) error {
 	})
 }
 
-// removeLeft removes what a shard that has ended, and held nothing, has left. Only what is known to be a shard's goes, and
-// nothing below the directory of a container, in which something may be mounted.
+// removeLeft removes what a shard that has ended, and held nothing, has left. Only what is known to be a shard's goes,
+// and nothing below the directory of a container, in which something may be mounted.
 func (o *Options) removeLeft() error {
 	var errs []error
 	consoles, err := filepath.Glob(filepath.Join(o.Dir, protocol.ConsolePrefix+"*"))

@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Process is one that Exec has started in a container, or the container's first one as Attach gives it.
+// Process is one that Exec has started in a container, or the container's first one, as Attach returns it.
 type Process struct {
 	// Attached is what there is of one that was attached to.
 	Attached protocol.Attached
@@ -38,7 +38,8 @@ type Process struct {
 
 // startProcess starts a process over a connection of its own.
 func startProcess(ctx context.Context, socket, id string, e protocol.Exec) (*Process, error) {
-	return openProcess(ctx, socket, protocol.Message{Op: protocol.OpExec, ID: id, Exec: &e}, func(p *Process, _ protocol.Message, files *[]*os.File) {
+	request := protocol.Message{Op: protocol.OpExec, ID: id, Exec: &e}
+	return openProcess(ctx, socket, request, func(p *Process, _ protocol.Message, files *[]*os.File) {
 		if e.TTY {
 			p.terminal = take(files)
 			p.Stdin, p.Stdout = p.terminal, p.terminal
@@ -53,7 +54,8 @@ func startProcess(ctx context.Context, socket, id string, e protocol.Exec) (*Pro
 
 // attachProcess is the same for the first process of a container.
 func attachProcess(ctx context.Context, socket, id string, a protocol.Attach) (*Process, error) {
-	return openProcess(ctx, socket, protocol.Message{Op: protocol.OpAttach, ID: id, Attach: &a}, func(p *Process, reply protocol.Message, files *[]*os.File) {
+	request := protocol.Message{Op: protocol.OpAttach, ID: id, Attach: &a}
+	return openProcess(ctx, socket, request, func(p *Process, reply protocol.Message, files *[]*os.File) {
 		if reply.Attached == nil {
 			return
 		}
@@ -95,8 +97,11 @@ const (
 
 var errNotReached = errors.New("connect to shard")
 
+// placing takes the files that came with a reply, and puts them where they belong in a process.
+type placing func(p *Process, reply protocol.Message, files *[]*os.File)
+
 // openProcess makes a request that is answered with open files, which place has to take.
-func openProcess(ctx context.Context, socket string, request protocol.Message, place func(*Process, protocol.Message, *[]*os.File)) (*Process, error) {
+func openProcess(ctx context.Context, socket string, request protocol.Message, place placing) (*Process, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -123,7 +128,7 @@ func openProcess(ctx context.Context, socket string, request protocol.Message, p
 }
 
 // open makes the request and takes the streams. What comes after the answer is in the reader.
-func (p *Process) open(request protocol.Message, place func(*Process, protocol.Message, *[]*os.File)) (io.Reader, error) {
+func (p *Process) open(request protocol.Message, place placing) (io.Reader, error) {
 	frame, err := protocol.Encode(&request, nil)
 	if err != nil {
 		return nil, err
@@ -193,10 +198,10 @@ func (p *Process) await(ctx context.Context, r io.Reader) {
 	}
 }
 
-// Wait returns the exit code, once the process has ended: 128+n when signal n ended it. What it wrote may not be read yet.
-// Of one that was attached to it tells only of the end, once everything was read.
-// The error is errdefs.ErrUnavailable when the shard died, which leaves the process to the container's end, and that of the
-// context that Exec or Attach was given when the process has ended with it.
+// Wait returns the exit code, once the process has ended: 128+n when signal n ended it. What it wrote may not be read
+// yet. For one that was attached to it reports only the end, once everything was read. The error is
+// errdefs.ErrUnavailable when the shard died, which leaves the process to the container's end, and that of the context
+// that Exec or Attach was given when the process has ended with it.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.end:
@@ -222,8 +227,8 @@ func (p *Process) Resize(width, height uint16) error {
 	return errors.Join(err, failed)
 }
 
-// Copy brings what the process writes to one of its streams to a writer, until the stream's end: which is at the latest a
-// second after that of the process, whoever else has it open. What was written before is not lost.
+// Copy brings what the process writes to one of its streams to a writer, until the stream's end: which is at the
+// latest a second after that of the process, whoever else has it open. What was written before is not lost.
 func (p *Process) Copy(w io.Writer, stream *os.File) error {
 	done := make(chan struct{})
 	defer close(done)

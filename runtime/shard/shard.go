@@ -1,12 +1,12 @@
 // Package shard is the daemon's side of the shards, which keep containers alive without it. A shard is a small process
-// (cmd/jobd-shim) that holds several containers: it starts each with one run of crun or runc, writes its log, reaps it and
-// keeps its exit until that is acknowledged. It outlives the daemon, which speaks to it over a unix socket and finds
-// everything again by List.
+// (cmd/jobd-shim) that holds several containers: it starts each with one run of crun or runc, writes its log, reaps it
+// and keeps its exit until that is acknowledged. It outlives the daemon, which speaks to it over a unix socket and
+// finds everything again by List.
 //
-// Shard is a connection that is made anew when it breaks, with a process that is started anew when it dies; Client is one
-// connection. What the process does is in package server, what goes over the socket in package protocol. On the host this
-// package makes the directory of a shard, with the file that the process writes its own log to, and puts the process into
-// a control group.
+// Shard is a connection that is made anew when it breaks, with a process that is started anew when it dies; Client is
+// one connection. What the process does is in package server, what goes over the socket in package protocol. On the
+// host this package makes the directory of a shard, with the file that the process writes its own log to, and puts the
+// process into a control group.
 package shard
 
 import (
@@ -35,9 +35,8 @@ type Options struct {
 	// Cgroup is where the shard's process is put, for example /jobd/shard-0, so that whatever ends the daemon's
 	// cgroup spares it. Empty: it stays in the daemon's.
 	Cgroup string
-	// OnExit is told of each exit from Open on, in order, and must not block. After the shard was
-	// connected anew, it is told again of every container that has ended and is not deleted; the receiver tells
-	// by the ID what it knows already.
+	// OnExit is called at each exit from Open on, in order, and must not block. After a new connection it is called again
+	// for every container that has ended and is not deleted; the receiver knows by the ID what it has already seen.
 	OnExit func(protocol.Container)
 	Logger *slog.Logger
 }
@@ -71,14 +70,14 @@ func Open(ctx context.Context, o Options) (*Shard, error) {
 	return s, nil
 }
 
-// PID is the shard's process.
+// PID returns the shard's process.
 func (s *Shard) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client.Hello().PID
 }
 
-// RuntimeState is where the OCI runtime keeps what it has to know of a container that runs.
+// RuntimeState returns where the OCI runtime keeps what it has to know about a container that runs.
 func (s *Shard) RuntimeState(id string) string {
 	return filepath.Join(s.options.Dir, protocol.RuntimeDir, id)
 }
@@ -88,7 +87,7 @@ func (s *Shard) Start(ctx context.Context, start protocol.Start) (protocol.Conta
 	return retry(ctx, s, func(c *Client) (protocol.Container, error) { return c.Start(ctx, start) })
 }
 
-// Signal is Client.Signal. It is not taken again when the connection breaks: the error is errdefs.ErrUnavailable then.
+// Signal is Client.Signal. It is not repeated when the connection breaks: the error is errdefs.ErrUnavailable then.
 func (s *Shard) Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error {
 	c, err := s.current(ctx)
 	if err != nil {
@@ -106,20 +105,21 @@ func (s *Shard) Delete(ctx context.Context, id string) (protocol.Container, erro
 	return c, err
 }
 
-// Exec starts a process in a running container, which lives as long as the Process that is returned: the end of ctx closes
-// that. One that does not run gives errdefs.ErrNotFound, a shard of an older version errdefs.ErrNotImplemented. The error is
-// a *StartError when the process could not be started.
+// Exec starts a process in a running container, which lives as long as the Process that is returned; the end of ctx
+// closes that. The error is errdefs.ErrNotFound when the container does not run, errdefs.ErrNotImplemented when the
+// shard is of an older version, and a *protocol.StartError when the process could not be started.
 func (s *Shard) Exec(ctx context.Context, id string, e protocol.Exec) (*Process, error) {
 	return s.process(ctx, func(socket string) (*Process, error) { return startProcess(ctx, socket, id, e) })
 }
 
-// Attach gives the streams of a running container's first process, which goes on when the Process is closed, as the end of
-// ctx does. One that does not run gives errdefs.ErrNotFound.
+// Attach returns the streams of a running container's first process, which goes on when the Process is closed; the end
+// of ctx closes that. The error is errdefs.ErrNotFound when the container does not run.
 func (s *Shard) Attach(ctx context.Context, id string, a protocol.Attach) (*Process, error) {
 	return s.process(ctx, func(socket string) (*Process, error) { return attachProcess(ctx, socket, id, a) })
 }
 
-// process opens one, again when the shard turns out to have just died: what was not reached was not asked.
+// process opens a process, and does so again when the shard turns out to have just died: a request that did not reach
+// it was not made.
 func (s *Shard) process(ctx context.Context, open func(socket string) (*Process, error)) (*Process, error) {
 	for {
 		c, err := s.current(ctx)
@@ -149,7 +149,7 @@ func (s *Shard) CloseStdin(ctx context.Context, id string) error {
 	return err
 }
 
-// Attaches tells whether the shard knows of attaching, terminals and stdin: one of an older version does not.
+// Attaches reports whether the shard knows about attaching, terminals and stdin: one of an older version does not.
 func (s *Shard) Attaches() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Shard) Shutdown(ctx context.Context) error {
 		left = s.options.removeLeft()
 	}
 	if left != nil {
-		s.options.Logger.Warn("shard that has ended left something behind", "shard", s.options.Dir, "error", left)
+		s.options.Logger.Warn("cannot remove what a shard has left", "shard", s.options.Dir, "error", left)
 	}
 	return err
 }
@@ -205,7 +205,7 @@ func (s *Shard) Close() error {
 	return nil
 }
 
-// current is the client, once it is connected.
+// current returns the client, once it is connected.
 func (s *Shard) current(ctx context.Context) (*Client, error) {
 	for {
 		s.mu.Lock()
@@ -256,7 +256,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// keep connects anew, and starts anew, whenever the shard is gone.
+// keep connects again whenever the connection breaks, and starts the shard again when it has died.
 func (s *Shard) keep(ctx context.Context) {
 	defer close(s.done)
 	for {
@@ -271,7 +271,7 @@ func (s *Shard) keep(ctx context.Context) {
 		if ending || ctx.Err() != nil {
 			return
 		}
-		s.options.Logger.Warn("shard is gone", "shard", s.options.Dir)
+		s.options.Logger.Warn("shard has died or hung up, connecting again", "shard", s.options.Dir)
 		for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			client, err := connect(ctx, s.options)
 			if err == nil {
@@ -286,7 +286,7 @@ func (s *Shard) keep(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			s.options.Logger.Error("shard cannot be started", "shard", s.options.Dir, "error", err)
+			s.options.Logger.Error("cannot start shard", "shard", s.options.Dir, "error", err)
 			select {
 			case <-time.After(wait):
 			case <-ctx.Done():
@@ -296,7 +296,7 @@ func (s *Shard) keep(ctx context.Context) {
 	}
 }
 
-// report tells of everything that ended while nobody was connected.
+// report reports every container that ended while nobody was connected.
 func (s *Shard) report(ctx context.Context, client *Client) {
 	containers, err := client.List(ctx)
 	if err != nil {

@@ -39,7 +39,8 @@ type Start struct {
 	// those who attach says so; that of a terminal never.
 	Stdin     bool `json:"stdin,omitempty"`
 	StdinOnce bool `json:"stdinOnce,omitempty"`
-	// LogPath gets stdout and stderr in the CRI format, or what comes from the terminal if the spec has one. Empty: output is dropped.
+	// LogPath gets stdout and stderr in the CRI format, or what comes from the terminal if the spec has one. Empty:
+	// output is dropped.
 	LogPath string `json:"logPath,omitempty"`
 	// LogMaxSize is how large a file of the log grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
 	LogMaxSize  int64 `json:"logMaxSize,omitempty"`
@@ -49,7 +50,7 @@ type Start struct {
 	// Runtime is the path of crun or runc, RuntimeArgs are its global options before "run".
 	Runtime     string   `json:"runtime"`
 	RuntimeArgs []string `json:"runtimeArgs,omitempty"`
-	// Labels are kept with the container and given back with it. They mean nothing to the shard.
+	// Labels are kept with the container and returned with it. They mean nothing to the shard.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 

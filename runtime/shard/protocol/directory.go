@@ -17,7 +17,8 @@ func LockPath(dir string) string { return filepath.Join(dir, "lock") }
 // ContainersDir returns what has a directory for each container that a shard holds, and for nothing else.
 func ContainersDir(dir string) string { return filepath.Join(dir, "containers") }
 
-// ConsolePrefix begins the names of sockets, in the directory of a shard, by which an OCI runtime hands over a terminal.
+// ConsolePrefix begins the names of sockets, in the directory of a shard, by which an OCI runtime hands over a
+// terminal.
 const ConsolePrefix = "tty-"
 
 // RuntimeDir is the name of what belongs to the OCI runtime in the directory of a shard: what it has to know of each

@@ -18,8 +18,9 @@ func (e *StartError) Error() string { return fmt.Sprintf("start container %s: %s
 
 func (e *StartError) Unwrap() error { return errdefs.ErrFailedPrecondition }
 
-// ErrEnding says that a shard takes no more containers, since it is about to end. Its class is errdefs.ErrUnavailable. What
-// is refused with it can be asked of the shard that is started next. Shards before this error was known give its class alone.
+// ErrEnding says that a shard takes no more containers, since it is about to end. Its class is errdefs.ErrUnavailable.
+// What is refused with it can be asked of the shard that is started next. Shards before this error was known give its
+// class alone.
 var ErrEnding = fmt.Errorf("shard is ending: %w", errdefs.ErrUnavailable)
 
 // Error carries an error with its class, one of those of errdefs.

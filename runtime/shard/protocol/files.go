@@ -43,8 +43,8 @@ func WriteFiles(conn *net.UnixConn, b []byte, files []*os.File) error {
 	})
 }
 
-// WithDescriptors calls fn with the numbers of files. Other than os.File.Fd it leaves them as they are: not to block is a property
-// of what is open, which a terminal here shares with its copies elsewhere.
+// WithDescriptors calls fn with the numbers of files. Other than os.File.Fd it leaves them as they are: not to block
+// is a property of what is open, which a terminal here shares with its copies elsewhere.
 func WithDescriptors(files []*os.File, fds []int, fn func(fds []int) error) error {
 	if len(files) == 0 {
 		return fn(fds)

@@ -71,7 +71,7 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 			x.files = append(x.files, f)
 		}
 	}
-	patience := audiencePatience
+	patience := listenerPatience
 	if a.Stdin && c.record.Stdin {
 		patience = 0 // the two talk to each other
 	}
@@ -86,12 +86,12 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 		}
 		x.files = append(x.files, r)
 		l := newListener(w, patience, end)
-		if !out.audience[i].add(l) {
+		if !out.broadcasters[i].add(l) {
 			w.Close()
 			return nil, fmt.Errorf("it has ended: %w", errdefs.ErrNotFound)
 		}
 		x.listeners = append(x.listeners, l)
-		joined = append(joined, func() { out.audience[i].remove(l) })
+		joined = append(joined, func() { out.broadcasters[i].remove(l) })
 	}
 	go func() {
 		defer end()
@@ -110,7 +110,7 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 	return x, nil
 }
 
-// admit counts another attacher.
+// admit counts another attacher, unless there are too many.
 func (c *container) admit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func (c *container) admit() error {
 	return nil
 }
 
-// err is why an attacher has not got everything.
+// err returns why an attacher did not get everything.
 func (x *attachment) err() error {
 	for _, l := range x.listeners {
 		if err := l.err(); err != nil {
@@ -131,8 +131,8 @@ func (x *attachment) err() error {
 	return nil
 }
 
-// serveAttach answers a request to attach, on a connection that is for this one alone, with the ends of the streams, and
-// tells of the end of the output. The daemon detaches by hanging up, which the container does not notice.
+// serveAttach answers a request to attach, on a connection of its own, with the ends of the streams, and reports the
+// end of the output. The daemon detaches by hanging up, which the container does not notice.
 func (s *Server) serveAttach(p *peer, m *protocol.Message) {
 	x, err := s.attach(m)
 	reply := &protocol.Message{Op: protocol.OpReply, Seq: m.Seq}
@@ -163,7 +163,7 @@ func (s *Server) attach(m *protocol.Message) (*attachment, error) {
 	return c.attach(*m.Attach)
 }
 
-// closeStdin ends the stdin of a container that ends it once, and lets others go on.
+// closeStdin ends the stdin of a container that has one which ends once. On any other it changes nothing.
 func (c *container) closeStdin() error {
 	c.mu.Lock()
 	in := c.stdin

@@ -18,7 +18,7 @@ import (
 // consoleTime is how long an OCI runtime that has succeeded may keep us waiting for the terminal.
 const consoleTime = 10 * time.Second
 
-// console is where an OCI runtime hands a new terminal over.
+// console is a socket over which an OCI runtime hands over a new terminal.
 type console struct {
 	path     string
 	listener *net.UnixListener

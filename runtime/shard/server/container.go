@@ -33,7 +33,7 @@ type host struct {
 	buffers  *logs.Buffers
 	logger   *slog.Logger
 	named    atomic.Uint64 // counted, for what needs a name of its own
-	// ended is told of each end, once.
+	// ended is called once for each end.
 	ended func(protocol.Container)
 }
 
@@ -45,7 +45,7 @@ type container struct {
 	root   *overlay // of this shard's own mounting; nil without
 
 	started chan struct{} // closed when it runs or has failed to
-	cleaned chan struct{} // closed when it has ended and nothing but its directory is left, or something could not be removed
+	cleaned chan struct{} // closed when it has ended and all but its directory is removed, or could not be
 	left    bool          // that is so; set before
 	err     error         // set before started is closed: it was not even tried
 
@@ -72,8 +72,8 @@ func (c *container) current() protocol.Container {
 	return c.status
 }
 
-// start starts it and closes started. When the OCI runtime could not start it, it is kept as ended. With any other error
-// nothing was run, and nothing is left.
+// start starts the container and closes started. When the OCI runtime could not start it, it is kept as ended. After
+// any other error nothing was run, and nothing is left.
 func (c *container) start() {
 	err := c.run()
 	var failed *protocol.StartError
@@ -82,7 +82,8 @@ func (c *container) start() {
 		close(c.started)
 	case errors.As(err, &failed):
 		end := c.current()
-		end.State, end.ExitCode, end.StartError, end.StartedAt, end.FinishedAt = protocol.Exited, 128, failed.Message, time.Now(), time.Now()
+		end.State, end.ExitCode, end.StartError = protocol.Exited, 128, failed.Message
+		end.StartedAt, end.FinishedAt = time.Now(), time.Now()
 		c.finish(end)
 		close(c.started)
 		c.clean()
@@ -94,7 +95,7 @@ func (c *container) start() {
 	}
 }
 
-// result is what a start came to, once it is over.
+// result returns the outcome of a start, once it is over.
 func (c *container) result() (protocol.Container, error) {
 	<-c.started
 	if c.err != nil {
@@ -134,7 +135,7 @@ func (c *container) run() error {
 	running.State, running.PID, running.StartedAt = protocol.Running, pid, time.Now()
 	if err := writeRecord(c.dir, stateFile, running); err != nil {
 		// It runs, so it cannot be said to have failed. A shard that finds it later will take it for lost.
-		c.host.logger.Error("running container is not recorded", "container", c.record.ID, "error", err)
+		c.host.logger.Error("cannot record a running container", "container", c.record.ID, "error", err)
 	}
 	crash.At("shard.running.recorded")
 	out.copy(c.host.buffers)
@@ -170,7 +171,7 @@ func (c *container) makeBundle(config []byte) error {
 	return makeFIFOs(c.dir, c.fifos())
 }
 
-// fifos are the names of the pipes that it has.
+// fifos returns the names of the pipes that it has.
 func (c *container) fifos() []string {
 	switch {
 	case c.record.Terminal:
@@ -181,8 +182,8 @@ func (c *container) fifos() []string {
 	return []string{stdoutFIFO, stderrFIFO}
 }
 
-// runRuntime runs the OCI runtime to its end and returns the container's first process, which by then is claimed by nobody.
-// A terminal goes to the output.
+// runRuntime runs the OCI runtime to its end and returns the container's first process, which nobody has claimed by
+// then. A terminal becomes the source of the output.
 func (c *container) runRuntime(expected expectation, out *output) (pid int, in *stdin, err error) {
 	files, in, err := c.openEnds()
 	if err != nil {
@@ -205,8 +206,12 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	}
 	var unrecorded error
 	runtime, root, err := c.host.launcher.launch(launch{
-		shared: c.record.Shared, rootfs: filepath.Join(c.dir, rootfsDir), mounts: c.record.Rootfs, argv: commandLine(&c.record.Start, c.dir, c.host.state, socket), files: files,
-		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be taken again.
+		shared: c.record.Shared,
+		rootfs: filepath.Join(c.dir, rootfsDir),
+		mounts: c.record.Rootfs,
+		argv:   commandLine(&c.record.Start, c.dir, c.host.state, socket),
+		files:  files,
+		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be repeated.
 		before: func() error {
 			crash.At("shard.start.before")
 			unrecorded = writeRecord(c.dir, startFile, c.record)
@@ -300,7 +305,7 @@ func (c *container) end(end protocol.Container, out *output) {
 	c.host.cgroups.Kill(c.record.Cgroup)
 	if err := out.drain(); err != nil {
 		end.LogError = err.Error()
-		c.host.logger.Error("log is not complete", "container", c.record.ID, "error", err)
+		c.host.logger.Error("cannot write the whole log", "container", c.record.ID, "error", err)
 	}
 	crash.At("shard.log.complete")
 	out.close()
@@ -313,7 +318,7 @@ func (c *container) end(end protocol.Container, out *output) {
 	c.clean()
 }
 
-// finish records how the container ended and tells of it.
+// finish records how the container ended and reports it.
 func (c *container) finish(end protocol.Container) {
 	if end.FinishedAt.Before(end.StartedAt) { // it was faster than the OCI runtime that started it
 		end.FinishedAt = end.StartedAt
@@ -321,12 +326,12 @@ func (c *container) finish(end protocol.Container) {
 	if c.record.MessagePath != "" {
 		message, err := readMessage(c.record.MessagePath)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.host.logger.Error("termination message is not read", "container", c.record.ID, "error", err)
+			c.host.logger.Error("cannot read the termination message", "container", c.record.ID, "error", err)
 		}
 		end.Message = message
 	}
 	if err := writeRecord(c.dir, stateFile, end); err != nil {
-		c.host.logger.Error("exit is not recorded", "container", c.record.ID, "error", err)
+		c.host.logger.Error("cannot record an exit", "container", c.record.ID, "error", err)
 	}
 	crash.At("shard.exit.recorded")
 	c.mu.Lock()
@@ -351,12 +356,12 @@ func readMessage(path string) (string, error) {
 	return string(content), err
 }
 
-// clean removes what an ended container has on the host, but for its directory. It runs after the exit was told of, since
-// nobody has to wait for it.
+// clean removes what an ended container has on the host, but for its directory. It runs after the exit was reported,
+// since nobody has to wait for it.
 func (c *container) clean() {
 	defer close(c.cleaned)
 	if err := c.release(); err != nil {
-		c.host.logger.Error("container left something behind", "container", c.record.ID, "error", err)
+		c.host.logger.Error("cannot remove what a container has left", "container", c.record.ID, "error", err)
 		c.left = true
 		c.root.close()
 		return
@@ -364,12 +369,12 @@ func (c *container) clean() {
 	c.host.launcher.overlays.giveBack(c.root)
 }
 
-// release removes cgroups and the OCI runtime's state. The runtime itself is asked only where it has hooks to run.
+// release removes control groups and the OCI runtime's state. The runtime itself is run only where it has hooks to run.
 func (c *container) release() error {
 	state := filepath.Join(c.host.state, c.record.ID)
 	if _, err := os.Lstat(state); err == nil && c.record.PostStop {
 		if err := c.runtimeDelete(); err != nil {
-			c.host.logger.Error("hooks after the stop have failed", "container", c.record.ID, "error", err)
+			c.host.logger.Error("cannot run the poststop hooks", "container", c.record.ID, "error", err)
 		}
 	}
 	crash.At("shard.cgroup.before")
@@ -385,7 +390,8 @@ func (c *container) runtimeDelete() error {
 	}
 	defer null.Close()
 	argv := append([]string{c.record.Runtime}, c.record.RuntimeArgs...)
-	argv = append(argv, "--root", c.host.state, "--log", filepath.Join(c.dir, runtimeLog), "--log-format", "json", "delete", "--force", c.record.ID)
+	argv = append(argv, "--root", c.host.state, "--log", filepath.Join(c.dir, runtimeLog), "--log-format", "json",
+		"delete", "--force", c.record.ID)
 	expected := c.host.reaper.expect()
 	defer expected.done()
 	pid, _, err := c.host.launcher.launch(launch{argv: argv, files: [3]*os.File{null, null, null}})
@@ -422,7 +428,7 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 	return nil
 }
 
-// kill ends a container in whatever state.
+// kill ends a container, whatever its state.
 func (c *container) kill() {
 	c.mu.Lock()
 	c.doomed = true
@@ -454,8 +460,8 @@ func (c *container) remove(ctx context.Context) error {
 	return c.removeDir()
 }
 
-// removeDir removes the container's directory, its start record last. The mount point is removed as an empty directory or not
-// at all: what is mounted there, if anything, is not ours to delete.
+// removeDir removes the container's directory, its start record last. The mount point is removed as an empty directory
+// or not at all: what is mounted there, if anything, is not ours to delete.
 func (c *container) removeDir() error {
 	if err := unix.Rmdir(filepath.Join(c.dir, rootfsDir)); err != nil && err != unix.ENOENT {
 		return fmt.Errorf("remove bundle %s: %w", c.dir, err)

@@ -17,16 +17,17 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// execution is such a process as the shard has it, which starts it and tells how it ends. What goes in and out of it does
-// not pass here: files are the daemon's ends of its streams, and are sent there.
+// execution is a process that an exec has started, as the shard has it: it starts the process and reports how it ends.
+// What goes in and out does not pass through the shard: files are the daemon's ends of the streams, and are sent to
+// it.
 type execution struct {
 	files  []*os.File // the terminal; or stdin, if asked for, stdout and stderr
 	child  child
 	exited chan int
 }
 
-// exec starts a process in the container and returns when it runs. The error is a *StartError when the OCI runtime could
-// not start it.
+// exec starts a process in the container and returns when it runs. The error is a *StartError when the OCI runtime
+// could not start it.
 func (c *container) exec(e protocol.Exec) (_ *execution, err error) {
 	if len(e.Args) == 0 {
 		return nil, fmt.Errorf("exec of nothing in container %s: %w", c.record.ID, errdefs.ErrInvalidArgument)
@@ -39,7 +40,7 @@ func (c *container) exec(e protocol.Exec) (_ *execution, err error) {
 	defer func() {
 		for _, path := range []string{process, pids, words} {
 			if failed := os.Remove(path); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
-				c.host.logger.Warn("left by an exec", "file", path, "error", failed)
+				c.host.logger.Warn("cannot remove a file of an exec", "path", path, "error", failed)
 			}
 		}
 	}()
@@ -180,8 +181,8 @@ func nullFiles() (files [3]*os.File, err error) {
 	return files, nil
 }
 
-// serveExec answers a request for an exec, on a connection that is for this one alone, with the ends of its streams, and
-// tells how it ended. When the daemon hangs up before that, the process is killed.
+// serveExec answers a request for an exec, on a connection of its own, with the ends of the streams, and reports how
+// the process ended. When the daemon hangs up before that, the process is killed.
 func (s *Server) serveExec(p *peer, m *protocol.Message) {
 	x, err := s.exec(m)
 	reply := &protocol.Message{Op: protocol.OpReply, Seq: m.Seq}

@@ -17,11 +17,11 @@ import (
 
 // process is the first process of a container.
 type process interface {
-	// signal gives errdefs.ErrNotFound when it has ended.
+	// signal returns errdefs.ErrNotFound when the process has ended.
 	signal(unix.Signal) error
 }
 
-// child is one that this shard is the parent of.
+// child is a process whose parent is this shard.
 type child struct {
 	reaper *reaper
 	pid    int
@@ -29,11 +29,11 @@ type child struct {
 
 func (c child) signal(sig unix.Signal) error { return c.reaper.signal(c.pid, sig) }
 
-// orphan is one that a dead shard was the parent of.
+// orphan is a process whose parent was a shard that has died.
 type orphan struct{ handle *os.File }
 
-// adopt gets hold of a process that is known to have been in a cgroup. It gives errdefs.ErrNotFound when it is not there
-// any more, whoever else may have its number now.
+// adopt returns a handle of a process that was in a control group. The error is errdefs.ErrNotFound when it is not
+// there any more, whichever process may have its number now.
 func adopt(pid int, h cgroup.Hierarchies, group string) (*orphan, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -53,14 +53,15 @@ func (o *orphan) signal(sig unix.Signal) error {
 		return errdefs.ErrNotFound
 	}
 	var sent error
-	if err := conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); err != nil || sent == unix.ESRCH {
+	err = conn.Control(func(fd uintptr) { sent = unix.PidfdSendSignal(int(fd), sig, nil, 0) })
+	if err != nil || sent == unix.ESRCH {
 		return errdefs.ErrNotFound
 	}
 	return sent
 }
 
-// wait waits for the end of a process that is somebody else's child. It returns false when the kernel did not tell how it
-// ended.
+// wait waits for the end of a process that is somebody else's child. It returns false when the kernel did not tell how
+// it ended.
 func (o *orphan) wait() (unix.WaitStatus, bool) {
 	defer o.handle.Close()
 	conn, err := o.handle.SyscallConn()
@@ -88,7 +89,8 @@ func (o *orphan) wait() (unix.WaitStatus, bool) {
 	return unix.WaitStatus(info.Exit_code), err == nil
 }
 
-// tellsExits reports whether this kernel keeps the exit of a process for whoever holds a handle of it: Linux 6.15 and later.
+// tellsExits reports whether this kernel keeps the exit of a process for whoever holds a handle of it: Linux 6.15 and
+// later.
 func tellsExits() bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -108,7 +110,7 @@ func releaseAtLeast(release string, major, minor int) bool {
 	return err1 == nil && err2 == nil && (a > major || a == major && b >= minor)
 }
 
-// fold puts how a process ended into what is known of its container.
+// fold adds how a process ended to what is known about its container.
 func fold(c *protocol.Container, status unix.WaitStatus) {
 	c.State = protocol.Exited
 	c.ExitCode = status.ExitStatus()

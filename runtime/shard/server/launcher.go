@@ -10,10 +10,10 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// launcher starts OCI runtimes, each in a fresh mount namespace: a copy of the host's as it is at that moment, with the
-// container's root file system mounted and without what the runtime does not like. The namespace is held by the runtime
-// only, so that nothing has to be unmounted, nothing is left over when a shard dies, the cost of a start does not grow with
-// the number of containers, and a disk mounted on the host is seen by every container started after.
+// launcher starts OCI runtimes, each in a new mount namespace: a copy of the host's at that moment, with the
+// container's root file system mounted and without what the runtime must not see. Only the runtime holds the
+// namespace, so that nothing has to be unmounted, nothing is left when a shard dies, the cost of a start does not grow
+// with the number of containers, and a disk that is mounted on the host is seen by every container that starts later.
 type launcher struct {
 	host int    // the host's mount namespace
 	hide string // what the OCI runtime must not see
@@ -24,8 +24,8 @@ type launcher struct {
 	overlays overlays
 }
 
-// newLauncher starts the thread that launches. There is one, as the runtimes ask the kernel to be killed when the thread
-// that started them ends: so a half-made container does not outlive the shard.
+// newLauncher starts the thread that launches. There is only one, since each runtime is killed by the kernel when the
+// thread that started it ends, so that a half-made container does not outlive the shard.
 func newLauncher(hide string) (*launcher, error) {
 	host, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -51,7 +51,8 @@ type launch struct {
 	before func() error // called last before the process is made; may be nil
 }
 
-// launch mounts a root file system and starts a process that sees it. The overlay, which may be nil, is to be given back.
+// launch mounts a root file system and starts a process that sees it. The overlay, which may be nil, has to be given
+// back.
 func (l *launcher) launch(p launch) (pid int, root *overlay, err error) {
 	done := make(chan struct{})
 	l.work <- func() {
@@ -88,7 +89,7 @@ func (l *launcher) enter(paths []string, rootfs string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
-	// What is shared with the host is taken hold of before and put back after.
+	// What is shared with the host is cloned before the namespace is detached, and put back after.
 	shared, err := sharedTrees(paths, rootfs)
 	if err != nil {
 		return err

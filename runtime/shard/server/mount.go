@@ -60,7 +60,8 @@ func mountOptions(m protocol.Mount) (flags uintptr, data []string) {
 	return flags, data
 }
 
-// mountAll mounts a root file system in the calling thread's mount namespace. The thread's working directory may change.
+// mountAll mounts a root file system in the calling thread's mount namespace. The thread's working directory may
+// change.
 func mountAll(mounts []protocol.Mount, root string) error {
 	for _, m := range mounts {
 		if err := mountOne(m, filepath.Join(root, m.Target)); err != nil {
@@ -105,8 +106,8 @@ func mountOne(m protocol.Mount, target string) error {
 
 const volatile = "volatile"
 
-// forgetVolatile removes what a volatile overlay leaves below its work directory, so that what it has not written to the
-// disk is not taken for whole. It cannot be mounted there again before. Of what it had, nothing is left by then.
+// forgetVolatile removes what a volatile overlay leaves below its work directory, so that what it has not written to
+// the disk is not taken for whole. It cannot be mounted there again before. Of what it had, nothing is left by then.
 func forgetVolatile(options []string) error {
 	for _, option := range options {
 		if work, ok := strings.CutPrefix(option, "workdir="); ok {

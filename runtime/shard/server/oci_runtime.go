@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// fork starts a process in the calling thread's namespaces. It is killed when that thread ends.
+// fork starts a process in the calling thread's namespaces. The kernel kills it when that thread ends.
 func fork(program string, argv []string, files [3]*os.File) (int, error) {
 	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
 		Dir: "/",
@@ -26,8 +26,9 @@ func fork(program string, argv []string, files [3]*os.File) (int, error) {
 	return pid, nil
 }
 
-// commandLine is the one call of an OCI runtime that starts a container. It is a detached one: the container's first process
-// then becomes our child, which tells exactly how it ends, and a runtime that fails is told from a container that does.
+// commandLine returns the one call of an OCI runtime that starts a container. It is a detached one: the container's
+// first process then becomes our child, so that its exact end is known, and a runtime that fails differs from a
+// container that does.
 func commandLine(s *protocol.Start, dir, state, console string) []string {
 	argv := append([]string{s.Runtime}, s.RuntimeArgs...)
 	argv = append(argv, "--root", state, "--log", filepath.Join(dir, runtimeLog), "--log-format", "json",
@@ -38,7 +39,7 @@ func commandLine(s *protocol.Start, dir, state, console string) []string {
 	return append(argv, s.ID)
 }
 
-// runtimeWords finds what an OCI runtime had to say last in its log of JSON lines.
+// runtimeWords returns the last error in the log of an OCI runtime, which is JSON lines.
 func runtimeWords(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -23,23 +23,23 @@ const (
 	drainBytes = 2 * gatherRoom
 )
 
-// output brings what a container writes into its log. It comes through named pipes, whose writing ends the container has
-// open for reading too: when the shard dies the container does not notice, and what it writes waits for the next shard.
+// output copies what a container writes into its log. It comes through named pipes, which the container has open for
+// reading as well: when the shard dies the container does not notice, and what it writes waits for the next shard.
 type output struct {
-	sources  [2]*source // the pipes; or the terminal alone
-	log      *logs.File // nil: dropped
-	audience [2]audience
-	done     sync.WaitGroup
-	ending   chan struct{} // closed when the container has ended
-	last     atomic.Bool   // whoever still writes is not waited for
-	drained  chan struct{} // closed when everything was read
+	sources      [2]*source // the pipes; or the terminal alone
+	log          *logs.File // nil: dropped
+	broadcasters [2]broadcaster
+	done         sync.WaitGroup
+	ending       chan struct{} // closed when the container has ended
+	last         atomic.Bool   // whoever still writes is not waited for
+	drained      chan struct{} // closed when everything was read
 
 	mu  sync.Mutex
 	err error // the first one of writing the log
 }
 
-// openOutput opens the log, and the reading ends, which were made before, by this shard or a dead one: but a terminal is
-// there only once the container is.
+// openOutput opens the log, and the reading ends, which were made before, by this shard or a dead one: but a terminal
+// is there only once the container is.
 func (c *container) openOutput() (*output, error) {
 	o := &output{ending: make(chan struct{}), drained: make(chan struct{})}
 	if !c.record.Terminal {
@@ -71,7 +71,7 @@ func makeFIFOs(dir string, names []string) error {
 	return nil
 }
 
-// terminal gives another handle of the container's terminal.
+// terminal returns another handle of the container's terminal.
 func (o *output) terminal() (*os.File, error) {
 	var copied *os.File
 	err := protocol.WithDescriptors([]*os.File{o.sources[0].file}, nil, func(fds []int) error {
@@ -98,7 +98,7 @@ func openContainerEnds(dir string) (files [3]*os.File, err error) {
 	return files, nil
 }
 
-// copy starts to bring output into the log.
+// copy starts to copy the output into the log.
 func (o *output) copy(buffers *logs.Buffers) {
 	var w *logs.Writer
 	if o.log != nil {
@@ -109,7 +109,7 @@ func (o *output) copy(buffers *logs.Buffers) {
 		if w != nil {
 			sink = w.Stream(stream)
 		}
-		s, listeners := o.sources[i], &o.audience[i]
+		s, listeners := o.sources[i], &o.broadcasters[i]
 		if s == nil {
 			listeners.end()
 			continue
@@ -126,7 +126,7 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) Close() error                { return nil }
 
-func (o *output) copyStream(s *source, sink io.WriteCloser, listeners *audience, buffers *logs.Buffers) {
+func (o *output) copyStream(s *source, sink io.WriteCloser, listeners *broadcaster, buffers *logs.Buffers) {
 	// take reads until there is nothing more for now; a buffer is borrowed only for that long.
 	take := func() (ended bool) {
 		buffer := buffers.Get()
@@ -171,12 +171,12 @@ func (o *output) failed(err error) {
 	}
 }
 
-// drain waits until everything that was written is in the log, for a bounded time when somebody holds the pipes open, and
-// returns what went wrong with the log. It is called once, after the container's end.
+// drain waits until everything that was written is in the log, for a bounded time when somebody holds the pipes open,
+// and returns what went wrong with the log. It is called once, after the container's end.
 func (o *output) drain() error {
 	close(o.ending)
-	for i := range o.audience {
-		o.audience[i].hurry()
+	for i := range o.broadcasters {
+		o.broadcasters[i].hurry()
 	}
 	stop := time.AfterFunc(drainTime, func() {
 		o.last.Store(true)

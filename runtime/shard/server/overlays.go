@@ -22,18 +22,18 @@ const (
 	maxIdleOverlays = 64
 )
 
-// overlays are those that have a container and those kept for one to come. To mount an overlay takes half a dozen files
-// that the kernel makes and removes to find out what the disk can do, which is more than anything else a shard does for a
-// container. One whose container has ended and has left the writable layer as it was is as good as a new one: what is
-// seen through it are the layers below, which never change. The zero value is ready.
+// overlays are the overlays of containers, and those that are kept for later ones. To mount an overlay, the kernel
+// makes and removes half a dozen files to find out what the disk can do, which costs more than anything else a shard
+// does for a container. An overlay whose container has ended and has left the writable layer untouched is as good as a
+// new one: what is seen through it are the layers below, which never change. The zero value is ready.
 type overlays struct {
 	mu    sync.Mutex
 	idle  map[string]*overlay // by upper directory
 	sweep *time.Timer         // runs while any are idle
 }
 
-// overlay is a mounted one. It is held by a copy of the mount that is in no namespace, so it outlives its container's and
-// not this process.
+// overlay is one that is mounted. It is held by a copy of the mount that is in no namespace, so that it outlives the
+// container's namespace, but not this process.
 type overlay struct {
 	options string
 	upper   string
@@ -43,7 +43,7 @@ type overlay struct {
 	since time.Time // idle
 }
 
-// upperOf is the writable layer of a root file system that is a single overlay, "" for all others.
+// upperOf returns the writable layer of a root file system that is a single overlay, "" for any other.
 func upperOf(mounts []protocol.Mount) string {
 	if len(mounts) != 1 || mounts[0].Type != "overlay" || mounts[0].Target != "" {
 		return ""
@@ -81,7 +81,7 @@ func (o *overlays) mount(mounts []protocol.Mount, root string) (*overlay, error)
 	if v.mount, err = unix.OpenTree(unix.AT_FDCWD, root, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC); err != nil {
 		return nil, nil
 	}
-	// Also where it is used again: who has it made as new may have taken from it what the kernel puts there when it mounts.
+	// Also where it is reused: whoever has emptied it may have removed what the kernel puts there when it mounts.
 	if v.was, _, err = v.look(); err != nil {
 		v.close()
 		return nil, nil
@@ -89,7 +89,7 @@ func (o *overlays) mount(mounts []protocol.Mount, root string) (*overlay, error)
 	return v, nil
 }
 
-// take gives the overlay kept of a writable layer, if it still is that layer and is mounted in the same way.
+// take returns the overlay that is kept for a writable layer, if it still is that layer and is mounted in the same way.
 func (o *overlays) take(upper, options string) *overlay {
 	o.mu.Lock()
 	v := o.idle[upper]
@@ -106,8 +106,8 @@ func (o *overlays) take(upper, options string) *overlay {
 	return v
 }
 
-// giveBack takes the overlay of a container of which nothing runs any more; it may be nil. It is kept if it is as new, else
-// let go of, so that it is mounted nowhere when this returns.
+// giveBack takes the overlay, which may be nil, of a container of which nothing runs any more. It is kept if it is as
+// new, and otherwise closed, so that it is mounted nowhere when this returns.
 func (o *overlays) giveBack(v *overlay) {
 	if v == nil || v.asNew() && o.keep(v) {
 		return
@@ -132,7 +132,7 @@ func (o *overlays) keep(v *overlay) bool {
 	return true
 }
 
-// letGo lets go of those that no container has asked for.
+// letGo closes the overlays that no container has asked for in time.
 func (o *overlays) letGo() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,8 +155,8 @@ func (v *overlay) close() {
 	}
 }
 
-// writable is what tells of a writable layer whether somebody has changed it, and of the file system whether somebody has
-// mounted it anew in another way.
+// writable is what shows whether somebody has changed a writable layer, or has remounted the file system with other
+// flags.
 type writable struct {
 	dev, inode         uint64
 	mode, uid, gid     uint32
@@ -164,7 +164,7 @@ type writable struct {
 	flags              int64
 }
 
-// look gives what the writable layer is like, and whether it has no entries.
+// look returns what the writable layer is like, and whether it is empty.
 func (v *overlay) look() (_ *writable, empty bool, err error) {
 	dir, err := os.Open(v.upper)
 	if err != nil {
@@ -185,14 +185,14 @@ func (v *overlay) look() (_ *writable, empty bool, err error) {
 	return &writable{info.Dev, info.Ino, info.Mode, info.Uid, info.Gid, attributes, mounted.Flags}, err == io.EOF, nil
 }
 
-// asNew tells whether the writable layer is as it was when it was mounted, and has no entries. Whatever is written, changed
-// or removed through an overlay leaves one there, but for what is done to the root directory itself.
+// asNew reports whether the writable layer is as it was when it was mounted, and empty. Whatever is written, changed or
+// removed through an overlay leaves an entry there, except what is done to the root directory itself.
 func (v *overlay) asNew() bool {
 	is, empty, err := v.look()
 	return err == nil && empty && *is == *v.was
 }
 
-// extendedAttributes are all of a file, with their values.
+// extendedAttributes returns all extended attributes of a file, with their values.
 func extendedAttributes(fd int) (string, error) {
 	names := make([]byte, 1024)
 	n, err := unix.Flistxattr(fd, names)

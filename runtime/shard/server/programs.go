@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are copies in memory of the OCI runtimes, which nobody can write to. A runtime that does not find itself in such
-// a copy makes one and executes that, each time, since a container must not be able to change the program that sets up the
-// next one (CVE-2019-5736): it starts twice. The zero value is ready. It is for one goroutine.
+// programs are copies in memory of the OCI runtimes, which nobody can write to. A container must not be able to change
+// the program that sets up the next one (CVE-2019-5736), so a runtime that is not executed from such a copy makes one
+// each time and executes that: it starts twice. The zero value is ready. It is for one goroutine.
 type programs map[string]program
 
 type program struct {
@@ -19,17 +19,18 @@ type program struct {
 	of     unix.Stat_t // the file that was copied
 }
 
-// sealedMemory is how runc and crun tell a copy that they can trust.
+// sealedMemory is how runc and crun recognise a copy that they can trust.
 const sealedMemory = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 
-// path is where a process executes a program: its copy, or the program itself where that cannot be made or is a script.
+// path returns where to execute a program: its copy, or the program itself where none can be made or it is a script.
 func (p programs) path(name string) string {
 	var now unix.Stat_t
 	if err := unix.Stat(name, &now); err != nil {
 		return name
 	}
 	have, ok := p[name]
-	if ok && have.of.Dev == now.Dev && have.of.Ino == now.Ino && have.of.Size == now.Size && have.of.Mtim == now.Mtim && have.of.Ctim == now.Ctim {
+	if ok && have.of.Dev == now.Dev && have.of.Ino == now.Ino && have.of.Size == now.Size &&
+		have.of.Mtim == now.Mtim && have.of.Ctim == now.Ctim {
 		return have.path(name)
 	}
 	if have.sealed != nil {
@@ -47,8 +48,8 @@ func (p program) path(name string) string {
 	if p.sealed == nil {
 		return name
 	}
-	// This process's own: in the child another file may have got the number by the time of the execution, as the files that
-	// it is given are put in their places before.
+	// This process's own: in the child another file may have got the number by the time of the execution, as the files
+	// that it is given are put in their places before.
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.sealed.Fd())
 }
 

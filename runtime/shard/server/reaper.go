@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper waits for all children of this process: those it started, and those it inherited as their subreaper. A number is
-// bound to its process for as long as the reaper has not waited for it, which it does under the lock that signals are sent
-// under. So none can hit a stranger.
+// reaper waits for all children of this process: those it started, and those it inherited as their subreaper. A
+// process keeps its number until the reaper has waited for it, which it does under the lock under which signals are
+// sent. So none can hit another process.
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]func(unix.WaitStatus)
@@ -26,7 +26,7 @@ type earlyEnd struct {
 	number uint64
 }
 
-// newReaper makes this process the one that orphans below it are given to, and starts to wait for them.
+// newReaper makes this process the subreaper of everything below it, and starts to wait for its children.
 func newReaper() (*reaper, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
@@ -64,7 +64,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// expectation is of processes that are about to be made and then waited for.
+// expectation is for processes that are about to be made and then waited for.
 type expectation struct {
 	r     *reaper
 	since uint64

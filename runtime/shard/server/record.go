@@ -23,14 +23,14 @@ const (
 	stdinFIFO  = "stdin" // if the container has one
 )
 
-// startRecord is what a shard has to know of a container when it finds it again.
+// startRecord is what a shard has to know about a container that it finds again.
 type startRecord struct {
 	protocol.Start
 	specFacts
 }
 
-// writeRecord writes a file that is seen whole or not at all, also when this process is killed. It is not flushed to the
-// disk: a container does not outlive the host either.
+// writeRecord writes a file that is complete or not there, even when this process is killed. It is not flushed to the
+// disk, since a container does not outlive the host either.
 func writeRecord(dir, name string, v any) error {
 	content, err := json.Marshal(v)
 	if err != nil {
@@ -42,7 +42,7 @@ func writeRecord(dir, name string, v any) error {
 	return nil
 }
 
-// readRecord gives fs.ErrNotExist where there is none.
+// readRecord returns fs.ErrNotExist where there is no record.
 func readRecord(dir, name string, v any) error {
 	content, err := os.ReadFile(filepath.Join(dir, name))
 	if err != nil {

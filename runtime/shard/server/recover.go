@@ -14,9 +14,9 @@ import (
 
 // recoverContainer takes over what a dead shard left of a container: nil when it had not come to the start.
 //
-// One that still runs is adopted where the kernel will tell how it ends; its output was kept waiting by the pipes, only the
+// One that still runs is adopted where the kernel will report how it ends. Its output has waited in the pipes; only the
 // beginning of a line that the dead shard held is missing from the log. Elsewhere it is killed and reported as lost at
-// once, as its result could not be told from a failure however it ended. So is one in the middle of its start.
+// once, since nobody could tell success from failure when it ends. So is one in the middle of its start.
 func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 	c := newContainer(h, dir, protocol.Start{})
 	if err := readRecord(dir, startFile, &c.record); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Run is the life of a shard's process: it serves a directory until it is told to shut down, by a daemon or by SIGTERM while it
-// holds nothing. ready may be nil.
+// Run is the whole life of a shard's process: it serves a directory until a daemon tells it to shut down, or until
+// SIGTERM, which it follows only while it holds nothing. ready may be nil.
 func Run(dir, socket string, ready *os.File, o Options) error {
 	s, err := New(dir, o)
 	if err == nil {
@@ -41,7 +41,7 @@ func Run(dir, socket string, ready *os.File, o Options) error {
 	go func() {
 		for range asked {
 			if err := s.Shutdown(); err != nil {
-				s.logger.Warn("not ended", "error", err)
+				s.logger.Warn("cannot end at SIGTERM", "error", err)
 			}
 		}
 	}()

@@ -1,11 +1,11 @@
-// Package server is a shard itself: the process (cmd/jobd-shim) that holds containers for the daemon and outlives it. Run
-// takes over a directory, serves the socket in there, and launches the OCI runtime for each container that it is asked to
-// start.
+// Package server is a shard itself: the process (cmd/jobd-shim) that holds containers for the daemon and outlives it.
+// Run takes over a directory, serves the socket in there, and launches the OCI runtime for each container that it is
+// asked to start.
 //
-// Everything of a container is in a directory of its own below the shard's: its bundle, the pipes of its output, the record
-// of its start and that of its end. Beside those the shard writes logs, where it is told to, and removes the control groups
-// of what has ended. Mounts are in mount namespaces that end with the containers. What a dead shard has left in the
-// directory the next one recovers.
+// Everything of a container is in a directory of its own below the shard's: its bundle, the pipes of its output, the
+// record of its start and that of its end. Beside those the shard writes logs, where it is told to, and removes the
+// control groups of what has ended. Mounts are in mount namespaces that end with the containers. What a dead shard has
+// left in the directory the next one recovers.
 //
 // The daemon does not import this package: it speaks to the process through package shard.
 package server
@@ -53,11 +53,11 @@ type Server struct {
 
 // Options are the choices a shard has.
 type Options struct {
-	// Build is what a person is told that this is.
+	// Build is the version of the program, for people.
 	Build  string
 	Logger *slog.Logger
-	// NeverAdopt has containers of a dead shard killed and reported as lost also where the kernel could tell how they
-	// end.
+	// NeverAdopt has the containers of a dead shard killed and reported as lost, even where the kernel would report how
+	// they end.
 	NeverAdopt bool
 }
 
@@ -159,7 +159,7 @@ func (s *Server) Shutdown() error {
 	return s.listener.Close()
 }
 
-// refuseStarts begins the end of an empty shard.
+// refuseStarts begins the end of a shard that holds nothing.
 func (s *Server) refuseStarts() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ type peer struct {
 	gone chan struct{} // closed when it has hung up
 }
 
-// send hangs up on a daemon that does not read; it finds everything again when it comes back.
+// send hangs up on a daemon that does not read, which finds everything again when it comes back.
 func (p *peer) send(m *protocol.Message) {
 	frame, err := protocol.Encode(m, nil)
 	if err != nil {
@@ -208,7 +208,7 @@ func (p *peer) sendFiles(m *protocol.Message, files []*os.File) {
 	}
 }
 
-// tell pushes an exit to every daemon.
+// tell sends an exit to every daemon that is connected.
 func (s *Server) tell(c protocol.Container) {
 	s.mu.Lock()
 	peers := make([]*peer, 0, len(s.peers))
@@ -264,7 +264,10 @@ func (s *Server) serve(p *peer) {
 func (s *Server) do(m *protocol.Message, body []byte, reply *protocol.Message) error {
 	switch m.Op {
 	case protocol.OpHello:
-		reply.Hello = &protocol.Hello{Version: protocol.Version, PID: os.Getpid(), Build: s.build, Capabilities: []string{protocol.CanExec, protocol.CanAttach}}
+		reply.Hello = &protocol.Hello{
+			Version: protocol.Version, PID: os.Getpid(), Build: s.build,
+			Capabilities: []string{protocol.CanExec, protocol.CanAttach},
+		}
 		return nil
 	case protocol.OpStart:
 		if m.Start == nil {

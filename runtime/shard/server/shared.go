@@ -9,9 +9,10 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// sharedTrees gives the places that paths on the host lead to, from and to which mounts spread, without those inside of
-// another one: a tree is taken hold of with all that is in it, and what is mounted over a part of one that is shared gets
-// to the host, each time. Nor may the root file system of the container be mounted in one, for the same reason.
+// sharedTrees resolves the paths on the host from and to which mounts propagate, and leaves out those inside of
+// another one: a tree is cloned with all that is in it, and what is mounted over a part of a shared tree would be
+// mounted on the host too, each time. For the same reason the root file system of the container must not be mounted in
+// such a tree.
 func sharedTrees(paths []string, rootfs string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -39,5 +40,6 @@ func sharedTrees(paths []string, rootfs string) ([]string, error) {
 	return trees, nil
 }
 
-// inside tells whether a path is below a directory. None is below the root: what is mounted over that is in nobody's way.
+// inside reports whether a path is below a directory. Nothing counts as below the root, since what is mounted over that
+// disturbs nobody.
 func inside(path, dir string) bool { return dir != "/" && strings.HasPrefix(path, dir+"/") }

@@ -22,8 +22,8 @@ const (
 type source struct {
 	file *os.File
 	fd   int // of file
-	// ready is an epoll that tells once, each time it was asked. Go's own poller is woken by every write into a pipe, also
-	// while nobody waits for it, and that is most of what a container costs that writes a lot.
+	// ready is an epoll that reports once, each time it is asked. Go's own poller is woken by every write into a pipe,
+	// also while nobody waits for it, and that is most of what a container costs that writes a lot.
 	ready *os.File
 	epoll int // of ready
 
@@ -74,7 +74,7 @@ func (s *source) close() {
 	}
 }
 
-// ask has ready tell of the next time that there is something to be read, which may be now.
+// ask makes ready report the next time that there is something to be read, which may be now.
 func (s *source) ask(operation int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT}
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.epoll, operation, s.fd, &event))
@@ -89,8 +89,8 @@ func (s *source) read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// wait returns when there may be something to be read, or os.ErrDeadlineExceeded after giveUp. A source that has much to say
-// is left to gather it, until ending is closed.
+// wait returns when there may be something to be read, or os.ErrDeadlineExceeded after giveUp. A source that has much
+// to say is left to gather it, until ending is closed.
 func (s *source) wait(ending <-chan struct{}) error {
 	last := s.at
 	conn, err := s.ready.SyscallConn()
@@ -119,7 +119,7 @@ func (s *source) wait(ending <-chan struct{}) error {
 // giveUp ends the waiting.
 func (s *source) giveUp() { s.ready.SetReadDeadline(time.Unix(1, 0)) }
 
-// enlarge makes a pipe larger, and tells whether that worked.
+// enlarge makes a pipe larger, and reports whether that worked.
 func (s *source) enlarge() bool {
 	if !s.tried {
 		_, err := unix.FcntlInt(uintptr(s.fd), unix.F_SETPIPE_SZ, gatherRoom)

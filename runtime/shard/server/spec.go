@@ -9,7 +9,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// specFacts is what a shard has to know of a container's OCI spec.
+// specFacts is what a shard has to know about a container's OCI spec.
 type specFacts struct {
 	Cgroup string
 	// PostStop: it has hooks that only the OCI runtime's own delete runs.
@@ -20,8 +20,8 @@ type specFacts struct {
 	Terminal bool
 }
 
-// prepareSpec makes the config.json of a bundle from a spec: with the root path where Rootfs gets mounted, and, when the
-// shard itself is spared by the kernel's OOM killer, an explicit score, since it would be inherited.
+// prepareSpec makes the config.json of a bundle from a spec. It sets the root path to where Rootfs is mounted, and the
+// score for the OOM killer where there is none, since the container would inherit that of the shard, which is spared.
 func prepareSpec(spec []byte) ([]byte, specFacts, error) {
 	var known struct {
 		Root    *struct{ Path string }
@@ -42,7 +42,10 @@ func prepareSpec(spec []byte) ([]byte, specFacts, error) {
 	if known.Linux == nil || !path.IsAbs(known.Linux.CgroupsPath) || path.Clean(known.Linux.CgroupsPath) == "/" {
 		return nil, specFacts{}, fmt.Errorf("spec has no absolute cgroups path: %w", errdefs.ErrInvalidArgument)
 	}
-	facts := specFacts{Cgroup: path.Clean(known.Linux.CgroupsPath), PostStop: known.Hooks != nil && len(known.Hooks.Poststop) > 0}
+	facts := specFacts{
+		Cgroup:   path.Clean(known.Linux.CgroupsPath),
+		PostStop: known.Hooks != nil && len(known.Hooks.Poststop) > 0,
+	}
 	for _, m := range known.Mounts {
 		if slices.Contains(m.Options, "rshared") {
 			facts.Shared = append(facts.Shared, m.Source)

@@ -19,7 +19,7 @@ type stdin struct {
 	closed bool
 }
 
-// openStdin opens what the container gets. A pipe of that path is there.
+// openStdin opens what the container gets. The named pipe exists.
 func openStdin(path string, once bool) (*stdin, *os.File, error) {
 	s := &stdin{path: path}
 	flags := unix.O_RDWR
@@ -44,10 +44,10 @@ func openStdin(path string, once bool) (*stdin, *os.File, error) {
 	return s, os.NewFile(uintptr(fd), path), nil
 }
 
-// adoptStdin is that of a container whose shard has died. What ends once has ended with it.
+// adoptStdin returns the stdin of a container whose shard has died. One that ends once has ended with the shard.
 func adoptStdin(path string, once bool) *stdin { return &stdin{path: path, closed: once} }
 
-// open gives a writer; nil once there is nothing more to be written.
+// open returns a writer; nil once nothing more can be written.
 func (s *stdin) open() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *stdin) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), s.path), nil
 }
 
-// close ends it once the last of those who write to it now has let go.
+// close ends it as soon as the last of those who write to it has closed it.
 func (s *stdin) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

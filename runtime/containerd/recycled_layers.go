@@ -23,53 +23,56 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// maxFreeSlots is how many are kept for containers to come.
-const maxFreeSlots = 512
+// maxFreeLayers is how many are kept for later containers.
+const maxFreeLayers = 512
 
-// slots are the writable layers of containers on overlayfs: pairs of directories that are used by one container after
-// the other, since making and removing directories is most of what a layer costs, and the more so the longer a disk has
-// been in use. Each is for the containers of one shard, which keeps it mounted while it is clean. Below all layers of the image is one with the places that the container has mounts at, so that one that
-// writes nothing leaves a layer that is as new. A container whose files others may have got hold of has a slot of its own:
-// with its root directory, say, which a UNIX socket carries anywhere, they would be in the next one's.
-type slots struct {
+// recycledLayers are the writable layers of containers on overlayfs: pairs of directories that one container uses
+// after the other, since making and removing directories is most of what a layer costs, and the more so the longer a
+// disk has been in use. Each belongs to the containers of one shard, which keeps it mounted while it is clean.
+//
+// Below all layers of the image is one that has the places where the container has mounts, so that a container that
+// writes nothing leaves its layer as new. A container whose files others may have got hold of has a layer that is not
+// recycled: with its root directory, say, which a UNIX socket carries anywhere, they would have a way into the next
+// container.
+type recycledLayers struct {
 	backend snapshots.Snapshotter
-	dir     string // the slots, by number
+	dir     string // the layers, by number
 	lowest  *lowestLayers
-	// links says who has which slot: a symlink for each container. It is lost with the host's life, as they are.
+	// links has a symlink for each container, which says which layer it has. Neither outlives this boot of the host.
 	links string
 
-	orphans []string         // nobody's when this was opened
-	found   map[string]*slot // those that containers had then
+	orphans []string                  // nobody's when this was opened
+	found   map[string]*recycledLayer // those that containers had then
 
 	mu    sync.Mutex
 	next  int
-	free  []slot           // clean; those given back first are first
-	held  map[string]*slot // by container
-	bases map[string]base  // by the parent's key
+	free  []recycledLayer           // clean; those given back first are first
+	held  map[string]*recycledLayer // by container
+	bases map[string]base           // by the parent's key
 }
 
-type slot struct {
+type recycledLayer struct {
 	name, lowest, parent string
 	since                time.Time // taken
 }
 
-// mountedAs is what the mounts of two slots have in common if they are of the same layers and held by the same shard.
-func (s slot) mountedAs() string { return s.shard() + " " + s.lowest + " " + s.parent }
+// mountedAs is equal for two layers that are mounted over the same ones and belong to the same shard.
+func (l recycledLayer) mountedAs() string { return l.shard() + " " + l.lowest + " " + l.parent }
 
-// The name of a slot is SHARD-NUMBER, or NUMBER if it is not used again.
-func slotName(shard, number int) string { return fmt.Sprintf("%d-%d", shard, number) }
+// layerName returns the name of a layer that is recycled: SHARD-NUMBER. That of any other is NUMBER.
+func layerName(shard, number int) string { return fmt.Sprintf("%d-%d", shard, number) }
 
-// shard is empty for a slot that is not used again.
-func (s slot) shard() string {
-	shard, _, again := strings.Cut(s.name, "-")
+// shard is empty for a layer that is not recycled.
+func (l recycledLayer) shard() string {
+	shard, _, again := strings.Cut(l.name, "-")
 	if !again {
 		return ""
 	}
 	return shard
 }
 
-// slotNumber gives false for what is no slot.
-func slotNumber(name string) (int, bool) {
+// layerNumber returns false for what is not the name of a layer.
+func layerNumber(name string) (int, bool) {
 	_, number, ok := strings.Cut(name, "-")
 	if !ok {
 		number = name
@@ -82,17 +85,19 @@ func slotNumber(name string) (int, bool) {
 type base struct {
 	uid, gid uint32   // of the root directory
 	layers   string   // as lowerdir has them
-	options  []string // the others, but for the directories of the slot
+	options  []string // the others, but for the directories of the writable layer
 }
 
 const (
-	slotMode = 0o755
-	upperDir = "fs"
-	workDir  = "work"
+	layerMode = 0o755
+	upperDir  = "fs"
+	workDir   = "work"
 )
 
-func openSlots(backend snapshots.Snapshotter, dir, links string) (*slots, error) {
-	s := &slots{backend: backend, dir: dir, links: links, held: map[string]*slot{}, bases: map[string]base{}}
+func openRecycledLayers(backend snapshots.Snapshotter, dir, links string) (*recycledLayers, error) {
+	s := &recycledLayers{
+		backend: backend, dir: dir, links: links, held: map[string]*recycledLayer{}, bases: map[string]base{},
+	}
 	s.lowest = &lowestLayers{dir: filepath.Join(dir, "lowest"), made: map[string]bool{}}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("layers of containers: %w", err)
@@ -100,7 +105,7 @@ func openSlots(backend snapshots.Snapshotter, dir, links string) (*slots, error)
 	return s, nil
 }
 
-func (s *slots) open() error {
+func (s *recycledLayers) open() error {
 	for _, dir := range []string{s.lowest.dir, s.links} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
@@ -121,7 +126,7 @@ func (s *slots) open() error {
 		if err != nil {
 			return err
 		}
-		s.held[link.Name()] = &slot{name, lowest, parent, info.ModTime()}
+		s.held[link.Name()] = &recycledLayer{name, lowest, parent, info.ModTime()}
 		s.lowest.made[lowest] = true
 	}
 	s.found = maps.Clone(s.held)
@@ -131,7 +136,7 @@ func (s *slots) open() error {
 	}
 	entries, err := os.ReadDir(s.dir)
 	for _, e := range entries {
-		n, ok := slotNumber(e.Name())
+		n, ok := layerNumber(e.Name())
 		if !ok {
 			continue
 		}
@@ -143,8 +148,8 @@ func (s *slots) open() error {
 	return err
 }
 
-// take gives a container a slot over the layers of an image.
-func (s *slots) take(ctx context.Context, parent string, of ofContainer) (_ []mount.Mount, err error) {
+// take returns the mounts of a container: a layer of its own over those of an image.
+func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer) (_ []mount.Mount, err error) {
 	b, err := s.base(ctx, parent)
 	if err != nil {
 		return nil, err
@@ -158,9 +163,9 @@ func (s *slots) take(ctx context.Context, parent string, of ofContainer) (_ []mo
 	if s.held[of.id] != nil {
 		return nil, fmt.Errorf("layer of container %s: %w", of.id, errdefs.ErrAlreadyExists)
 	}
-	one := slot{name: strconv.Itoa(s.next), lowest: lowest, parent: parent, since: time.Now()}
+	one := recycledLayer{name: strconv.Itoa(s.next), lowest: lowest, parent: parent, since: time.Now()}
 	if of.alone {
-		one.name = slotName(of.shard, s.next)
+		one.name = layerName(of.shard, s.next)
 	}
 	if err := s.clean(&one); err != nil {
 		return nil, err
@@ -175,18 +180,18 @@ func (s *slots) take(ctx context.Context, parent string, of ofContainer) (_ []mo
 			return nil, err
 		}
 	}
-	crash.At("slot.made")
+	crash.At("layer.made")
 	// The text of a link is there at once, or not at all.
 	if err := os.Symlink(one.name+" "+lowest+" "+parent, filepath.Join(s.links, of.id)); err != nil {
 		return nil, err
 	}
-	crash.At("slot.taken")
+	crash.At("layer.taken")
 	s.held[of.id] = &one
 	return s.mounts(one, b), nil
 }
 
-// clean names a slot that is as new and nobody's, or makes the one that is named. The mutex is held.
-func (s *slots) clean(one *slot) error {
+// clean names a free layer, or makes the one that is already named. The mutex is held.
+func (s *recycledLayers) clean(one *recycledLayer) error {
 	// Best is the last that was mounted in the same way, as the shard may still have it so, and then the one that has been
 	// free for the longest time.
 	best := -1
@@ -206,16 +211,16 @@ func (s *slots) clean(one *slot) error {
 	}
 	s.next++
 	for _, dir := range []string{one.name, filepath.Join(one.name, upperDir), filepath.Join(one.name, workDir)} {
-		if err := os.Mkdir(filepath.Join(s.dir, dir), slotMode); err != nil {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), layerMode); err != nil {
 			return errors.Join(err, os.RemoveAll(filepath.Join(s.dir, one.name)))
 		}
 	}
 	return nil
 }
 
-// giveBack makes a slot that was taken for nothing one for another container, or removes it where that cannot be.
+// giveBack frees a layer that was taken in vain for another container, or removes it where that is impossible.
 // The mutex is held.
-func (s *slots) giveBack(one slot) error {
+func (s *recycledLayers) giveBack(one recycledLayer) error {
 	dir := filepath.Join(s.dir, one.name)
 	if one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
 		return os.RemoveAll(dir)
@@ -224,7 +229,7 @@ func (s *slots) giveBack(one slot) error {
 	return nil
 }
 
-func (s *slots) mounts(one slot, b base) []mount.Mount {
+func (s *recycledLayers) mounts(one recycledLayer, b base) []mount.Mount {
 	options := append([]string{
 		"workdir=" + filepath.Join(s.dir, one.name, workDir),
 		"upperdir=" + filepath.Join(s.dir, one.name, upperDir),
@@ -240,7 +245,7 @@ func (s *slots) mounts(one slot, b base) []mount.Mount {
 const basePrefix = "base-"
 
 // base asks the backend, once for each image, how it would mount a layer over another one.
-func (s *slots) base(ctx context.Context, parent string) (b base, err error) {
+func (s *recycledLayers) base(ctx context.Context, parent string) (b base, err error) {
 	s.mu.Lock()
 	b, ok := s.bases[parent]
 	s.mu.Unlock()
@@ -288,12 +293,13 @@ func (s *slots) base(ctx context.Context, parent string) (b base, err error) {
 	return b, nil
 }
 
-// release takes the slot of a container back. It is emptied and given to another one, or removed where that cannot be.
-func (s *slots) release(container string) error {
+// release takes back the layer of a container. It is emptied and kept for another one, or removed where that is
+// impossible.
+func (s *recycledLayers) release(container string) error {
 	s.mu.Lock()
 	one := s.held[container]
 	delete(s.held, container)
-	full := len(s.free) >= maxFreeSlots
+	full := len(s.free) >= maxFreeLayers
 	s.mu.Unlock()
 	if one == nil {
 		return nil
@@ -302,7 +308,7 @@ func (s *slots) release(container string) error {
 	if err := os.Remove(filepath.Join(s.links, container)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("layer of container %s: %w", container, err)
 	}
-	crash.At("slot.let-go")
+	crash.At("layer.let-go")
 	dir := filepath.Join(s.dir, one.name)
 	if full || one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
 		if err := os.RemoveAll(dir); err != nil {
@@ -316,7 +322,7 @@ func (s *slots) release(container string) error {
 	return nil
 }
 
-// renew makes a directory as it was when it was made, and tells whether that worked.
+// renew restores a directory to what it was when it was made, and reports whether that worked.
 func renew(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -336,8 +342,8 @@ func renew(dir string) bool {
 			return false
 		}
 	}
-	if info.Mode&0o7777 != slotMode {
-		if os.Chmod(dir, slotMode) != nil {
+	if info.Mode&0o7777 != layerMode {
+		if os.Chmod(dir, layerMode) != nil {
 			return false
 		}
 	}
@@ -354,9 +360,9 @@ func renew(dir string) bool {
 	return true
 }
 
-// sweep takes back the slots that an earlier run has left to containers which are not known, and removes what it had
+// sweep takes back the layers of containers of an earlier run that are not known any more, and removes those that were
 // free.
-func (s *slots) sweep(known func(container string) bool) error {
+func (s *recycledLayers) sweep(known func(container string) bool) error {
 	var errs []error
 	for container, one := range s.found {
 		s.mu.Lock()
@@ -373,18 +379,18 @@ func (s *slots) sweep(known func(container string) bool) error {
 	return errors.Join(errs...)
 }
 
-// of is the slot of a container.
-func (s *slots) of(container string) (slot, bool) {
+// of returns the layer of a container.
+func (s *recycledLayers) of(container string) (recycledLayer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.held[container]
 	if one == nil {
-		return slot{}, false
+		return recycledLayer{}, false
 	}
 	return *one, true
 }
 
-func (s *slots) usage(ctx context.Context, one slot) (snapshots.Usage, error) {
+func (s *recycledLayers) usage(ctx context.Context, one recycledLayer) (snapshots.Usage, error) {
 	usage, err := continuity.DiskUsage(ctx, filepath.Join(s.dir, one.name, upperDir))
 	return snapshots.Usage(usage), err
 }

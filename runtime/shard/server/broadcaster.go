@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// audiencePatience is how long somebody who only looks on may hold a container back by reading nothing.
-	audiencePatience = 10 * time.Second
+	// listenerPatience is how long a listener that only watches may hold a container back by reading nothing.
+	listenerPatience = 10 * time.Second
 	// heldPieces is how many reads of output may wait for a listener.
 	heldPieces = 16
 	// restBytes is how much output of a container that has ended is kept for a listener that is behind.
 	restBytes = 8 << 20
 )
 
-// audience are those who listen to one stream of output, beside the log. The zero value is nobody.
-type audience struct {
+// broadcaster copies one stream of output to everybody who listens to it, beside the log. The zero value has no
+// listeners.
+type broadcaster struct {
 	listeners atomic.Pointer[[]*listener]
 
 	mu      sync.Mutex
@@ -30,8 +31,8 @@ type audience struct {
 	ended   bool
 }
 
-// listener takes a stream's output from the moment it was added, and brings it to a pipe. It is not in the way of the log:
-// only a listener that is far behind makes its container wait.
+// listener copies a stream's output to a pipe, from the moment it was added. The log does not wait for it; only a
+// listener that is far behind makes its container wait.
 type listener struct {
 	pipe     *os.File
 	patience time.Duration // 0: for ever
@@ -56,7 +57,7 @@ func newListener(pipe *os.File, patience time.Duration, onCut func()) *listener 
 	return l
 }
 
-// run brings the output to the pipe until the stream has ended or nobody reads it.
+// run copies the output to the pipe until the stream has ended or nobody reads the pipe.
 func (l *listener) run() {
 	defer close(l.done)
 	defer l.pipe.Close()
@@ -86,7 +87,7 @@ func (l *listener) run() {
 	}
 }
 
-// offer gives a piece of output to the listener. It is called by one goroutine.
+// offer queues a piece of output for the listener. Only one goroutine calls it.
 func (l *listener) offer(b []byte) {
 	b = slices.Clone(b)
 	if len(l.rest) == 0 {
@@ -125,29 +126,29 @@ func (l *listener) cut() {
 	l.onCut()
 }
 
-// err is why the listener has not got everything.
+// err returns why the listener did not get everything.
 func (l *listener) err() error {
 	if l.slow.Load() {
-		return fmt.Errorf("the output was not read for %s, and is not waited for: %w", audiencePatience, errdefs.ErrUnavailable)
+		return fmt.Errorf("the output was not read for %s, and is not waited for: %w", listenerPatience, errdefs.ErrUnavailable)
 	}
 	return nil
 }
 
-// tell gives everybody a piece of output.
-func (a *audience) tell(b []byte) {
-	all := a.listeners.Load()
+// tell offers a piece of output to every listener.
+func (b *broadcaster) tell(piece []byte) {
+	all := b.listeners.Load()
 	if all == nil {
 		return
 	}
 	for _, l := range *all {
-		l.offer(b)
+		l.offer(piece)
 	}
 }
 
-// add begins to tell a listener. It returns false when there is nothing more to tell.
-func (a *audience) add(l *listener) bool {
-	return a.change(func(all []*listener) []*listener {
-		if a.hurried {
+// add adds a listener. It returns false when the stream has ended.
+func (b *broadcaster) add(l *listener) bool {
+	return b.change(func(all []*listener) []*listener {
+		if b.hurried {
 			close(l.hurry)
 		}
 		go l.run()
@@ -155,57 +156,57 @@ func (a *audience) add(l *listener) bool {
 	})
 }
 
-// remove lets a listener go.
-func (a *audience) remove(l *listener) {
+// remove removes a listener.
+func (b *broadcaster) remove(l *listener) {
 	l.leave()
-	a.change(func(all []*listener) []*listener {
+	b.change(func(all []*listener) []*listener {
 		return slices.DeleteFunc(all, func(other *listener) bool { return other == l })
 	})
 }
 
-func (a *audience) change(to func([]*listener) []*listener) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ended {
+func (b *broadcaster) change(to func([]*listener) []*listener) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
 		return false
 	}
 	var all []*listener
-	if now := a.listeners.Load(); now != nil {
+	if now := b.listeners.Load(); now != nil {
 		all = slices.Clone(*now)
 	}
 	if all = to(all); len(all) == 0 {
-		a.listeners.Store(nil)
+		b.listeners.Store(nil)
 	} else {
-		a.listeners.Store(&all)
+		b.listeners.Store(&all)
 	}
 	return true
 }
 
-// hurry has nobody waited for from now on, since the container has ended. It is called once.
-func (a *audience) hurry() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.hurried = true
-	if all := a.listeners.Load(); all != nil {
+// hurry says that the container has ended and waits for no listener from now on. It is called once.
+func (b *broadcaster) hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hurried = true
+	if all := b.listeners.Load(); all != nil {
 		for _, l := range *all {
 			close(l.hurry)
 		}
 	}
 }
 
-// end is called after the last tell, by its goroutine.
-func (a *audience) end() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ended = true
-	if all := a.listeners.Load(); all != nil {
+// end is called after the last tell, by the same goroutine.
+func (b *broadcaster) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	if all := b.listeners.Load(); all != nil {
 		for _, l := range *all {
 			close(l.queue)
 		}
 	}
 }
 
-// pipe makes one whose ends do not block this process.
+// pipe returns a pipe whose ends do not block this process.
 func pipe() (r, w *os.File, err error) {
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {

@@ -34,7 +34,7 @@ func TestACommitWaitsForTheChangesOfImages(t *testing.T) {
 		}
 		return fn(nil)
 	}}
-	ofImages := c.turns.forImages(slow)
+	ofImages := c.snapshots.forImages(slow)
 	prepared := make(chan error)
 	go func() {
 		_, err := ofImages.Prepare(t.Context(), "key", "parent")

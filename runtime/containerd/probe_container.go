@@ -17,26 +17,29 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// trialPrefix begins the ids of trials, which are containers that no pod has.
-const trialPrefix = layout.TrialPrefix
+// probePrefix begins the IDs of probe containers, which try something out on this host and belong to no pod.
+const probePrefix = layout.TrialPrefix
 
-// trialTime is for an OCI runtime that hangs. A host that has just been started is busy, and a trial is no race.
-const trialTime = time.Minute
+// probeTime bounds a probe whose OCI runtime hangs. It is generous, since a host that has just been started is busy.
+const probeTime = time.Minute
 
-// runTrial starts a container of no pod, as a pod's is started: by a shard, with the limits, the devices and a seccomp
-// profile, nil for the default one. Its program is the shards' own, with one flag. It is taken away when started returns,
-// which gets its id and the path of its log.
-func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag string, profile *specs.LinuxSeccomp, started func(id, log string) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+// runProbe starts a probe container as a pod's container is started: by a shard, with limits, devices and a seccomp
+// profile; nil is the default one. It runs the shards' own program with one flag. Once it runs, started is called with
+// its ID and the path of its log; the container is removed when that returns.
+func runProbe(
+	ctx context.Context, c Config, s *shard.Shard, runtime, flag string, profile *specs.LinuxSeccomp,
+	started func(id, log string) error,
+) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	rootfs, err := os.MkdirTemp(c.State, trialPrefix)
+	rootfs, err := os.MkdirTemp(c.State, probePrefix)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(rootfs)
 	id, log := filepath.Base(rootfs), rootfs+".log"
 	defer os.Remove(log)
-	spec, err := trialSpec(c, id, flag, profile)
+	spec, err := probeSpec(c, id, flag, profile)
 	if err != nil {
 		return err
 	}
@@ -57,9 +60,9 @@ func runTrial(ctx context.Context, c Config, s *shard.Shard, runtime, flag strin
 	return started(id, log)
 }
 
-// removeTrials removes the directories of trials that an earlier process was killed in. Their containers go with all others
-// that no pod has.
-func removeTrials(state string) error {
+// removeProbes removes the directories of probes during which an earlier process was killed. Their containers are
+// removed with all others that belong to no pod.
+func removeProbes(state string) error {
 	left, err := filepath.Glob(layout.State(state).Trials())
 	for _, path := range left {
 		err = errors.Join(err, os.RemoveAll(path))
@@ -67,14 +70,14 @@ func removeTrials(state string) error {
 	return err
 }
 
-func trialSpec(c Config, id, flag string, profile *specs.LinuxSeccomp) ([]byte, error) {
+func probeSpec(c Config, id, flag string, profile *specs.LinuxSeccomp) ([]byte, error) {
 	host, err := oci.ReadHost()
 	if err != nil {
 		return nil, err
 	}
-	container := corev1.Container{Name: "trial", Command: []string{"/jobd-shim", flag}}
+	container := corev1.Container{Name: "probe", Command: []string{"/jobd-shim", flag}}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}
-	pod.Name, pod.Namespace = "trial", Namespace
+	pod.Name, pod.Namespace = "probe", Namespace
 	mounts := []specs.Mount{{Type: "bind", Source: c.ShimPath, Destination: "/jobd-shim", Options: []string{"bind", "ro"}}}
 	for _, dir := range []string{"/lib", "/lib64"} { // it need not be a static binary
 		if _, err := os.Stat(dir); err == nil {

@@ -27,7 +27,7 @@ func TestLayersAreUsedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.cleanup.Wait()
-		if len(r.server.layers.slots.free) == 0 {
+		if len(r.server.layers.recycled.free) == 0 {
 			t.Errorf("after %q the layer is not kept", spoil)
 		}
 		if _, got := r.run(t, pod(fmt.Sprint("v", i+1), look)); got != fresh {
@@ -56,24 +56,24 @@ func TestAContainerThatWritesNothingLeavesItsLayerEmpty(t *testing.T) {
 	if status := r.wait(t, c.ID); status.ExitCode != 0 || output(t, c.LogPath) != "content\nbelow\nx" {
 		t.Errorf("%+v: %s", status, output(t, c.LogPath))
 	}
-	one, ok := r.server.layers.slots.of(c.ID)
+	one, ok := r.server.layers.recycled.of(c.ID)
 	if !ok {
 		t.Fatal("no layer")
 	}
-	if entries, err := os.ReadDir(filepath.Join(r.server.layers.slots.dir, one.name, upperDir)); err != nil || len(entries) > 0 {
+	if entries, err := os.ReadDir(filepath.Join(r.server.layers.recycled.dir, one.name, upperDir)); err != nil || len(entries) > 0 {
 		t.Errorf("left in the layer: %v, %v", entries, err)
 	}
 }
 
-// A slot is not lost when it cannot be noted whose it is.
-func TestASlotThatCannotBeTakenIsTakenLater(t *testing.T) {
+// A layer is not lost when it cannot be noted whose it is.
+func TestALayerThatCannotBeTakenIsTakenLater(t *testing.T) {
 	r := newRig(t, "")
-	if r.server.layers.slots == nil {
+	if r.server.layers.recycled == nil {
 		t.Skip("needs overlayfs")
 	}
 	r.run(t, pod("u0", "true"))
 	r.cleanup.Wait()
-	s := r.server.layers.slots
+	s := r.server.layers.recycled
 	c := r.container(t, pod("u1", "true"), "main")
 	inTheWay := filepath.Join(s.links, c.ID)
 	if err := os.Mkdir(inTheWay, 0o755); err != nil {
@@ -84,10 +84,10 @@ func TestASlotThatCannotBeTakenIsTakenLater(t *testing.T) {
 	}
 	before := len(s.free)
 	if _, err := r.Start(context.Background(), c); err == nil {
-		t.Fatal("started without a note of its slot")
+		t.Fatal("started without a note of its layer")
 	}
 	if len(s.free) != max(before, 1) {
-		t.Errorf("%d free slots, before %d", len(s.free), before)
+		t.Errorf("%d free layers, before %d", len(s.free), before)
 	}
 	if err := os.RemoveAll(inTheWay); err != nil {
 		t.Fatal(err)
@@ -96,8 +96,8 @@ func TestASlotThatCannotBeTakenIsTakenLater(t *testing.T) {
 	r.wait(t, c.ID)
 }
 
-// A slot that is not used again is known by its name, also to a daemon that has not made it.
-func TestASlotOfOneContainerGoesWithIt(t *testing.T) {
+// A layer that is not recycled is known by its name, also to a daemon that has not made it.
+func TestALayerOfOneContainerGoesWithIt(t *testing.T) {
 	dir, links := t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "3", upperDir), 0o755); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestASlotOfOneContainerGoesWithIt(t *testing.T) {
 	if err := os.Symlink("3 lowest parent", filepath.Join(links, "c")); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openSlots(nil, dir, links)
+	s, err := openRecycledLayers(nil, dir, links)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestListener(t *testing.T) {
 		defer r.Close()
 		cut := make(chan struct{})
 		l := newListener(w, 10*time.Millisecond, func() { close(cut) })
-		var a audience
+		var a broadcaster
 		if !a.add(l) {
 			t.Fatal("not added")
 		}
@@ -38,7 +38,7 @@ func TestListener(t *testing.T) {
 		r, w, err := pipe()
 		must(t, err)
 		l := newListener(w, 0, func() {})
-		var a audience
+		var a broadcaster
 		a.add(l)
 		r.Close()
 		for range 4 * heldPieces {
@@ -53,7 +53,7 @@ func TestListener(t *testing.T) {
 		r, w, err := pipe()
 		must(t, err)
 		defer r.Close()
-		var a audience
+		var a broadcaster
 		a.hurry()
 		l := newListener(w, 0, func() {})
 		a.add(l)
@@ -73,7 +73,7 @@ func TestListener(t *testing.T) {
 		r, w, err := pipe()
 		must(t, err)
 		defer r.Close() // and not by the collector of garbage: nobody is cut off who has left
-		var a audience
+		var a broadcaster
 		a.hurry()
 		cut := make(chan struct{})
 		a.add(newListener(w, 0, func() { close(cut) }))
