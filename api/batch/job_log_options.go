@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // JobLogOptions are the parameters of GET .../jobs/NAME/log: those of a pod's log, which hold for each of its logs, and
@@ -74,10 +76,8 @@ func (o *JobLogOptions) Pod() *corev1.PodLogOptions {
 // LogContainers names the containers of a Job's pods, init containers first.
 func LogContainers(j *batchv1.Job) (names []string) {
 	spec := &j.Spec.Template.Spec
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for _, c := range list {
-			names = append(names, c.Name)
-		}
+	for c := range podspec.Containers(spec) {
+		names = append(names, c.Name)
 	}
 	return names
 }

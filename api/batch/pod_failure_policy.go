@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Limits of JobSpec.PodFailurePolicy.
@@ -97,6 +99,10 @@ func validateOnPodConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsP
 }
 
 func hasContainer(pod *corev1.PodSpec, name string) bool {
-	named := func(c corev1.Container) bool { return c.Name == name }
-	return slices.ContainsFunc(pod.Containers, named) || slices.ContainsFunc(pod.InitContainers, named)
+	for c := range podspec.Containers(pod) {
+		if c.Name == name {
+			return true
+		}
+	}
+	return false
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // appArmorOf gives the profile that an annotation of before Kubernetes 1.30 asks for, nil if it is none
@@ -28,19 +30,16 @@ func appArmorOf(value string) *corev1.AppArmorProfile {
 
 // applyAppArmorAnnotations copies the annotations to the fields of those containers that have none.
 func applyAppArmorAnnotations(annotations map[string]string, spec *corev1.PodSpec) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			asked := appArmorOf(annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name])
-			switch {
-			case asked == nil || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil:
-			case spec.SecurityContext != nil && equality.Semantic.DeepEqual(asked, spec.SecurityContext.AppArmorProfile):
-			default:
-				if c.SecurityContext == nil {
-					c.SecurityContext = &corev1.SecurityContext{}
-				}
-				c.SecurityContext.AppArmorProfile = asked
+	for c := range podspec.Containers(spec) {
+		asked := appArmorOf(annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name])
+		switch {
+		case asked == nil || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil:
+		case spec.SecurityContext != nil && equality.Semantic.DeepEqual(asked, spec.SecurityContext.AppArmorProfile):
+		default:
+			if c.SecurityContext == nil {
+				c.SecurityContext = &corev1.SecurityContext{}
 			}
+			c.SecurityContext.AppArmorProfile = asked
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // podContext is what the rules of a container need to know of its Pod.
@@ -53,7 +55,7 @@ func (p *podContext) initContainers(path *field.Path) field.ErrorList {
 		// They run one after another, so each has the ports to itself.
 		errs = append(errs, hostPortConflicts(p.spec.InitContainers[i:i+1], path)...)
 		errs = append(errs, validateRestart(c, path)...)
-		if isSidecar(c) {
+		if podspec.IsSidecar(c) {
 			errs = append(errs, p.longRunning(c, path)...)
 			continue
 		}

@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const defaultFileMode = int32(0o644)
@@ -17,12 +19,16 @@ func SetPodDefaults(pod *corev1.Pod) {
 	if spec.EnableServiceLinks == nil {
 		spec.EnableServiceLinks = ptr.To(true)
 	}
-	eachContainer(spec, func(c *corev1.Container) {
-		defaultRequests(&c.Resources)
-		if spec.HostNetwork {
-			defaultHostPorts(c.Ports)
+	// Ephemeral containers have neither resources nor ports.
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			defaultRequests(&c.Resources)
+			if spec.HostNetwork {
+				defaultHostPorts(c.Ports)
+			}
 		}
-	})
+	}
 	if spec.Resources != nil {
 		defaultPodResources(pod)
 	}
@@ -79,11 +85,8 @@ func setPodSpecDefaults(spec *corev1.PodSpec) {
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i].VolumeSource)
 	}
-	eachContainer(spec, defaultContainer)
-	for i := range spec.EphemeralContainers {
-		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
-		defaultContainer(&c)
-		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(c)
+	for c := range podspec.Containers(spec) {
+		defaultContainer(c)
 	}
 	roundResources(spec.Overhead)
 	if spec.Resources != nil {
@@ -223,15 +226,5 @@ func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
-	}
-}
-
-// eachContainer visits init containers, then main ones.
-func eachContainer(spec *corev1.PodSpec, visit func(*corev1.Container)) {
-	for i := range spec.InitContainers {
-		visit(&spec.InitContainers[i])
-	}
-	for i := range spec.Containers {
-		visit(&spec.Containers[i])
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // podQOS is the quality of service class: Guaranteed when every container limits cpu and memory to what it asks for,
@@ -13,7 +15,9 @@ func podQOS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	if spec.Resources != nil && (anyCompute(spec.Resources.Requests) || anyCompute(spec.Resources.Limits)) {
 		all = append(all, spec.Resources) // resources of the whole Pod decide alone
 	} else {
-		eachContainer(spec, func(c *corev1.Container) { all = append(all, &c.Resources) })
+		for c := range podspec.Containers(spec) {
+			all = append(all, &c.Resources)
+		}
 	}
 	best, guaranteed := true, len(all) > 0
 	for _, r := range all {

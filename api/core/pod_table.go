@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const none = "<none>"
@@ -105,7 +106,7 @@ func summarize(pod *corev1.Pod) podSummary {
 	}
 	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
-		if isSidecar(&pod.Spec.InitContainers[i]) {
+		if podspec.IsSidecar(&pod.Spec.InitContainers[i]) {
 			sidecars[pod.Spec.InitContainers[i].Name] = true
 			s.containers++
 		}
@@ -191,9 +192,4 @@ func endedWord(t *corev1.ContainerStateTerminated) string {
 		return fmt.Sprintf("Signal:%d", t.Signal)
 	}
 	return fmt.Sprintf("ExitCode:%d", t.ExitCode)
-}
-
-// isSidecar tells whether an init container keeps running beside the main ones.
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

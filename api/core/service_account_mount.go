@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
@@ -44,15 +46,12 @@ func mountAccount(spec *corev1.PodSpec) {
 		name = accountVolume + utilrand.String(accountSuffixSize)
 	}
 	mounted := false
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountMountPath }) {
-				continue
-			}
-			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: accountMountPath})
-			mounted = true
+	for c := range podspec.Containers(spec) {
+		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountMountPath }) {
+			continue
 		}
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: accountMountPath})
+		mounted = true
 	}
 	if !known && mounted {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: accountFiles()}})

@@ -16,6 +16,7 @@ import (
 	storageerrors "k8s.io/apiserver/pkg/storage/errors"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 )
 
@@ -82,7 +83,7 @@ func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.De
 		if core.PodEnded(pod) || pod.DeletionTimestamp != nil {
 			return pod, nil
 		}
-		setPodCondition(pod, corev1.PodCondition{
+		conditions.Set(&pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
 			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
 			ObservedGeneration: pod.Generation,
@@ -96,14 +97,4 @@ func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.De
 		p.ResourceVersion = &marked.ResourceVersion // the mark was a write of its own
 	}
 	return nil
-}
-
-func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == condition.Type {
-			pod.Status.Conditions[i] = condition
-			return
-		}
-	}
-	pod.Status.Conditions = append(pod.Status.Conditions, condition)
 }

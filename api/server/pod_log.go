@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // podLog is GET .../pods/NAME/log.
@@ -145,13 +148,7 @@ func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 // logContainer finds out whose log is meant.
 func logContainer(pod *corev1.Pod, name string) (string, error) {
 	var all []string
-	for _, c := range pod.Spec.InitContainers {
-		all = append(all, c.Name)
-	}
-	for _, c := range pod.Spec.Containers {
-		all = append(all, c.Name)
-	}
-	for _, c := range pod.Spec.EphemeralContainers {
+	for c := range podspec.Containers(&pod.Spec) {
 		all = append(all, c.Name)
 	}
 	if name == "" {
@@ -160,10 +157,8 @@ func logContainer(pod *corev1.Pod, name string) (string, error) {
 		}
 		return "", fmt.Errorf("a container name must be specified for pod %s, choose one of: %s", pod.Name, all)
 	}
-	for _, known := range all {
-		if name == known {
-			return name, nil
-		}
+	if slices.Contains(all, name) {
+		return name, nil
 	}
 	return "", fmt.Errorf("container %s is not valid for pod %s", name, pod.Name)
 }

@@ -12,6 +12,7 @@ import (
 	units "github.com/docker/go-units"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime"
@@ -173,11 +174,9 @@ func (c *Collector) users(context.Context) (map[string]bool, error) {
 			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 				return true
 			}
-			for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-				for i := range list {
-					if name, err := image.Normalize(list[i].Image); err == nil {
-						used[name] = true
-					}
+			for c := range podspec.Containers(&p.Spec) {
+				if name, err := image.Normalize(c.Image); err == nil {
+					used[name] = true
 				}
 			}
 			return true

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/containerd"
@@ -76,12 +77,10 @@ func overStorageLimit(p *corev1.Pod, containers map[string]eviction.Size, volume
 	if limited && all > total.Value() {
 		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", total.String())
 	}
-	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			limit, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]
-			if ok && containers[list[i].Name].Bytes > limit.Value() {
-				return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", list[i].Name, limit.String())
-			}
+	for c := range podspec.Containers(&p.Spec) {
+		limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]
+		if ok && containers[c.Name].Bytes > limit.Value() {
+			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
 		}
 	}
 	return ""

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
@@ -77,12 +79,10 @@ func message(u Use, short Shortage) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, quantity(short.Threshold), quantity(short.Available))
-	for _, list := range [][]corev1.Container{u.Pod.Spec.InitContainers, u.Pod.Spec.Containers} {
-		for i := range list {
-			request := list[i].Resources.Requests[name]
-			if used := short.Signal.of(u.Containers[list[i].Name]); used > request.Value() {
-				fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", list[i].Name, quantity(used), request.String(), name)
-			}
+	for c := range podspec.Containers(&u.Pod.Spec) {
+		request := c.Resources.Requests[name]
+		if used := short.Signal.of(u.Containers[c.Name]); used > request.Value() {
+			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name, quantity(used), request.String(), name)
 		}
 	}
 	return b.String()

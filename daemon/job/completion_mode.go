@@ -5,6 +5,8 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // completionIndexEnv tells a container of an Indexed Job its index.
@@ -29,11 +31,8 @@ func setIndex(pod *corev1.Pod, jobName string, index int32) {
 	put(&pod.Labels, batchv1.JobCompletionIndexAnnotation, s)
 	put(&pod.Annotations, batchv1.JobCompletionIndexAnnotation, s)
 	pod.Spec.Hostname = jobName + "-" + s
-	for i := range pod.Spec.InitContainers {
-		setIndexEnv(&pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		setIndexEnv(&pod.Spec.Containers[i])
+	for c := range podspec.Containers(&pod.Spec) {
+		setIndexEnv(c)
 	}
 }
 

@@ -325,9 +325,9 @@ func alike(a, b *batchv1.JobStatus) bool {
 		d := a.Sub(b.Time)
 		return -2*time.Second <= d && d <= 2*time.Second
 	}
-	return a.Active == b.Active && same(a.Ready, b.Ready) && same(a.Terminating, b.Terminating) &&
+	return a.Active == b.Active && ptr.Equal(a.Ready, b.Ready) && ptr.Equal(a.Terminating, b.Terminating) &&
 		a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
-		a.CompletedIndexes == b.CompletedIndexes && same(a.FailedIndexes, b.FailedIndexes) &&
+		a.CompletedIndexes == b.CompletedIndexes && ptr.Equal(a.FailedIndexes, b.FailedIndexes) &&
 		(a.UncountedTerminatedPods == nil) == (b.UncountedTerminatedPods == nil) &&
 		near(a.StartTime, b.StartTime) && near(a.CompletionTime, b.CompletionTime) &&
 		slices.EqualFunc(a.Conditions, b.Conditions, func(c, d batchv1.JobCondition) bool {
@@ -402,10 +402,10 @@ func (r *replay) comparePods() {
 			continue
 		}
 		want := recorded[i]
-		if got := annotation(c.v, batchv1.JobCompletionIndexAnnotation); !same(got, want.Index) {
+		if got := annotation(c.v, batchv1.JobCompletionIndexAnnotation); !ptr.Equal(got, want.Index) {
 			r.Errorf("%s has index %v", c.v.Name, got)
 		}
-		if got := annotation(c.v, batchv1.JobIndexFailureCountAnnotation); !same(got, want.FailureCount) {
+		if got := annotation(c.v, batchv1.JobIndexFailureCountAnnotation); !ptr.Equal(got, want.FailureCount) {
 			r.Errorf("%s has failure count %v, want %v", c.v.Name, got, want.FailureCount)
 		}
 		theirs := r.s.at(want.CreatedAt)

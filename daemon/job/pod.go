@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Pod is what a Record needs to see of a pod. It is passed on and not kept: the Record stores less.
@@ -145,7 +147,7 @@ func containersEnd(pod *corev1.Pod) time.Time {
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		if !podspec.IsSidecar(c) {
 			continue
 		}
 		for j := range pod.Status.InitContainerStatuses {

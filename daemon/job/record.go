@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -72,30 +73,23 @@ type spec struct {
 func specOf(job *batchv1.Job) spec {
 	s := &job.Spec
 	base, limit, _ := batch.JobBackoff(job.Annotations) // they were validated when the Job was stored
-	mode := value(s.CompletionMode, batchv1.NonIndexedCompletion)
+	mode := ptr.Deref(s.CompletionMode, batchv1.NonIndexedCompletion)
 	return spec{
-		parallelism:      value(s.Parallelism, 1),
-		completions:      value(s.Completions, -1),
-		backoffLimit:     value(s.BackoffLimit, 6),
-		perIndex:         value(s.BackoffLimitPerIndex, -1),
-		maxFailedIndexes: value(s.MaxFailedIndexes, -1),
-		deadline:         value(s.ActiveDeadlineSeconds, -1),
-		suspend:          value(s.Suspend, false),
+		parallelism:      ptr.Deref(s.Parallelism, 1),
+		completions:      ptr.Deref(s.Completions, -1),
+		backoffLimit:     ptr.Deref(s.BackoffLimit, 6),
+		perIndex:         ptr.Deref(s.BackoffLimitPerIndex, -1),
+		maxFailedIndexes: ptr.Deref(s.MaxFailedIndexes, -1),
+		deadline:         ptr.Deref(s.ActiveDeadlineSeconds, -1),
+		suspend:          ptr.Deref(s.Suspend, false),
 		onFailure:        s.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		indexed:          mode == batchv1.IndexedCompletion,
 		unknownMode:      mode != batchv1.IndexedCompletion && mode != batchv1.NonIndexedCompletion,
-		replaceFailed:    s.PodFailurePolicy != nil || value(s.PodReplacementPolicy, "") == batchv1.Failed,
+		replaceFailed:    s.PodFailurePolicy != nil || ptr.Deref(s.PodReplacementPolicy, "") == batchv1.Failed,
 		managed:          Managed(job),
 		backoffBase:      base,
 		backoffCap:       limit,
 	}
-}
-
-func value[T any](p *T, other T) T {
-	if p == nil {
-		return other
-	}
-	return *p
 }
 
 // NewRecord makes the record of a stored Job, whose pods are then to be given to SetPod. m is what was stored with it,
@@ -129,8 +123,8 @@ func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 	switch {
 	case spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:
 		r.recount()
-	case status.CompletedIndexes == r.status.CompletedIndexes && value(status.FailedIndexes, "") == value(r.status.FailedIndexes, ""):
-	case r.completed.is(r.status.CompletedIndexes) && r.failedSet.is(value(r.status.FailedIndexes, "")):
+	case status.CompletedIndexes == r.status.CompletedIndexes && ptr.Deref(status.FailedIndexes, "") == ptr.Deref(r.status.FailedIndexes, ""):
+	case r.completed.is(r.status.CompletedIndexes) && r.failedSet.is(ptr.Deref(r.status.FailedIndexes, "")):
 		r.changedIndexes = false
 	default:
 		r.recount()
@@ -163,7 +157,7 @@ func (r *Record) recount() {
 	if r.spec.indexed {
 		r.completed = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)
 		if r.spec.perIndex >= 0 {
-			r.failedSet = *ParseIndexes(value(r.status.FailedIndexes, ""), r.spec.completions)
+			r.failedSet = *ParseIndexes(ptr.Deref(r.status.FailedIndexes, ""), r.spec.completions)
 		}
 		r.occupied = *ParseIndexes(r.status.CompletedIndexes, r.spec.completions)
 		for i := r.failedSet.next(0); i >= 0; i = r.failedSet.next(i + 1) {
@@ -172,7 +166,7 @@ func (r *Record) recount() {
 		for first, last, ok := r.occupied.run(0); ok; first, last, ok = r.occupied.run(last + 1) {
 			r.blocked.addRange(first, last)
 		}
-		r.changedIndexes = !r.completed.is(r.status.CompletedIndexes) || !r.failedSet.is(value(r.status.FailedIndexes, ""))
+		r.changedIndexes = !r.completed.is(r.status.CompletedIndexes) || !r.failedSet.is(ptr.Deref(r.status.FailedIndexes, ""))
 	}
 	r.successRules = successRules(r.successPolicy, r.spec.completions, &r.completed)
 	for _, p := range all {

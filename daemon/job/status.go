@@ -7,6 +7,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/conditions"
 )
 
 // smallStatus is the size of index lists up to which each change is written at once.
@@ -81,7 +84,7 @@ func (d *decision) writeStatus() {
 
 // statusDue is when the status may be written again.
 func (r *Record) statusDue(s Settings) time.Time {
-	size := len(r.status.CompletedIndexes) + len(value(r.status.FailedIndexes, ""))
+	size := len(r.status.CompletedIndexes) + len(ptr.Deref(r.status.FailedIndexes, ""))
 	if size <= smallStatus || r.written.IsZero() {
 		return time.Time{}
 	}
@@ -121,38 +124,28 @@ func (d *decision) finish() {
 	d.Status = append(d.Status, last)
 }
 
-// setCondition brings a condition to a status and tells whether it had another one. One that is absent is as good as
-// False. The list that was there is left alone.
+// setCondition sets a condition of a Job and reports whether its status is new. One that is absent is as good as False. The
+// list that was there is left alone.
 func setCondition(list *[]batchv1.JobCondition, t batchv1.JobConditionType, s corev1.ConditionStatus, reason, message string, now metav1.Time) bool {
 	c := batchv1.JobCondition{
 		Type: t, Status: s, Reason: reason, Message: message,
 		LastProbeTime: now, LastTransitionTime: now,
 	}
-	i := slices.IndexFunc(*list, func(c batchv1.JobCondition) bool { return c.Type == t })
-	switch {
-	case i >= 0 && (*list)[i].Status == s, i < 0 && s == corev1.ConditionFalse:
+	old := conditions.Find(*list, t)
+	if old == nil && s == corev1.ConditionFalse || old != nil && old.Status == s {
 		return false
-	case i < 0:
-		*list = append(slices.Clip(*list), c)
-	default:
-		*list = slices.Clone(*list)
-		(*list)[i] = c
 	}
-	return true
+	return conditions.SetCopy(list, c)
 }
 
 func sameStatus(a, b *batchv1.JobStatus) bool {
 	return a.Active == b.Active && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
-		same(a.Ready, b.Ready) && same(a.Terminating, b.Terminating) &&
-		a.CompletedIndexes == b.CompletedIndexes && same(a.FailedIndexes, b.FailedIndexes) &&
+		ptr.Equal(a.Ready, b.Ready) && ptr.Equal(a.Terminating, b.Terminating) &&
+		a.CompletedIndexes == b.CompletedIndexes && ptr.Equal(a.FailedIndexes, b.FailedIndexes) &&
 		a.StartTime.Equal(b.StartTime) && a.CompletionTime.Equal(b.CompletionTime) &&
 		(a.UncountedTerminatedPods == nil) == (b.UncountedTerminatedPods == nil) &&
 		slices.EqualFunc(a.Conditions, b.Conditions, func(c, d batchv1.JobCondition) bool {
 			return c.Type == d.Type && c.Status == d.Status && c.Reason == d.Reason && c.Message == d.Message &&
 				c.LastProbeTime.Equal(&d.LastProbeTime) && c.LastTransitionTime.Equal(&d.LastTransitionTime)
 		})
-}
-
-func same[T comparable](a, b *T) bool {
-	return a == b || a != nil && b != nil && *a == *b
 }

@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // pod is what a Record keeps of a pod: it is small, since a Job may have a hundred thousand.
@@ -255,7 +256,7 @@ func (r *Record) endIndex(p *pod) {
 
 // statedFailed tells whether the stored status has an index as failed.
 func (r *Record) statedFailed(i int32) bool {
-	return ParseIndexes(value(r.status.FailedIndexes, ""), r.spec.completions).Has(i)
+	return ParseIndexes(ptr.Deref(r.status.FailedIndexes, ""), r.spec.completions).Has(i)
 }
 
 // refresh finds out anew whether an index needs a pod, and which of its failed pods is held.

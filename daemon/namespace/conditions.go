@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
@@ -67,7 +68,8 @@ func (e *Emptier) tellRemains(p *loop.Pass, key string, ns *corev1.Namespace) er
 	at.tell = p.Now.Add(time.Second + time.Duration(n)*100*time.Microsecond)
 	changed := false
 	for _, c := range r.conditions() {
-		changed = setCondition(&ns.Status, c, p.Now) || changed
+		c.LastTransitionTime = metav1.NewTime(p.Now)
+		changed = conditions.Set(&ns.Status.Conditions, c) || changed
 	}
 	if !changed {
 		return nil
@@ -104,23 +106,4 @@ func tally(of map[string]int, format string) string {
 		out = append(out, fmt.Sprintf(format, name, of[name]))
 	}
 	return strings.Join(out, ", ")
-}
-
-// setCondition sets a condition and reports whether that is news.
-func setCondition(status *corev1.NamespaceStatus, c corev1.NamespaceCondition, now time.Time) bool {
-	c.LastTransitionTime = metav1.NewTime(now)
-	i := slices.IndexFunc(status.Conditions, func(old corev1.NamespaceCondition) bool { return old.Type == c.Type })
-	if i < 0 {
-		status.Conditions = append(status.Conditions, c)
-		return true
-	}
-	old := &status.Conditions[i]
-	if old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	if *old == c {
-		return false
-	}
-	*old = c
-	return true
 }

@@ -10,6 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Pod is what admission looks at. It is not changed once it was given to a Node.
@@ -56,7 +59,7 @@ type port struct {
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.Time,
-		Polite: pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever,
+		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
@@ -116,7 +119,7 @@ func hostPorts(spec *corev1.PodSpec) (ports []port) {
 		}
 	}
 	for i := range spec.InitContainers {
-		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if c := &spec.InitContainers[i]; podspec.IsSidecar(c) {
 			add(c)
 		}
 	}

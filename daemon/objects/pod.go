@@ -6,6 +6,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 )
 
@@ -38,11 +39,9 @@ func ContainerStatus(p *corev1.Pod, container string) *corev1.ContainerStatus {
 
 // StorageLimited reports whether any container of a pod has a limit of local storage.
 func StorageLimited(spec *corev1.PodSpec) bool {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			if _, ok := list[i].Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
-				return true
-			}
+	for c := range podspec.Containers(spec) {
+		if _, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {
+			return true
 		}
 	}
 	return false

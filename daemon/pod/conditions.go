@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/conditions"
 )
 
 // conditions brings the conditions that follow from the containers' states up to date.
@@ -33,7 +35,7 @@ func (f *folder) sandbox(up bool) {
 
 // tornDown tells whether it is on record that nothing of an ended pod is left on the host.
 func tornDown(pod *corev1.Pod) bool {
-	c := conditionOf(pod, corev1.PodReadyToStartContainers)
+	c := conditions.Find(pod.Status.Conditions, corev1.PodReadyToStartContainers)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == reasonSandboxNotReady
 }
 
@@ -90,7 +92,7 @@ func readyCondition(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodC
 	}
 	var closed []string
 	for _, gate := range pod.Spec.ReadinessGates {
-		g := conditionOf(pod, gate.ConditionType)
+		g := conditions.Find(pod.Status.Conditions, gate.ConditionType)
 		switch {
 		case g == nil:
 			closed = append(closed, `corresponding condition of pod readiness gate "`+string(gate.ConditionType)+`" does not exist.`)
@@ -104,20 +106,11 @@ func readyCondition(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodC
 	return c
 }
 
-func conditionOf(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == t {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // condition sets one condition. Its transition time moves only with its status.
 func (f *folder) condition(c corev1.PodCondition) {
 	c.ObservedGeneration = f.pod.Generation
 	c.LastTransitionTime = seconds(f.now)
-	old := conditionOf(f.pod, c.Type)
+	old := conditions.Find(f.pod.Status.Conditions, c.Type)
 	if old == nil {
 		// The scheduler's is the last one in a cluster, though it was there first.
 		list := f.pod.Status.Conditions

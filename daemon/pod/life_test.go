@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -131,7 +132,7 @@ func (l *life) state(name, want string) {
 func (l *life) condition(t corev1.PodConditionType, want string) {
 	l.t.Helper()
 	got := "missing"
-	if c := conditionOf(l.pod, t); c != nil {
+	if c := conditions.Find(l.pod.Status.Conditions, t); c != nil {
 		got = strings.TrimSuffix(string(c.Status)+" "+c.Reason, " ")
 	}
 	if got != want {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // minimumGrace is what a container gets to end after its signal, also when a hook of its own, or for a sidecar those that were
@@ -14,7 +16,7 @@ const minimumGrace = 2 * time.Second
 // sidecar tells whether it is an init container that is not waited for, but runs for as long as the main containers do
 // (initContainers[].restartPolicy).
 func (c container) sidecar() bool {
-	return c.init && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	return c.init && podspec.IsSidecar(c.spec)
 }
 
 // begun tells whether any attempt of the container has been started.
@@ -42,7 +44,7 @@ func begunAfter(pod *corev1.Pod, c container) bool {
 
 // winding says that nothing but sidecars is left of a pod, which are to end then, within its grace period.
 func winding(pod *corev1.Pod) (stop, bool) {
-	if !slices.ContainsFunc(pod.Spec.InitContainers, isSidecar) {
+	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return podspec.IsSidecar(&c) }) {
 		return stop{}, false
 	}
 	if natural := phase(pod, false); natural != corev1.PodSucceeded && natural != corev1.PodFailed {
@@ -60,10 +62,6 @@ func winding(pod *corev1.Pod) (stop, bool) {
 	})
 	s.kill = s.since.Add(s.grace)
 	return s, true
-}
-
-func isSidecar(c corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // inTurn tells whether a container of a pod that ends is to be stopped now: sidecars wait for the main containers and for

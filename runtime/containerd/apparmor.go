@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/containerd/v2/contrib/apparmor"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/oci"
 )
@@ -66,25 +67,23 @@ func (a *AppArmor) Default() func() (string, error) {
 
 // Admit returns why a pod cannot be confined here as it asks, in a kubelet's words.
 func (a *AppArmor) Admit(pod *corev1.Pod) error {
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			asked := oci.AppArmorProfile(pod, &list[i])
-			if asked == nil || asked.Type == corev1.AppArmorProfileTypeUnconfined {
-				continue
-			}
-			if a == nil {
-				return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") // a kubelet's words
-			}
-			if asked.LocalhostProfile == nil {
-				continue
-			}
-			loaded, err := appArmorLoaded(*asked.LocalhostProfile)
-			if err != nil {
-				return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) // a kubelet's words
-			}
-			if !loaded {
-				return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile) // a kubelet's words
-			}
+	for c := range podspec.Containers(&pod.Spec) {
+		asked := oci.AppArmorProfile(pod, c)
+		if asked == nil || asked.Type == corev1.AppArmorProfileTypeUnconfined {
+			continue
+		}
+		if a == nil {
+			return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") // a kubelet's words
+		}
+		if asked.LocalhostProfile == nil {
+			continue
+		}
+		loaded, err := appArmorLoaded(*asked.LocalhostProfile)
+		if err != nil {
+			return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) // a kubelet's words
+		}
+		if !loaded {
+			return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile) // a kubelet's words
 		}
 	}
 	return nil

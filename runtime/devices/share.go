@@ -3,6 +3,8 @@ package devices
 import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // asks is how many devices of each kind a pod needs at a time.
@@ -40,7 +42,7 @@ func (a Assigned) share(pod *corev1.Pod, kind corev1.ResourceName, devices []str
 	}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+		if podspec.IsSidecar(c) {
 			take(c)
 		} else {
 			give(c, devices[len(devices)-asked(c, kind):])

@@ -10,6 +10,8 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // protocols are the numbers of those that have ports.
@@ -35,19 +37,17 @@ type mappedPort struct {
 
 func portsOf(pod *corev1.Pod) []hostPort {
 	var out []hostPort
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			for _, p := range list[i].Ports {
-				if p.HostPort == 0 {
-					continue
-				}
-				h := hostPort{Protocol: p.Protocol, HostPort: uint16(p.HostPort), Port: uint16(p.ContainerPort)}
-				if ip, err := netip.ParseAddr(p.HostIP); err == nil && !ip.IsUnspecified() && ip.Is4() {
-					h.HostIP = ip
-				}
-				if !slices.Contains(out, h) {
-					out = append(out, h)
-				}
+	for c := range podspec.Containers(&pod.Spec) {
+		for _, p := range c.Ports {
+			if p.HostPort == 0 {
+				continue
+			}
+			h := hostPort{Protocol: p.Protocol, HostPort: uint16(p.HostPort), Port: uint16(p.ContainerPort)}
+			if ip, err := netip.ParseAddr(p.HostIP); err == nil && !ip.IsUnspecified() && ip.Is4() {
+				h.HostIP = ip
+			}
+			if !slices.Contains(out, h) {
+				out = append(out, h)
 			}
 		}
 	}

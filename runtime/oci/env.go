@@ -10,6 +10,8 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -250,11 +252,9 @@ func containerNamed(in Input, name string) (*corev1.Container, error) {
 	if name == "" || name == in.Container.Name {
 		return in.Container, nil
 	}
-	for _, list := range [][]corev1.Container{in.Pod.Spec.Containers, in.Pod.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i], nil
-			}
+	for c := range podspec.Containers(&in.Pod.Spec) {
+		if c.Name == name {
+			return c, nil
 		}
 	}
 	return nil, fmt.Errorf("container %s not found: %w", name, errdefs.ErrNotFound)

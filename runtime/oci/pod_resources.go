@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837), how many processes and
@@ -62,7 +64,7 @@ func memoryShare(in Input) int64 {
 	sum := resourcehelper.AggregateContainerRequests(in.Pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceMemory]
 	containers := int64(len(in.Pod.Spec.Containers))
 	for i := range in.Pod.Spec.InitContainers {
-		if policy := in.Pod.Spec.InitContainers[i].RestartPolicy; policy != nil && *policy == corev1.ContainerRestartPolicyAlways {
+		if podspec.IsSidecar(&in.Pod.Spec.InitContainers[i]) {
 			containers++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
@@ -223,24 +224,22 @@ func FileObjects(spec *corev1.PodSpec) (configMaps, secrets []string) {
 			}
 		}
 	}
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			for _, from := range list[i].EnvFrom {
-				if from.ConfigMapRef != nil {
-					configMaps = append(configMaps, from.ConfigMapRef.Name)
-				}
-				if from.SecretRef != nil {
-					secrets = append(secrets, from.SecretRef.Name)
-				}
+	for c := range podspec.Containers(spec) {
+		for _, from := range c.EnvFrom {
+			if from.ConfigMapRef != nil {
+				configMaps = append(configMaps, from.ConfigMapRef.Name)
 			}
-			for j := range list[i].Env {
-				from := list[i].Env[j].ValueFrom
-				if from != nil && from.ConfigMapKeyRef != nil {
-					configMaps = append(configMaps, from.ConfigMapKeyRef.Name)
-				}
-				if from != nil && from.SecretKeyRef != nil {
-					secrets = append(secrets, from.SecretKeyRef.Name)
-				}
+			if from.SecretRef != nil {
+				secrets = append(secrets, from.SecretRef.Name)
+			}
+		}
+		for j := range c.Env {
+			from := c.Env[j].ValueFrom
+			if from != nil && from.ConfigMapKeyRef != nil {
+				configMaps = append(configMaps, from.ConfigMapKeyRef.Name)
+			}
+			if from != nil && from.SecretKeyRef != nil {
+				secrets = append(secrets, from.SecretKeyRef.Name)
 			}
 		}
 	}

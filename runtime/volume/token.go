@@ -8,6 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Tokens issues tokens of pods' ServiceAccounts.
@@ -67,20 +69,18 @@ func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
 
 // commonUser is the one that all containers run as, if the manifest says one.
 func commonUser(spec *corev1.PodSpec) (user int, ok bool) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			var of *int64
-			if s := spec.SecurityContext; s != nil {
-				of = s.RunAsUser
-			}
-			if s := list[i].SecurityContext; s != nil && s.RunAsUser != nil {
-				of = s.RunAsUser
-			}
-			if of == nil || ok && int(*of) != user {
-				return 0, false
-			}
-			user, ok = int(*of), true
+	for c := range podspec.Containers(spec) {
+		var of *int64
+		if s := spec.SecurityContext; s != nil {
+			of = s.RunAsUser
 		}
+		if s := c.SecurityContext; s != nil && s.RunAsUser != nil {
+			of = s.RunAsUser
+		}
+		if of == nil || ok && int(*of) != user {
+			return 0, false
+		}
+		user, ok = int(*of), true
 	}
 	return user, ok
 }

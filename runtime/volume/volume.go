@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
@@ -84,14 +85,12 @@ func (v *Volumes) SetUp(pod *corev1.Pod) (map[string][]specs.Mount, error) {
 		sources[volume.Name] = source
 	}
 	out := map[string][]specs.Mount{}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			mounts, err := mounts(&list[i], sources)
-			if err != nil {
-				return nil, err
-			}
-			out[list[i].Name] = mounts
+	for c := range podspec.Containers(&pod.Spec) {
+		mounts, err := mounts(c, sources)
+		if err != nil {
+			return nil, err
 		}
+		out[c.Name] = mounts
 	}
 	return out, nil
 }

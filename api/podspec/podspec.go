@@ -1,0 +1,33 @@
+// Package podspec answers questions about a pod's spec that every part of jobd asks. It only looks at what it is given.
+package podspec
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Containers iterates over all containers of a pod: the init containers, then the regular ones, then the ephemeral ones.
+// They are the spec's own, and may be changed in place by whoever may change the spec.
+func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+		for i := range spec.EphemeralContainers {
+			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
+				return
+			}
+		}
+	}
+}
+
+// IsSidecar reports whether an init container keeps running beside the regular ones (KEP-753).
+func IsSidecar(c *corev1.Container) bool {
+	return ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways
+}
