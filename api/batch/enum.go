@@ -15,7 +15,7 @@ func oneOf[T ~string](path *field.Path, value T, supported []T) field.ErrorList 
 	return field.ErrorList{field.NotSupported(path, value, supported)}
 }
 
-// requiredOneOf tells a missing value from one that is not supported.
+// requiredOneOf refuses a missing value, and one that is not supported.
 func requiredOneOf[T ~string](path *field.Path, value T, supported []T) field.ErrorList {
 	if value == "" {
 		return field.ErrorList{field.Required(path, fmt.Sprintf("valid values: %q", supported))}

@@ -10,7 +10,7 @@ import (
 type interval struct{ first, last int32 }
 
 // parseIndexes reads a list such as "1,3-5,7", whose indexes have to grow and to be below completions. With an error
-// it gives nothing. Its errors are worded as a cluster's.
+// it returns nothing. Its errors are worded as a cluster's.
 func parseIndexes(list string, completions int32) ([]interval, error) {
 	if list == "" {
 		return nil, nil

@@ -57,7 +57,7 @@ func setPodConditionDefaults(policy *batchv1.PodFailurePolicy) {
 	}
 }
 
-// copyTemplateLabels gives a Job without labels those of its template.
+// copyTemplateLabels copies the labels of the template to a Job without labels.
 func copyTemplateLabels(job *batchv1.Job) {
 	if len(job.Labels) == 0 && len(job.Spec.Template.Labels) > 0 {
 		job.Labels = maps.Clone(job.Spec.Template.Labels)

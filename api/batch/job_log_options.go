@@ -61,7 +61,7 @@ func (o *JobLogOptions) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// Pod gives what a pod's log can be asked for too.
+// Pod returns those of the options that a pod's log has too.
 func (o *JobLogOptions) Pod() *corev1.PodLogOptions {
 	p := &corev1.PodLogOptions{
 		Container: o.Container, Follow: o.Follow, Previous: o.Previous, SinceSeconds: o.SinceSeconds, SinceTime: o.SinceTime,

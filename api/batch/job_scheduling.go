@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// IsGang tells whether the pods of a Job are to start together, or wait together: because its manifest says so
+// IsGang reports whether the pods of a Job are to start together, or wait together: because its manifest says so
 // (JobSchedulingConfiguration), or, where Jobs get workloads by themselves, because it has one pod for each index.
 func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 	if spec.Template.Spec.SchedulingGroup != nil {
@@ -22,7 +22,7 @@ func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 	return spec.Scheduling != nil || automatic && automaticGang(spec)
 }
 
-// automaticGang tells whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with all
+// automaticGang reports whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with all
 // its indexes at a time.
 func automaticGang(spec *batchv1.JobSpec) bool {
 	p := ptr.Deref(spec.Parallelism, 1)

@@ -202,7 +202,7 @@ func elastic(spec *batchv1.JobSpec) bool {
 	return isIndexed(spec) && ptr.Equal(spec.Completions, spec.Parallelism)
 }
 
-// resumed tells whether this very write takes back the Suspended condition: the Job starts anew then.
+// resumed reports whether this very write takes back the Suspended condition: the Job starts anew then.
 func resumed(job, old *batchv1.Job) bool {
 	return conditionTrue(old.Status.Conditions, batchv1.JobSuspended) && !conditionTrue(job.Status.Conditions, batchv1.JobSuspended)
 }

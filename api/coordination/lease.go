@@ -1,4 +1,5 @@
-// Package coordination holds the rules of coordination.k8s.io/v1: Lease, by which clients elect a leader.
+// Package coordination holds the rules of coordination.k8s.io/v1: Lease, by which clients elect a leader, as the
+// description that LeaseKind returns. They touch nothing but their arguments.
 package coordination
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// appArmorOf gives the profile that an annotation of before Kubernetes 1.30 asks for, nil if it is none
+// appArmorOf returns the profile that an annotation of before Kubernetes 1.30 asks for, or nil
 // (DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, KEP-24).
 func appArmorOf(value string) *corev1.AppArmorProfile {
 	local, ok := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix)

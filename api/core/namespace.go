@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// setNamespaceDefaults gives the namespace the label with its name, by which selectors find it.
+// setNamespaceDefaults sets the label with the namespace's name, by which selectors find it.
 func setNamespaceDefaults(ns *corev1.Namespace) {
 	if ns.Name == "" {
 		return // it is still to be generated

@@ -76,7 +76,7 @@ func preparePodStatusUpdate(pod, old *corev1.Pod) {
 	setDefault(&pod.Status.QOSClass, old.Status.QOSClass)
 }
 
-// podGrace sets the grace period of a deletion from the request, else from the Pod, and tells whether the Pod has
+// podGrace sets the grace period of a deletion from the request, else from the Pod, and reports whether the Pod has
 // to be waited for: one that never ran or has ended goes at once.
 func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	if options == nil {
@@ -99,7 +99,7 @@ func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	return true
 }
 
-// PodEnded tells whether the Pod's phase is one that never changes again.
+// PodEnded reports whether the Pod's phase is one that never changes again.
 func PodEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

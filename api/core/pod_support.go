@@ -335,7 +335,7 @@ func isIPv4(value, _ any, pod *corev1.PodSpec) bool {
 	return pod.HostNetwork || err == nil && ip.Is4()
 }
 
-// isSafeSysctl tells of those that a namespace keeps apart and that cannot hurt the host, as far as the pod has that
+// isSafeSysctl reports whether a sysctl is one that a namespace keeps apart and that cannot hurt the host, as far as the pod has that
 // namespace to itself.
 func isSafeSysctl(value, _ any, pod *corev1.PodSpec) bool {
 	switch name := strings.ReplaceAll(value.(string), "/", "."); name {
@@ -432,7 +432,7 @@ func (w walker) resources(list corev1.ResourceList, parent reflect.Value, path *
 	}
 }
 
-// isSet tells whether a manifest said something. What it points to may be zero: false is a word too.
+// isSet reports whether a manifest said something. What it points to may be zero: false is a word too.
 func isSet(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:

@@ -128,7 +128,7 @@ func summarize(pod *corev1.Pod) podSummary {
 	return s
 }
 
-// initContainers tells whether an init container is still to end.
+// initContainers reports whether an init container is still to end.
 func (s *podSummary) initContainers(pod *corev1.Pod, sidecars map[string]bool) bool {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]

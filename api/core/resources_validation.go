@@ -132,12 +132,12 @@ func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// isNative tells of resources that Kubernetes itself defines.
+// isNative reports whether Kubernetes itself defines a resource.
 func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// isExtended tells of resources that belong to somebody else, devices mostly: they are counted whole.
+// isExtended reports whether a resource belongs to somebody else; most are devices. They are counted whole.
 func isExtended(name corev1.ResourceName) bool {
 	return !isNative(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
 		len(utilvalidation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0

@@ -18,7 +18,7 @@ const (
 	RoleAdmin  = "admin"
 )
 
-// CheckRole tells of a role that there is none of that name.
+// CheckRole returns an error when there is no role of that name.
 func CheckRole(name string) error {
 	if !slices.Contains([]string{RoleRead, RoleSubmit, RoleAdmin}, name) {
 		return fmt.Errorf("there is no role %q: it is read, submit or admin", name)

@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// setSecretDefaults gives the secret a type, and moves stringData, which is only ever written, into data.
+// setSecretDefaults sets the secret's type, and moves stringData, which is only ever written, into data.
 func setSecretDefaults(secret *corev1.Secret) {
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeOpaque
@@ -93,7 +93,7 @@ func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	return append(errs, validateSecret(secret)...)
 }
 
-// secretWarnings tells of a certificate that does not belong to its key.
+// secretWarnings warns of a certificate that does not belong to its key.
 func secretWarnings(secret *corev1.Secret) []string {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil

@@ -23,7 +23,7 @@ const (
 	accountSuffixSize = 5
 )
 
-// UseServiceAccount gives a new Pod what its ServiceAccount has for it: the secrets that images are pulled with, and, unless
+// UseServiceAccount adds to a new Pod what its ServiceAccount has for it: the secrets that images are pulled with, and, unless
 // either of them does not want that, a volume with a token, mounted into each container where clients of the API look for it
 // (PodSpec.AutomountServiceAccountToken).
 func UseServiceAccount(spec *corev1.PodSpec, account *corev1.ServiceAccount) {

@@ -12,7 +12,7 @@ package database
 // Path is where the database is served.
 const Path = "/jobd/v1/database"
 
-// Description tells a database from others.
+// Description identifies a database.
 type Description struct {
 	// File is its path on the host.
 	File string `json:"file"`

@@ -1,4 +1,5 @@
-// Package discovery holds the rules of discovery.k8s.io/v1: EndpointSlice.
+// Package discovery holds the rules of discovery.k8s.io/v1: EndpointSlice, as the description that EndpointSliceKind
+// returns. They touch nothing but their arguments.
 package discovery
 
 import (

@@ -1,4 +1,4 @@
-// Package images is what the daemon and jobctl tell each other about images. It is jobd's own, no API of Kubernetes:
+// Package images is the protocol between the daemon and jobctl for images. It is jobd's own, no API of Kubernetes:
 //
 //	GET    /jobd/v1/images                        a List
 //	POST   /jobd/v1/images?op=import[&name=NAME]  with an OCI or Docker archive as the body: a List of what was in it

@@ -75,7 +75,7 @@ func NameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
 }
 
-// AgeColumn tells how old an object is.
+// AgeColumn shows how old an object is.
 func AgeColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
 }

@@ -1,6 +1,6 @@
-// Package kind is how a group of the API describes the kinds it serves. The description is all there is to a
-// kind: the server makes its REST endpoints, tables, selectors and field ownership from it, and the scheme its
-// registration, defaults and field labels. A further kind is one more call of Of.
+// Package kind is how a group of the API describes the kinds it serves: typed functions go in, and a Kind comes out. It
+// is all there is to a kind: the server makes REST endpoints, tables, selectors and field ownership from it, and the scheme
+// registers its types, defaults and field labels. A further kind is one more call of Of.
 package kind
 
 import (
@@ -26,7 +26,7 @@ type Kind struct {
 	ShortNames, Categories []string
 	Namespaced             bool
 
-	// New and NewList give empty objects of the stored Go type.
+	// New and NewList return empty objects of the stored Go type.
 	New, NewList func() runtime.Object
 
 	// Default fills in what a manifest left out. Nil when there is nothing to fill in.
@@ -38,7 +38,7 @@ type Kind struct {
 	// What is more than that, such as a pod's log, belongs to the server.
 	Subresources map[string]Strategy
 
-	// Fields gives what field selectors may name beside metadata.name and metadata.namespace.
+	// Fields returns the values of what field selectors may name beside metadata.name and metadata.namespace.
 	Fields map[string]func(runtime.Object) string
 
 	// Columns and Cells make the table that kubectl prints. Nil: name and age.

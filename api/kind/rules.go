@@ -21,11 +21,11 @@ type Rules[T runtime.Object] struct {
 	Check       func(obj T) field.ErrorList
 	CheckUpdate func(obj, old T) field.ErrorList
 
-	// Warn and WarnUpdate give the warnings sent along with an accepted write.
+	// Warn and WarnUpdate return the warnings sent along with an accepted write.
 	Warn       func(obj T) []string
 	WarnUpdate func(obj, old T) []string
 
-	// Grace sets options.GracePeriodSeconds and tells whether deletion has to wait for it. Nil: at once.
+	// Grace sets options.GracePeriodSeconds and reports whether deletion has to wait for it. Nil: at once.
 	Grace func(obj T, options *metav1.DeleteOptions) bool
 
 	// Dependents is what happens to owned objects when the deletion does not say. Empty: they are deleted.

@@ -1,4 +1,4 @@
-// Package podspec answers questions about a pod's spec that every part of jobd asks. It only looks at what it is given.
+// Package podspec answers questions about a pod's spec that many parts of jobd ask. It changes nothing.
 package podspec
 
 import (

@@ -24,7 +24,7 @@ func SetPodGroupDefaults(g *schedulingv1beta1.PodGroup) {
 	}
 }
 
-// SetPodGroupPriority gives a new group the priority of its class, as SetPodPriority does for a pod.
+// SetPodGroupPriority sets a new group's priority to that of its class, as SetPodPriority does for a pod.
 func SetPodGroupPriority(g *schedulingv1beta1.PodGroup, classes []*schedulingv1.PriorityClass) error {
 	like := corev1.PodSpec{PriorityClassName: g.Spec.PriorityClassName, Priority: g.Spec.Priority}
 	if err := SetPodPriority(&like, classes); err != nil {

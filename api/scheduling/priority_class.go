@@ -1,4 +1,6 @@
-// Package scheduling holds the rules of scheduling.k8s.io: PriorityClass of v1, Workload and PodGroup of v1beta1.
+// Package scheduling holds the rules of scheduling.k8s.io: PriorityClass of v1, Workload and PodGroup of v1beta1, as the
+// descriptions of their kinds. Beside them it says what priority a new pod or group has. All of them touch nothing but
+// their arguments.
 package scheduling
 
 import (
@@ -24,7 +26,7 @@ const (
 	highestUserPriority = 1_000_000_000
 )
 
-// Builtin gives the two classes that are always there.
+// Builtin returns the two classes that are always there.
 func Builtin() []*schedulingv1.PriorityClass {
 	return []*schedulingv1.PriorityClass{
 		{
@@ -40,7 +42,7 @@ func Builtin() []*schedulingv1.PriorityClass {
 	}
 }
 
-// IsBuiltin tells the names of those.
+// IsBuiltin reports whether a name is that of a built-in class.
 func IsBuiltin(name string) bool {
 	return slices.ContainsFunc(Builtin(), func(pc *schedulingv1.PriorityClass) bool { return pc.Name == name })
 }

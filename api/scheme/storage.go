@@ -14,8 +14,8 @@ type wire interface {
 	Unmarshal([]byte) error
 }
 
-// Encode gives the bytes that are stored for an object: its plain protobuf. Kind and apiVersion are not in it,
-// the key tells them; the resourceVersion should have been cleared, since the store has its own.
+// Encode returns the bytes that are stored for an object: its plain protobuf. Kind and apiVersion are not in it,
+// the key says them; the resourceVersion should have been cleared, since the store has its own.
 func Encode(obj runtime.Object) ([]byte, error) {
 	w, ok := obj.(wire)
 	if !ok {

@@ -138,7 +138,7 @@ func in(who user.Info, group string) bool {
 	return false
 }
 
-// isDiscovery tells the paths by which clients learn what is served.
+// isDiscovery reports whether a path is one by which clients learn what is served.
 func isDiscovery(path string) bool {
 	for _, root := range []string{"/api", "/apis", "/openapi"} {
 		if path == root || strings.HasPrefix(path, root+"/") {

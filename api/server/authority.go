@@ -155,7 +155,7 @@ func (a *Authority) loadToken(dir string) error {
 	return nil
 }
 
-// fresh tells whether a third of a certificate's life is still to come.
+// fresh reports whether a third of a certificate's life is still to come.
 func (a *Authority) fresh(c *x509.Certificate) bool {
 	return a.now().Add(c.NotAfter.Sub(c.NotBefore) / 3).Before(c.NotAfter)
 }
@@ -194,7 +194,7 @@ func (a *Authority) issueClient(name string, groups []string, life time.Duration
 	return cert, key, err
 }
 
-// serverConfig gives every connection a certificate that is valid for the address it was made to. Certificates
+// serverConfig presents to every connection a certificate that is valid for the address it was made to. Certificates
 // are short-lived, are held in memory only, and are made anew in time.
 func (a *Authority) serverConfig(host string) *tls.Config {
 	return &tls.Config{

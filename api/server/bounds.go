@@ -115,7 +115,7 @@ func (w *takenInTime) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // there is one to every connection
 }
 
-// CloseNotify is what the handlers tell a connection by.
+// CloseNotify is how the handlers recognize a connection.
 func (w *takenInTime) CloseNotify() <-chan bool {
 	//lint:ignore SA1019 apiserver's handlers still ask for it
 	return w.ResponseWriter.(http.CloseNotifier).CloseNotify()

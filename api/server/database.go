@@ -45,7 +45,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	case n == 0:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		s.config.Logger.Warn("backup of the database", "written", n, "error", err)
+		s.config.Logger.Warn("cannot finish a backup of the database", "written", n, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -68,7 +68,7 @@ func (s *Server) endWithServer(next http.Handler) http.Handler {
 	})
 }
 
-// logWrites tells who changed what, and who reached into a container.
+// logWrites logs who changed what, and who reached into a container.
 func (s *Server) logWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())

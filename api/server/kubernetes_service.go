@@ -91,7 +91,7 @@ func (s *Server) keepKubernetesService(touched runtime.Object) {
 		return
 	}
 	if err := s.showKubernetesService(); err != nil {
-		s.config.Logger.Warn("default/kubernetes is not as it was", "error", err)
+		s.config.Logger.Warn("cannot restore the service of the API", "error", err)
 	}
 }
 

@@ -170,7 +170,7 @@ func (n *namespaces) Delete(ctx context.Context, name string, validate rest.Vali
 // DeleteCollection hides that of the registry: namespaces are deleted one by one, as in a cluster.
 func (n *namespaces) DeleteCollection() {}
 
-// namespaceIsDone tells that a deleted namespace is held by nothing any more. metadata.finalizers are looked at for
+// namespaceIsDone reports whether nothing holds a deleted namespace any more. metadata.finalizers are looked at for
 // every kind; a namespace has finalizers in its spec too.
 func namespaceIsDone(_ context.Context, _ string, obj, _ runtime.Object) bool {
 	return len(obj.(*corev1.Namespace).Spec.Finalizers) == 0

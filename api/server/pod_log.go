@@ -163,7 +163,7 @@ func logContainer(pod *corev1.Pod, name string) (string, error) {
 	return "", fmt.Errorf("container %s is not valid for pod %s", name, pod.Name)
 }
 
-// logsExist tells why there is no log yet, in the words of a kubelet.
+// logsExist returns an error, in the words of a kubelet, while there is no log yet.
 func logsExist(pod *corev1.Pod, o *corev1.PodLogOptions) error {
 	status, ok := containerStatus(pod, o.Container)
 	if !ok {

@@ -145,7 +145,7 @@ func watchHangUp(ctx context.Context, gone func()) {
 	}
 }
 
-// hungUp tells whether nothing more will come from the other side than has come.
+// hungUp reports whether nothing more will come from the other side than has come.
 func hungUp(socket syscall.Conn) bool {
 	raw, err := socket.SyscallConn()
 	if err != nil {

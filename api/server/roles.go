@@ -57,7 +57,7 @@ var submitted = map[string][]string{
 // reaching are the parts of a pod that reach into its containers, whatever the verb.
 var reaching = []string{"exec", "attach", "portforward", "proxy"}
 
-// allows tells whether the role covers a request.
+// allows reports whether the role covers a request.
 func (r role) allows(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
 		return r.name == core.RoleAdmin && r.namespace == "" || a.IsReadOnly() && a.GetPath() == "/metrics" && r.namespace == ""
@@ -82,7 +82,7 @@ func (r role) allowsBeside(a authorizer.Attributes) bool {
 		slices.Contains([]string{"nodes", "priorityclasses", "customresourcedefinitions"}, a.GetResource())
 }
 
-// rolesOf gives the roles of a client: those of its groups and, of a ServiceAccount, that of its annotation.
+// rolesOf returns the roles of a client: those of its groups and, of a ServiceAccount, that of its annotation.
 func (s *Server) rolesOf(who user.Info) ([]role, error) {
 	if who == nil {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// rulesOf gives what a client is told that it may do, as lines of verbs, resources with their group, and names.
+// rulesOf returns what a client is told that it may do, as lines of verbs, resources with their group, and names.
 func rulesOf(t *testing.T, c *kubernetes.Clientset, namespace string) (resources, paths string) {
 	t.Helper()
 	r, err := c.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{

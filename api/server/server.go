@@ -78,7 +78,7 @@ type Config struct {
 
 	// EventTTL is how long events are kept after they were last written. Default one hour.
 	EventTTL time.Duration
-	// WorkloadWithJob tells that Jobs which are Indexed and run all their indexes at a time are gangs.
+	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time.
 	WorkloadWithJob bool
 
 	// RequestTimeout ends requests that neither watch nor follow. Default one minute.
@@ -90,14 +90,14 @@ type Config struct {
 
 // Logs opens what containers wrote.
 type Logs interface {
-	// Open gives the log of one container, already cut to what the options ask for; opts.Container is set. With
+	// Open returns the log of one container, already cut to what the options ask for; opts.Container is set. With
 	// opts.Follow the reader ends when the container does or ctx is done.
 	Open(ctx context.Context, pod *corev1.Pod, opts *corev1.PodLogOptions) (io.ReadCloser, error)
 }
 
 // JobLogs opens what the containers of a Job's pods wrote, also of those that are gone.
 type JobLogs interface {
-	// OpenJob gives the logs one after the other, already cut to what the options ask for. With opts.Follow those that are
+	// OpenJob returns the logs one after the other, already cut to what the options ask for. With opts.Follow those that are
 	// being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
 	OpenJob(ctx context.Context, job *batchv1.Job, opts *batch.JobLogOptions) (io.ReadCloser, error)
 }
@@ -294,7 +294,7 @@ func (s *Server) httpServer(l *Listener) *http.Server {
 	}
 }
 
-// longRunning tells requests that last as long as the client wants.
+// longRunning reports whether a request lasts as long as the client wants.
 func longRunning(r *http.Request, info *request.RequestInfo) bool {
 	return isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == database.Path || watching(r, info)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// account makes a ServiceAccount, with a role unless that is empty, and gives its name.
+// account makes a ServiceAccount, with a role unless that is empty, and returns its name.
 func (ts *testServer) account(t *testing.T, name, role string) string {
 	t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}

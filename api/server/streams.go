@@ -142,7 +142,7 @@ func openStreams(w http.ResponseWriter, r *http.Request, o streamOptions) (*stre
 	return openSPDY(w, r, o)
 }
 
-// openWebSocket gives each stream a channel: the first byte of a message is its number.
+// openWebSocket opens a channel for each stream: the first byte of a message is its number.
 func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams, bool) {
 	kinds := make([]wsstream.ChannelType, 5)
 	for i, wanted := range map[int]bool{remotecommand.StreamStdOut: o.Stdout, remotecommand.StreamStdErr: o.Stderr} {

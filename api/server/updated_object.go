@@ -39,7 +39,7 @@ func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) 
 // that what tells the items of a list apart can be compared.
 var patchLibraries = []string{"gopkg.in/evanphx/json-patch", "k8s.io/apimachinery/pkg/util/strategicpatch."}
 
-// inPatchLibrary tells whether what panics is one of them.
+// inPatchLibrary reports whether what panics is one of them.
 func inPatchLibrary() bool {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

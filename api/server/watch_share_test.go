@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watchRaw opens a watch and gives a function that reads its next event as it was sent.
+// watchRaw opens a watch and returns a function that reads its next event as it was sent.
 func (ts *testServer) watchRaw(t testing.TB, path, accept string) (next func() string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://jobd"+path, nil)
@@ -51,7 +51,7 @@ func (ts *testServer) watchRaw(t testing.TB, path, accept string) (next func() s
 	}
 }
 
-// rowsOf gives what does not depend on the watcher's time and place: its first event has the columns, and a later one
+// rowsOf returns what does not depend on the watcher's time and place: its first event has the columns, and a later one
 // has them again when it was encoded for a first one of somebody else.
 func rowsOf(t *testing.T, event string, first bool) string {
 	t.Helper()

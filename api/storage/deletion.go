@@ -9,7 +9,7 @@ import (
 
 // MarkDeleted begins the deletion of obj, or hastens one that has begun: deletionTimestamp is when the grace is over,
 // and the generation grows, once, since what is wanted of the object has changed. A deletion cannot be put off: a longer
-// grace than the one given changes nothing. It tells whether obj was changed.
+// grace than the one given changes nothing. It reports whether obj was changed.
 //
 // graceSeconds is 0 for objects that have nobody to say goodbye to; a negative one counts as 1, as the API has it.
 func MarkDeleted(obj metav1.Object, now time.Time, graceSeconds int64) bool {
@@ -53,7 +53,7 @@ func setDeletion(obj metav1.Object, at time.Time, graceSeconds int64) {
 	obj.SetDeletionGracePeriodSeconds(&graceSeconds)
 }
 
-// Removable tells whether obj can leave the store: it is being deleted, nothing has a finalizer on it, and it has no
+// Removable reports whether obj can leave the store: it is being deleted, nothing has a finalizer on it, and it has no
 // grace left. Grace does not run out by itself: whoever ends the object (for a pod, what runs its containers) sets it to
 // 0 when that is done, by MarkDeleted.
 func Removable(obj metav1.Object) bool {
@@ -62,7 +62,7 @@ func Removable(obj metav1.Object) bool {
 }
 
 // SetPropagation makes obj's finalizers say what shall become of its dependents when it is deleted: Orphan and
-// Foreground are a finalizer each, Background is none. It tells whether obj was changed.
+// Foreground are a finalizer each, Background is none. It reports whether obj was changed.
 func SetPropagation(obj metav1.Object, policy metav1.DeletionPropagation) bool {
 	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
@@ -93,7 +93,7 @@ func Propagation(obj metav1.Object) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// DropFinalizer takes a finalizer from obj and tells whether it was there.
+// DropFinalizer takes a finalizer from obj and reports whether it was there.
 func DropFinalizer(obj metav1.Object, finalizer string) bool {
 	before := obj.GetFinalizers()
 	i := slices.Index(before, finalizer)
@@ -108,7 +108,7 @@ func DropFinalizer(obj metav1.Object, finalizer string) bool {
 	return true
 }
 
-// DropOwner takes the reference to an owner from obj, which is what becomes of an orphan, and tells whether it was
+// DropOwner takes the reference to an owner from obj, which is what becomes of an orphan, and reports whether it was
 // there.
 func DropOwner(obj metav1.Object, uid string) bool {
 	before := obj.GetOwnerReferences()
@@ -123,7 +123,7 @@ func DropOwner(obj metav1.Object, uid string) bool {
 	return true
 }
 
-// BlocksOwner tells whether the deletion of an owner in the foreground waits for obj.
+// BlocksOwner reports whether the deletion of an owner in the foreground waits for obj.
 func BlocksOwner(obj metav1.Object, uid string) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return string(r.UID) == uid && r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion

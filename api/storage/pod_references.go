@@ -27,7 +27,7 @@ func NewPodReferences(s *store.Snapshot) (*PodReferences, error) {
 	return &PodReferences{snapshot: s, classes: classes, accounts: map[string]*corev1.ServiceAccount{}}, err
 }
 
-// Resolve gives a new pod its priority, and what its ServiceAccount has for it. An error says why the pod is to be refused.
+// Resolve sets a new pod's priority, and adds what its ServiceAccount has for it. An error says why the pod is to be refused.
 func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 	if err := scheduling.SetPodPriority(spec, r.classes); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 	return nil
 }
 
-// ResolveGroup gives a new group of pods its priority.
+// ResolveGroup sets the priority of a new group of pods.
 func (r *PodReferences) ResolveGroup(g *schedulingv1beta1.PodGroup) error {
 	return scheduling.SetPodGroupPriority(g, r.classes)
 }

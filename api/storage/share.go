@@ -49,7 +49,7 @@ func (s *shares) leave() {
 	}
 }
 
-// get gives a state that may be shared, of that many bytes; nil when nobody shares it.
+// get returns a state that may be shared, of that many bytes; nil when nobody shares it.
 func (s *shares) get(key shareKey, size int) *shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,16 +129,16 @@ func (s *shared) CacheEncode(id runtime.Identifier, encode func(runtime.Object, 
 	return err
 }
 
-// GetObject gives a copy of the object.
+// GetObject returns a copy of the object.
 func (s *shared) GetObject() runtime.Object { return s.object.DeepCopyObject() }
 
-// DeepCopyObject gives a copy of the object, which is not shared.
+// DeepCopyObject returns a copy of the object, which is not shared.
 func (s *shared) DeepCopyObject() runtime.Object { return s.object.DeepCopyObject() }
 
-// GetObjectKind gives the kind of the object, which is not to be set.
+// GetObjectKind returns the kind of the object, which is not to be set.
 func (s *shared) GetObjectKind() schema.ObjectKind { return s.object.GetObjectKind() }
 
-// GetObjectMeta gives the metadata of the object, which are not to be changed.
+// GetObjectMeta returns the metadata of the object, which are not to be changed.
 func (s *shared) GetObjectMeta() metav1.Object {
 	m, err := meta.Accessor(s.object)
 	if err != nil {

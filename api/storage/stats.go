@@ -37,7 +37,7 @@ func (s *Storage) Stats(context.Context) (storage.Stats, error) {
 // EnableResourceSizeEstimation does nothing: sizes are read from the store, not collected while it is used.
 func (s *Storage) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
 
-// ReadinessCheck tells whether the store can be read.
+// ReadinessCheck reports whether the store can be read.
 func (s *Storage) ReadinessCheck() error {
 	return interpret(s.prefix, s.store.View(func(*store.Snapshot) error { return nil }))
 }

@@ -192,7 +192,7 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination 
 	}
 }
 
-// replace puts an object if it still has a version; moved tells that it has not.
+// replace puts an object if it still has a version; moved reports that it has not.
 func (s *Storage) replace(ctx context.Context, from uint64, o store.Object) (version uint64, moved bool, err error) {
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if there, _ := tx.Get(o.Key); there.Version != from {
@@ -243,7 +243,7 @@ func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, pr
 	}
 }
 
-// remove deletes an object if it still has a version; moved tells that it has not.
+// remove deletes an object if it still has a version; moved reports that it has not.
 func (s *Storage) remove(ctx context.Context, key string, from uint64) (version uint64, moved bool, err error) {
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if there, _ := tx.Get(key); there.Version != from {
@@ -256,7 +256,7 @@ func (s *Storage) remove(ctx context.Context, key string, from uint64) (version 
 	return version, moved, err
 }
 
-// notOlderThan tells whether a read at a version serves a request for one that is at least as new as wanted.
+// notOlderThan reports whether a read at a version serves a request for one that is at least as new as wanted.
 func (s *Storage) notOlderThan(wanted string, have uint64) error {
 	version, err := s.versioner.ParseResourceVersion(wanted)
 	if err != nil {

@@ -106,7 +106,7 @@ func startWatch(t testing.TB, ctx context.Context, s *Storage, opts storage.List
 	return w
 }
 
-// next tells the next event in a line.
+// next returns the next event as a line.
 func next(t testing.TB, w watch.Interface) string {
 	t.Helper()
 	e, ok := <-w.ResultChan()

@@ -98,7 +98,7 @@ func asStatus(key string, err error) runtime.Object {
 	return &status
 }
 
-// send tells whether the client took the event.
+// send reports whether the client took the event.
 func (w *watcher) send(e watch.Event) bool {
 	select {
 	case w.results <- e:
@@ -289,7 +289,7 @@ func (w *watcher) matches(obj runtime.Object) bool {
 	return err == nil && matched
 }
 
-// share gives a state of an object in the form in which all watchers can have it, if there are several.
+// share returns a state of an object in the form in which all watchers can have it, if there are several.
 func (w *watcher) share(o store.Object, key shareKey) (runtime.Object, error) {
 	s := w.storage.shares.get(key, len(o.Value))
 	if s == nil {

@@ -1,5 +1,6 @@
-// Package tokens issues the tokens of ServiceAccounts and knows them again: JWTs, signed with a key of this daemon, that are
-// good until they expire and as long as the ServiceAccount, and the object they are bound to, are there.
+// Package tokens issues and verifies the tokens of ServiceAccounts: JWTs, signed with a key of this daemon, that are valid
+// until they expire and as long as the ServiceAccount, and the object they are bound to, are there. It reads the store and
+// writes nothing.
 package tokens
 
 import (
@@ -111,7 +112,7 @@ func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
 	return token, expires, nil
 }
 
-// AuthenticateToken tells whose token it is. What is no token of this issuer is left to others.
+// AuthenticateToken returns whose token it is. Tokens of other issuers are left to other authenticators.
 func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
 	if strings.Count(token, ".") != 2 {
 		return nil, false, nil
@@ -219,7 +220,7 @@ func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 // maxAge is how old a token of a pod gets, whatever its life.
 const maxAge = 24 * time.Hour
 
-// ForPod gives a pod a token for an audience, empty for the API: the current one while four fifths of its life are not over,
+// ForPod returns a token of a pod for an audience, empty for the API: the current one while four fifths of its life are not over,
 // else a new one (ServiceAccountTokenProjection).
 func (t *Tokens) ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error) {
 	account := &corev1.ServiceAccount{}

@@ -30,7 +30,7 @@ type jobLogs struct {
 	allAttempts bool
 }
 
-// extendLogs gives kubectl's command for logs what jobd has beyond a cluster.
+// extendLogs adds to kubectl's command for logs what jobd has beyond a cluster.
 func extendLogs(root *cobra.Command, errOut io.Writer) {
 	logs, _, err := root.Find([]string{"logs"})
 	if err != nil || logs == root {
