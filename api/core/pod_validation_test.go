@@ -192,6 +192,10 @@ v.downwardAPI.items[2].resourceFieldRef.containerName: Required value`},
 			`v.projected.sources[0]: Required value: must specify a source
 v.projected.sources[1]: Forbidden: may not specify more than 1 volume type per source
 v.projected.sources[2].serviceAccountToken.expirationSeconds: Invalid value: 60: may not specify a duration less than 10 minutes`},
+		{"a token has a life that can be reckoned with", `projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 9223372036854775807}}, ` +
+			`{serviceAccountToken: {path: u, expirationSeconds: 4294967297}}, {serviceAccountToken: {path: v, expirationSeconds: 4294967296}}]}`,
+			`v.projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 9223372036854775807: may not specify a duration larger than 2^32 seconds
+v.projected.sources[1].serviceAccountToken.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
 		{"a claim has a name", `persistentVolumeClaim: {}`, `v.persistentVolumeClaim.claimName: Required value`},
 		{"a volume is something", ``, `v: Required value: must specify a volume type`},
 	} {

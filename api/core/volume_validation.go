@@ -146,9 +146,7 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 		if t := s.ServiceAccountToken; t != nil {
 			set++
 			errs = append(errs, validateFilePath(t.Path, at.Child("serviceAccountToken", "path"))...)
-			if t.ExpirationSeconds != nil && *t.ExpirationSeconds < 600 {
-				errs = append(errs, field.Invalid(at.Child("serviceAccountToken", "expirationSeconds"), *t.ExpirationSeconds, "may not specify a duration less than 10 minutes"))
-			}
+			errs = append(errs, validateTokenLife(t.ExpirationSeconds, at.Child("serviceAccountToken", "expirationSeconds"))...)
 		}
 		if s.ClusterTrustBundle != nil || s.PodCertificate != nil {
 			set++
@@ -161,6 +159,19 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 		}
 	}
 	return errs
+}
+
+// validateTokenLife checks the life of a token in seconds (ServiceAccountTokenProjection.ExpirationSeconds).
+func validateTokenLife(seconds *int64, at *field.Path) field.ErrorList {
+	switch {
+	case seconds == nil:
+		return nil
+	case *seconds < 10*60:
+		return field.ErrorList{field.Invalid(at, *seconds, "may not specify a duration less than 10 minutes")}
+	case *seconds > 1<<32:
+		return field.ErrorList{field.Invalid(at, *seconds, "may not specify a duration larger than 2^32 seconds")}
+	}
+	return nil
 }
 
 func validateMode(mode *int32, at *field.Path) field.ErrorList {

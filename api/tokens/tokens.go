@@ -273,9 +273,9 @@ func (t *Tokens) stillFresh(token string, r Request) bool {
 	}
 	age := t.now().Sub(c.IssuedAt.Time())
 	return slices.Equal(c.Audience, r.Audiences) && c.About.Account == r.Account && c.About.Pod != nil && *c.About.Pod == *r.Pod &&
-		age >= -jwt.DefaultLeeway && age < min(r.Life*4/5, maxAge)
+		age >= -jwt.DefaultLeeway && age < min(r.Life/5*4, maxAge)
 }
 
 // Patience is how long after it should be renewed a token of that life is still good: who keeps it fresh looks at least that
 // often.
-func Patience(life time.Duration) time.Duration { return life / 10 }
+func Patience(life time.Duration) time.Duration { return min(life, maxAge) / 10 }

@@ -170,6 +170,7 @@ func TestTokenOfAPodIsKeptFresh(t *testing.T) {
 		{"kept while four fifths of its life are not over", time.Hour, "", func(w *world) { w.time = w.time.Add(47 * time.Minute) }, true},
 		{"renewed then", time.Hour, "", func(w *world) { w.time = w.time.Add(49 * time.Minute) }, false},
 		{"renewed after a day", 100 * time.Hour, "", func(w *world) { w.time = w.time.Add(25 * time.Hour) }, false},
+		{"the longest life there is", 1 << 32 * time.Second, "", func(w *world) { w.time = w.time.Add(23 * time.Hour) }, true},
 		{"renewed when the clock was set back", time.Hour, "", func(w *world) { w.time = w.time.Add(-time.Hour) }, false},
 		{"another one for another audience", time.Hour, "vault", func(*world) {}, false},
 		{"another one for another account of that name", time.Hour, "", func(w *world) { w.put("serviceaccounts", &corev1.ServiceAccount{}, "ns", "robot", "other") }, false},

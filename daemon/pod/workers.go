@@ -3,6 +3,7 @@ package pod
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -170,12 +171,17 @@ func (w *Workers) Do(pod *corev1.Pod, actions []Action) {
 			for _, l := range p.launches {
 				l.callOff(a)
 			}
+			// What it would look at goes.
+			p.queue = slices.DeleteFunc(p.queue, func(q Action) bool { return q.Kind == Refresh || q.Kind == Measure })
 			p.queue = append(p.queue, a)
 		case a.Kind == Launch && l == nil:
 			p.launches = append(p.launches, w.newLaunch(a))
 			p.queue = append(p.queue, a)
 		case a.Kind == Refresh || a.Kind == Measure:
-			p.queue = append(p.queue, a)
+			// One that waits will see all that this one would.
+			if !slices.ContainsFunc(p.queue, func(q Action) bool { return q.Kind == a.Kind }) {
+				p.queue = append(p.queue, a)
+			}
 		case a.Kind == Stop && l != nil:
 			l.callOff(a)
 		case a.Kind == Stop:

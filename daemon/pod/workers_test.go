@@ -448,6 +448,51 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+func TestChecksOfAPodDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var did []string
+		h := newHost(t, func(_ *host, c *Config) {
+			c.Steps = []Step{{
+				Name: "volumes",
+				Refresh: func(context.Context, *corev1.Pod) error {
+					did = append(did, "refresh")
+					time.Sleep(time.Second)
+					return nil
+				},
+				Measure:  func(*corev1.Pod) string { did = append(did, "measure"); time.Sleep(time.Second); return "" },
+				TearDown: func(context.Context, types.UID) error { did = append(did, "tear down"); return nil },
+			}}
+		})
+		defer h.close()
+		pod := newPod(corev1.RestartPolicyNever, "c")
+		more := func() {
+			for range 1000 {
+				h.workers.Do(pod, []Action{{Kind: Refresh}, {Kind: Measure}})
+			}
+		}
+		more()
+		time.Sleep(time.Minute)
+		// Those that come while one is under way may see something else than that one, and so are taken once more.
+		h.workers.Do(pod, []Action{{Kind: Refresh}})
+		synctest.Wait()
+		more()
+		time.Sleep(time.Minute)
+		if want := []string{"refresh", "measure", "refresh", "refresh", "measure"}; !slices.Equal(did, want) {
+			t.Errorf("%d actions, want %q", len(did), want)
+		}
+		// A pod that is torn down is not looked at any more.
+		did = nil
+		h.workers.Do(pod, []Action{{Kind: Refresh}})
+		synctest.Wait()
+		more()
+		h.workers.Do(pod, []Action{{Kind: TearDown}})
+		time.Sleep(time.Minute)
+		if want := []string{"refresh", "tear down"}; !slices.Equal(did, want) {
+			t.Errorf("%d actions, want %q", len(did), want)
+		}
+	})
+}
+
 // wantFailure checks what was reported last.
 func (h *host) wantFailure(t *testing.T, reason, message string) {
 	t.Helper()

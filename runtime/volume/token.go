@@ -19,6 +19,12 @@ type Tokens interface {
 	ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error)
 }
 
+// Bounds of ServiceAccountTokenProjection.ExpirationSeconds.
+const (
+	shortestLife = 10 * 60
+	longestLife  = 1 << 32
+)
+
 // TokenLife is the shortest life of the tokens in a pod's volumes, 0 without any (ServiceAccountTokenProjection.
 // ExpirationSeconds).
 func TokenLife(spec *corev1.PodSpec) time.Duration {
@@ -40,7 +46,8 @@ func tokenLife(t *corev1.ServiceAccountTokenProjection) time.Duration {
 	if t.ExpirationSeconds == nil {
 		return time.Hour
 	}
-	return time.Duration(*t.ExpirationSeconds) * time.Second
+	// An older jobd has accepted, and stored, lives that a Duration cannot hold.
+	return time.Duration(min(max(*t.ExpirationSeconds, shortestLife), longestLife)) * time.Second
 }
 
 // token adds the token that is there already, or another one when that has to be renewed.

@@ -2,6 +2,7 @@ package volume
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,26 @@ func (c *counted) ForPod(_ *corev1.Pod, audience string, life time.Duration, cur
 	}
 	c.given++
 	return fmt.Sprintf("%s %v %d", audience, life, c.given), nil
+}
+
+// Lives that an older jobd has accepted, and that overflow as a Duration.
+func TestTokenLifeHasBounds(t *testing.T) {
+	for seconds, want := range map[int64]time.Duration{
+		math.MaxInt64:      1 << 32 * time.Second,
+		math.MaxInt64 / 10: 1 << 32 * time.Second,
+		1<<32 + 1:          1 << 32 * time.Second,
+		1 << 32:            1 << 32 * time.Second,
+		3600:               time.Hour,
+		0:                  10 * time.Minute,
+		math.MinInt64:      10 * time.Minute,
+	} {
+		spec := corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: &seconds}}},
+		}}}}}
+		if got := TokenLife(&spec); got != want {
+			t.Errorf("%d s live %v, want %v", seconds, got, want)
+		}
+	}
 }
 
 func TestTokenVolume(t *testing.T) {
