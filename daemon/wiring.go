@@ -59,13 +59,13 @@ func (d *daemon) open(ctx context.Context) error {
 	if err := d.openControl(ctx, from, k); err != nil {
 		return err
 	}
-	if clock, err := followClock(from.inbox.Nudge); err != nil {
+	if clock, err := host.FollowClock(from.inbox.Nudge); err != nil {
 		c.Logger.Warn("cannot follow the clock: a change of it is noticed late", "error", err)
 	} else {
 		d.onStop(d.closing("the clock", clock))
 	}
 	d.beside(logs.Run)
-	d.beside(func(ctx context.Context) { newSpareMemory().run(ctx, s) })
+	d.beside(func(ctx context.Context) { newHeapTrimmer().run(ctx, s) })
 	if k.images != nil {
 		if err := d.keepDiskFree(from, k); err != nil {
 			return err

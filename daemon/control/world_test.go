@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	specs "github.com/opencontainers/runtime-spec/specs-go"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,12 +21,14 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -74,7 +74,7 @@ func (w *world) start() {
 		name = w.self.Name
 	}
 	workers := pod.NewWorkers(pod.Config{
-		Runtime: w.runtime, Images: w.runtime, Spec: simulatedSpecs{}, Steps: w.steps, Report: w.inbox.Report, Logger: logger,
+		Runtime: w.runtime, Images: w.runtime, Spec: sandbox.SimulatedSpecs{}, Steps: w.steps, Report: w.inbox.Report, Logger: logger,
 	})
 	w.control = New(Config{
 		Store: w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
@@ -106,19 +106,13 @@ func (w *world) start() {
 }
 
 // hostLabels are those of the node.
-var hostLabels = map[string]string{corev1.LabelHostname: "test", corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH}
+var hostLabels = host.Host{Name: "test"}.Labels()
 
 // noLogs keeps no logs.
 type noLogs struct{}
 
 func (noLogs) PodGone(*corev1.Pod) {}
 func (noLogs) JobGone(types.UID)   {}
-
-type simulatedSpecs struct{}
-
-func (simulatedSpecs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
-	return simulated.Spec(in.Pod, in.Container.Name), nil
-}
 
 func (w *world) end() {
 	w.stop()

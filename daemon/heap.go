@@ -9,21 +9,21 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// spareMemory returns memory to the system whenever the daemon has come to rest: left to itself Go keeps what a burst has
+// heapTrimmer returns memory to the system whenever the daemon has come to rest: left to itself Go keeps what a burst has
 // needed, as much again as is in use and a tenth more, for as long as nothing happens.
-type spareMemory struct {
+type heapTrimmer struct {
 	rest  time.Duration // how long nothing has been written when the daemon takes itself to be at rest
 	worth int64         // how much more than at its last rest it must hold, in bytes
 	held  func() int64
 	free  func()
 }
 
-func newSpareMemory() spareMemory {
-	return spareMemory{rest: 5 * time.Second, worth: 16 << 20, held: heldHeap, free: debug.FreeOSMemory}
+func newHeapTrimmer() heapTrimmer {
+	return heapTrimmer{rest: 5 * time.Second, worth: 16 << 20, held: heldHeap, free: debug.FreeOSMemory}
 }
 
 // run ends with ctx and with the store. It wakes up only as long as something is written.
-func (m spareMemory) run(ctx context.Context, s *store.Store) {
+func (m heapTrimmer) run(ctx context.Context, s *store.Store) {
 	var before int64
 	for {
 		version := s.Version()

@@ -1,4 +1,4 @@
-package daemon
+package host
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// followClock calls changed whenever somebody sets the machine's clock: timers that wait for a time of day do not see
+// FollowClock calls changed whenever somebody sets the machine's clock: timers that wait for a time of day do not see
 // it. Close ends it.
-func followClock(changed func()) (io.Closer, error) {
+func FollowClock(changed func()) (io.Closer, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("follow the clock: %w", os.NewSyscallError("timerfd_create", err))

@@ -10,14 +10,14 @@ import (
 )
 
 // Memory is given back at rest when there is more of it than at the last rest by what is worth it.
-func TestSpareMemoryIsGivenBackAtRest(t *testing.T) {
+func TestHeapIsTrimmedAtRest(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "jobd.db"), store.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	held, freed := make(chan int64), make(chan struct{})
-	m := spareMemory{rest: time.Millisecond, worth: 100, held: func() int64 { return <-held }, free: func() { freed <- struct{}{} }}
+	m := heapTrimmer{rest: time.Millisecond, worth: 100, held: func() int64 { return <-held }, free: func() { freed <- struct{}{} }}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); m.run(ctx, s) }()
