@@ -22,9 +22,9 @@ import (
 
 // Clean ends every container and shard of a root and removes what they have on the host: processes, cgroups, mounts,
 // pinned namespaces, the default AppArmor profile, the state directory. Nothing else is touched, and the root stays.
-// It needs no daemon, and may be taken again. It must not run beside a daemon on the same root.
+// It needs no daemon, and may be repeated. It must not run beside a daemon on the same root.
 func Clean(ctx context.Context, root, state string) error {
-	// The shards are in it too, and die with their containers: nobody is left who would start anything.
+	// The shards are in it too and die with their containers, so that nothing is left that would start any.
 	cgroups, err := cgroup.Find()
 	if err == nil {
 		err = cgroups.RemoveAll(runtime.CgroupParent(root))
@@ -35,7 +35,7 @@ func Clean(ctx context.Context, root, state string) error {
 	if err := endShards(ctx, state); err != nil {
 		return fmt.Errorf("clean: %w", err)
 	}
-	// Nothing runs any more that it would confine.
+	// Nothing that it would confine runs any more.
 	if err := removeAppArmorDefault(root); err != nil {
 		return fmt.Errorf("clean: %w", err)
 	}

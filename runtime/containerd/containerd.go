@@ -34,7 +34,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard"
 )
 
-// Namespace is the one that everything of jobd's lives in inside of containerd.
+// Namespace is the containerd namespace that everything of jobd's is in.
 const Namespace = "jobd"
 
 // Config says what directories and programs a runtime uses.
@@ -74,7 +74,7 @@ type Runtime struct {
 	onExit     func(runtime.Status)
 }
 
-// container is what is known of one. Status and speakers are guarded by Runtime.mu; busy is held while it is started
+// container is what is known about one. Status and speakers are guarded by Runtime.mu; busy is held while it is started
 // or removed.
 type container struct {
 	status   runtime.Status
@@ -156,14 +156,15 @@ func (r *Runtime) Describe() string {
 	return fmt.Sprintf("containerd %s with %s, snapshots by %s", release, r.oci, r.server.snapshotter)
 }
 
-// Epoch names this life of the state directory. Containers of another one have ended, and nothing is known of them.
+// Epoch returns the name of this life of the state directory. Containers of another one have ended, and nothing is
+// known of them.
 func (r *Runtime) Epoch() string { return r.epoch }
 
-// Client is containerd's own, for what concerns images. Its stores need a context with its default namespace,
-// Namespace.
+// Client returns containerd's own client, for what concerns images. Its stores need a context with its default
+// namespace, Namespace.
 func (r *Runtime) Client() *client.Client { return r.server.client }
 
-// Snapshotter is the name of the one that images have to be unpacked with.
+// Snapshotter returns the name of the snapshotter that images have to be unpacked with.
 func (r *Runtime) Snapshotter() string { return r.server.snapshotter }
 
 // OnExit sets the function that is called at each exit.

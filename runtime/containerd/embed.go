@@ -157,7 +157,7 @@ func init() {
 	})
 }
 
-// boot brings containerd up, but for its socket.
+// boot starts containerd, but does not open its socket.
 func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	state := layout.State(c.State)
 	e := &embedded{
@@ -180,7 +180,7 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 			"io.containerd.server.v1.grpc": map[string]any{"address": e.address},
 			// Not while everything else starts, and not for every few containers: their layers are not collected.
 			"io.containerd.gc.v1.scheduler": map[string]any{"startup_delay": "10s", "mutation_threshold": 10000},
-			// Layers are on disk before anything says that they are there: a power cut must not leave empty files in them.
+			// Layers are on disk before anything refers to them: a power cut must not leave empty files in them.
 			"io.containerd.service.v1.diff-service": map[string]any{"default": []string{"walking"}, "sync_fs": true},
 		},
 	}
@@ -205,7 +205,7 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	return e, e.prepareNamespace()
 }
 
-// prepareNamespace makes the namespace, and the snapshotter the one that is taken in it when none is named.
+// prepareNamespace makes the namespace and sets its default snapshotter.
 func (e *embedded) prepareNamespace() error {
 	ctx := inNamespace(e.ctx)
 	store := e.client.NamespaceService()
@@ -232,11 +232,11 @@ func (e *embedded) prepareNamespace() error {
 	return nil
 }
 
-// containers is the store of container objects, for use within a transaction too: the one that clients speak to opens
-// its own.
+// containers returns the store of container objects. It can be used within a transaction, which the one that clients
+// speak to cannot: it opens its own.
 func (e *embedded) containers() containers.Store { return metadata.NewContainerStore(e.db) }
 
-// snapshots is the same for snapshots.
+// snapshots returns the same for snapshots.
 func (e *embedded) snapshots() snapshots.Snapshotter { return e.db.Snapshotter(e.snapshotter) }
 
 // serve opens the socket, for ctr and the like.

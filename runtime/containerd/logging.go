@@ -10,14 +10,14 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// withLogger brings containerd's logging under ours: its lines come out of our handler, at our level. containerd logs
-// through the logger in the context where it has one, and through logrus's own for the process where it has none.
-// While it is not up, its complaints are about what it could do on other hosts or about being stopped, and only
-// debugging: why it could not boot is an error that is returned.
+// withLogger sends containerd's log lines to our handler, at our level. containerd logs through the logger in the
+// context where there is one, and through logrus's process-wide one elsewhere. While it is not up, it complains about
+// what it could do on other hosts or about being stopped, which is for debugging only: the reason why it could not
+// boot is an error that is returned.
 func withLogger(ctx context.Context, logger *slog.Logger, up *atomic.Bool) context.Context {
 	hook := slogHook{logger.With("component", "containerd"), up}
 	own := logrus.New()
-	own.ExitFunc = func(int) {} // a part of this process does not end it: a server stopped too early would
+	own.ExitFunc = func(int) {} // a server that is stopped too early would end this process
 	for _, l := range []*logrus.Logger{own, logrus.StandardLogger()} {
 		l.SetOutput(io.Discard)
 		l.ReplaceHooks(logrus.LevelHooks{})
@@ -47,7 +47,7 @@ func (h slogHook) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// level is the lowest that our handler lets through, so that no line is made for nothing.
+// level returns the lowest level that our handler lets through, so that no line is formatted in vain.
 func (h slogHook) level() logrus.Level {
 	level := logrus.PanicLevel
 	for _, l := range logrus.AllLevels {
@@ -58,7 +58,7 @@ func (h slogHook) level() logrus.Level {
 	return level
 }
 
-// slogLevel takes containerd's information, which is about its own inside, for ours to debug.
+// slogLevel maps containerd's information, which is about its internals, to our debug level.
 func slogLevel(l logrus.Level) slog.Level {
 	switch l {
 	case logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel:

@@ -19,11 +19,11 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// ociRuntime is the program that makes containers out of specs, and why it is that one.
+// ociRuntime is the program that makes containers out of specs, and why it was chosen.
 type ociRuntime struct {
 	Path    string
 	Version string // "crun 1.8.1"
-	Why     string // "" if it was the first choice or asked for
+	Why     string // "" if it was asked for or the first choice
 }
 
 func (o ociRuntime) String() string {
@@ -41,8 +41,8 @@ type verdict struct {
 	Failure     string `json:"failure,omitempty"`
 }
 
-// chooseOCIRuntime takes what is asked for, or else crun, which is the faster, or else runc. It has to run a container
-// here before it is trusted.
+// chooseOCIRuntime chooses the runtime that is asked for, or else crun, which is faster, or else runc. It has to run a
+// container on this host before it is trusted.
 func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, error) {
 	names := []string{"crun", "runc"}
 	if c.OCIRuntime != "" {
@@ -85,7 +85,7 @@ func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, err
 	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun)", strings.Join(reasons, ", "))
 }
 
-// fingerprint is of all that a verdict depends on: the two programs and the kernel.
+// fingerprint identifies everything that a verdict depends on: the programs and the kernel.
 func fingerprint(paths ...string) (string, error) {
 	var kernel unix.Utsname
 	if err := unix.Uname(&kernel); err != nil {

@@ -58,7 +58,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 		}
 		if f, ok := records[object.ID]; ok {
 			held.shard = f.shard
-			// One whose start has not come to its end is not known to run: whoever asks for it waits for that end.
+			// One that is still being started is not known to run: whoever starts it again waits for the outcome.
 			if f.record.State != protocol.Starting {
 				fold(&held.status, f.record)
 			}

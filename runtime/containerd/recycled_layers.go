@@ -181,7 +181,7 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 		}
 	}
 	crash.At("layer.made")
-	// The text of a link is there at once, or not at all.
+	// A link has its text at once, or does not exist.
 	if err := os.Symlink(one.name+" "+lowest+" "+parent, filepath.Join(s.links, of.id)); err != nil {
 		return nil, err
 	}
@@ -192,8 +192,8 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 
 // clean names a free layer, or makes the one that is already named. The mutex is held.
 func (s *recycledLayers) clean(one *recycledLayer) error {
-	// Best is the last that was mounted in the same way, as the shard may still have it so, and then the one that has been
-	// free for the longest time.
+	// The best is the last one that was mounted in the same way, since the shard may still have it mounted, and after that
+	// the one that has been free for longest.
 	best := -1
 	for i, free := range slices.Backward(s.free) {
 		if free.mountedAs() == one.mountedAs() {
@@ -234,14 +234,14 @@ func (s *recycledLayers) mounts(one recycledLayer, b base) []mount.Mount {
 		"workdir=" + filepath.Join(s.dir, one.name, workDir),
 		"upperdir=" + filepath.Join(s.dir, one.name, upperDir),
 		"lowerdir=" + b.layers + filepath.Join(s.lowest.dir, one.lowest),
-		// Else the end of each container waits until all is written that is on its way to the disk, also of others. What is
-		// in a layer does not outlast the host's life anyway.
+		// Otherwise the end of each container waits until everything on its way to the disk is written, that of others too.
+		// A layer does not outlive this boot of the host anyway.
 		"volatile",
 	}, b.options...)
 	return []mount.Mount{{Type: "overlay", Source: "overlay", Options: options}}
 }
 
-// basePrefix is of snapshots that live only while the backend is asked how it would mount one.
+// basePrefix begins the keys of snapshots that exist only while the backend is asked how it would mount one.
 const basePrefix = "base-"
 
 // base asks the backend, once for each image, how it would mount a layer over another one.
@@ -304,7 +304,7 @@ func (s *recycledLayers) release(container string) error {
 	if one == nil {
 		return nil
 	}
-	// From here on a new start takes it for nobody's.
+	// From here on a daemon that starts takes it for nobody's.
 	if err := os.Remove(filepath.Join(s.links, container)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("layer of container %s: %w", container, err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Labels of container objects. The first ones are a kubelet's, so that tools know them.
+// Labels of container objects. Most are a kubelet's, so that tools know them.
 const (
 	labelPodName      = "io.kubernetes.pod.name"
 	labelPodNamespace = "io.kubernetes.pod.namespace"
@@ -28,7 +28,7 @@ const (
 	labelAttempt      = "dev.jobd.attempt"
 )
 
-// runtimeName is what container objects say of their runtime.
+// runtimeName is the runtime that our container objects name.
 const runtimeName = "dev.jobd.shard.v1"
 
 // Start creates and starts a container, or finds that it was.

@@ -28,7 +28,7 @@ type passwdCache struct {
 type userFiles struct{ passwd, group []byte } // nil: there is none
 
 const (
-	// maxKnownImages is of how many images something is remembered; then all of that is forgotten.
+	// maxKnownImages is for how many images something is remembered before all of it is forgotten.
 	maxKnownImages = 256
 	maxPasswdSize  = 1 << 20 // bytes
 )

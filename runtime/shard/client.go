@@ -55,18 +55,18 @@ func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (
 	return c, nil
 }
 
-// Hello is what the shard said of itself.
+// Hello returns what the shard has said about itself.
 func (c *Client) Hello() protocol.Hello { return c.hello }
 
-// Start starts a container and returns when its process runs. One of that ID which is there already is left as it is,
-// and returned whatever its state, so that a start in doubt is simply taken again. The error is a *StartError when the
-// process could not be started. When ctx ends first, the start goes on.
+// Start starts a container and returns when its process runs. One of that ID that exists already is left as it is and
+// returned, whatever its state, so that a start in doubt is simply repeated. The error is a *protocol.StartError when
+// the process could not be started. When ctx ends first, the start goes on.
 func (c *Client) Start(ctx context.Context, s protocol.Start) (protocol.Container, error) {
 	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpStart, Start: &s}, s.Spec)
 	return containerOf(reply, err)
 }
 
-// containerOf returns the container that a reply tells of, which it may also do with an error.
+// containerOf returns the container in a reply, which may come with an error.
 func containerOf(m protocol.Message, err error) (protocol.Container, error) {
 	if m.Container != nil {
 		return *m.Container, err
@@ -85,8 +85,7 @@ func (c *Client) Signal(ctx context.Context, id string, sig syscall.Signal, all 
 	return err
 }
 
-// CloseStdin lets a container that was started with StdinOnce read the end of it, once those who are attached have let
-// go of it.
+// CloseStdin ends the stdin of a container that was started with StdinOnce, once those who are attached have closed it.
 func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	_, err := c.call(ctx, protocol.Message{Op: protocol.OpCloseStdin, ID: id}, nil)
 	return err

@@ -20,7 +20,7 @@ import (
 
 // Process is one that Exec has started in a container, or the container's first one, as Attach returns it.
 type Process struct {
-	// Attached is what there is of one that was attached to.
+	// Attached says which streams of a container there are, if this is a process that was attached to.
 	Attached protocol.Attached
 	// Stdin is nil unless it was asked for and is there. With a terminal there is no Stderr.
 	Stdin, Stdout, Stderr *os.File
@@ -52,7 +52,7 @@ func startProcess(ctx context.Context, socket, id string, e protocol.Exec) (*Pro
 	})
 }
 
-// attachProcess is the same for the first process of a container.
+// attachProcess attaches to the first process of a container over a connection of its own.
 func attachProcess(ctx context.Context, socket, id string, a protocol.Attach) (*Process, error) {
 	request := protocol.Message{Op: protocol.OpAttach, ID: id, Attach: &a}
 	return openProcess(ctx, socket, request, func(p *Process, reply protocol.Message, files *[]*os.File) {
@@ -91,7 +91,7 @@ func take(files *[]*os.File) *os.File {
 const (
 	// drainTime is how long Copy waits, after the end of a process, for others that hold its output open.
 	drainTime = time.Second
-	// drainBytes bounds what is taken of theirs after that: more than a pipe holds.
+	// drainBytes bounds what is read of theirs after that: more than a pipe holds.
 	drainBytes = 2 << 20
 )
 
@@ -161,7 +161,7 @@ func (p *Process) open(request protocol.Message, place placing) (io.Reader, erro
 	return r, nil
 }
 
-// streams counts the files it has.
+// streams returns how many files it has.
 func (p *Process) streams() int {
 	n := 0
 	for _, f := range p.files() {
@@ -172,7 +172,7 @@ func (p *Process) streams() int {
 	return n
 }
 
-// files are all that it has, each once.
+// files returns all the files that it has, each once.
 func (p *Process) files() []*os.File {
 	if p.terminal == nil {
 		return []*os.File{p.Stdin, p.Stdout, p.Stderr}
@@ -211,7 +211,7 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Resize tells a terminal its size, in characters.
+// Resize sets the size of a terminal, in characters.
 func (p *Process) Resize(width, height uint16) error {
 	if p.terminal == nil {
 		return fmt.Errorf("resize: there is no terminal: %w", errdefs.ErrInvalidArgument)
@@ -227,8 +227,8 @@ func (p *Process) Resize(width, height uint16) error {
 	return errors.Join(err, failed)
 }
 
-// Copy brings what the process writes to one of its streams to a writer, until the stream's end: which is at the
-// latest a second after that of the process, whoever else has it open. What was written before is not lost.
+// Copy copies what the process writes to one of its streams to a writer, until the stream's end, which is at the
+// latest a second after that of the process, whoever else has the stream open. What was written before is not lost.
 func (p *Process) Copy(w io.Writer, stream *os.File) error {
 	done := make(chan struct{})
 	defer close(done)
@@ -256,7 +256,7 @@ func (p *Process) Copy(w io.Writer, stream *os.File) error {
 
 type onlyReader struct{ io.Reader }
 
-// rest is what a stream holds just now.
+// rest returns what a stream holds at this moment.
 func rest(stream *os.File) []byte {
 	var found []byte
 	conn, err := stream.SyscallConn()

@@ -3,8 +3,8 @@
 // and keeps its exit until that is acknowledged. It outlives the daemon, which speaks to it over a unix socket and
 // finds everything again by List.
 //
-// Shard is a connection that is made anew when it breaks, with a process that is started anew when it dies; Client is
-// one connection. What the process does is in package server, what goes over the socket in package protocol. On the
+// Shard connects again when its connection breaks, and starts the process again when it dies; Client is one
+// connection. What the process does is in package server, what goes over the socket in package protocol. On the
 // host this package makes the directory of a shard, with the file that the process writes its own log to, and puts the
 // process into a control group.
 package shard
@@ -25,7 +25,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Options says where a shard lives and how it is started.
+// Options says where a shard has its files and how it is started.
 type Options struct {
 	// Dir is the shard's own directory: its socket, bundles, records. It is made if it does not exist. The file system
 	// may be volatile and mounted noexec.
@@ -41,8 +41,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Shard is a shard as the daemon has it: connected, and started anew when it dies. Its methods may be called from any
-// goroutine; while it is being connected anew they wait.
+// Shard is a shard as the daemon has it: connected, and started again when it dies. Its methods may be called from any
+// goroutine; while it connects again they wait.
 type Shard struct {
 	options Options
 

@@ -79,7 +79,7 @@ func spawn(ctx context.Context, o Options) error {
 	}
 	crash.At("spawn.started")
 	o.enterCgroup(cmd.Process.Pid)
-	// The kernel should take anything else first. Not everyone may ask for that.
+	// The OOM killer should take anything else first. Not every process may ask for that.
 	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "oom_score_adj"), []byte("-999"), 0)
 	go cmd.Wait() // it outlives us, or else is reaped here
 

@@ -11,7 +11,7 @@ const (
 	Running  State = "running"
 	// Exited: ExitCode tells how, or StartError why it never began.
 	Exited State = "exited"
-	// Lost: it was started, its shard died, and nothing is left that could tell how it ended. Nothing of it runs.
+	// Lost: it was started, its shard died, and how it ended cannot be known any more. Nothing of it runs.
 	Lost State = "lost"
 )
 
@@ -35,8 +35,8 @@ type Start struct {
 	Spec []byte `json:"-"`
 	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
 	Rootfs []Mount `json:"rootfs"`
-	// Stdin: there is something to be read, from whoever attaches. It ends never, or with StdinOnce when the first of
-	// those who attach says so; that of a terminal never.
+	// Stdin: there is something to be read, from whoever attaches. It never ends, or with StdinOnce when the first of
+	// those who attach says so; that of a terminal never ends.
 	Stdin     bool `json:"stdin,omitempty"`
 	StdinOnce bool `json:"stdinOnce,omitempty"`
 	// LogPath gets stdout and stderr in the CRI format, or what comes from the terminal if the spec has one. Empty:
@@ -54,7 +54,7 @@ type Start struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Container is what a shard knows of one of its containers.
+// Container is what a shard knows about one of its containers.
 type Container struct {
 	ID         string            `json:"id"`
 	State      State             `json:"state"`

@@ -58,7 +58,7 @@ func class(name string) error {
 	return errdefs.ErrUnknown
 }
 
-// EncodeError makes of an error what a reply carries: nil of nil.
+// EncodeError returns an error as a reply carries it, nil for nil.
 func EncodeError(err error) *Error {
 	var start *StartError
 	switch {
@@ -75,7 +75,7 @@ func EncodeError(err error) *Error {
 	return &Error{Class: "unknown", Message: err.Error()}
 }
 
-// DecodeError is the reverse: the error has the class that it had, and a *StartError is one again.
+// DecodeError is the reverse: the error has its class again, and a *StartError is one again.
 func DecodeError(e *Error) error {
 	switch {
 	case e == nil:

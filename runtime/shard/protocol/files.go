@@ -25,7 +25,7 @@ func ReadFiles(conn *net.UnixConn, buffer []byte) (n int, files []*os.File, err 
 			continue // it is about something else
 		}
 		for _, fd := range fds {
-			// So that a read can be given up.
+			// So that a deadline can end a read.
 			if err := unix.SetNonblock(fd, true); err != nil {
 				return n, files, err
 			}
@@ -43,8 +43,8 @@ func WriteFiles(conn *net.UnixConn, b []byte, files []*os.File) error {
 	})
 }
 
-// WithDescriptors calls fn with the numbers of files. Other than os.File.Fd it leaves them as they are: not to block
-// is a property of what is open, which a terminal here shares with its copies elsewhere.
+// WithDescriptors calls fn with the numbers of files. Unlike os.File.Fd it leaves them nonblocking or not, as
+// they are: that is a property of the open file, which a terminal here shares with its copies elsewhere.
 func WithDescriptors(files []*os.File, fds []int, fn func(fds []int) error) error {
 	if len(files) == 0 {
 		return fn(fds)

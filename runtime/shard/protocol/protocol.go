@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// Version is counted up when a shard and a daemon of different versions could not work together otherwise.
+	// Version is raised only when shards and daemons of different versions could not work together otherwise.
 	Version  = 1
 	maxFrame = 64 << 20
 )
 
-// Op is an operation: what a frame asks for or tells of.
+// Op is an operation: what a frame asks for or reports.
 type Op string
 
 const (
@@ -39,7 +39,7 @@ const (
 	OpShutdown Op = "shutdown"
 	OpExec     Op = "exec" // on a connection of its own; the reply carries open files
 	OpExecExit Op = "exec-exit"
-	// The same of what the container itself reads and writes. Its end is told of like that of an exec.
+	// The same for the streams of the container's first process. Its end is reported like that of an exec.
 	OpAttach     Op = "attach"
 	OpCloseStdin Op = "close-stdin"
 	OpReply      Op = "reply"

@@ -134,7 +134,7 @@ func (c *container) run() error {
 	running := c.current()
 	running.State, running.PID, running.StartedAt = protocol.Running, pid, time.Now()
 	if err := writeRecord(c.dir, stateFile, running); err != nil {
-		// It runs, so it cannot be said to have failed. A shard that finds it later will take it for lost.
+		// It runs, so the start has not failed. A shard that finds it later will take it for lost.
 		c.host.logger.Error("cannot record a running container", "container", c.record.ID, "error", err)
 	}
 	crash.At("shard.running.recorded")
@@ -300,8 +300,8 @@ func (c *container) runtimeFailure(status unix.WaitStatus) string {
 // end is called once the first process of a container that ran has ended.
 func (c *container) end(end protocol.Container, out *output) {
 	end.OOMKilled = c.host.cgroups.OOMKills(c.record.Cgroup) > 0
-	// The first process is the container: what it leaves behind in a shared PID namespace goes with it, and lets go of
-	// the output.
+	// The first process is the container: what it leaves in a shared PID namespace is killed, and so lets go of the
+	// output.
 	c.host.cgroups.Kill(c.record.Cgroup)
 	if err := out.drain(); err != nil {
 		end.LogError = err.Error()
@@ -341,7 +341,7 @@ func (c *container) finish(end protocol.Container) {
 	crash.At("shard.exit.told")
 }
 
-// readMessage reads the end of a termination message file.
+// readMessage returns the last MaxMessage bytes of a termination message file.
 func readMessage(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {

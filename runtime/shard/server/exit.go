@@ -60,7 +60,7 @@ func (o *orphan) signal(sig unix.Signal) error {
 	return sent
 }
 
-// wait waits for the end of a process that is somebody else's child. It returns false when the kernel did not tell how
+// wait waits for the end of a process that is somebody else's child. It returns false when the kernel did not say how
 // it ended.
 func (o *orphan) wait() (unix.WaitStatus, bool) {
 	defer o.handle.Close()
@@ -74,7 +74,7 @@ func (o *orphan) wait() (unix.WaitStatus, bool) {
 		err := unix.IoctlPidfdInfo(int(fd), &info)
 		return err == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0
 	}
-	// The handle is readable once the process has ended, and tells how once its parent has taken note.
+	// The handle is readable once the process has ended, and says how once its parent has reaped it.
 	err = conn.Read(func(fd uintptr) bool {
 		if told(fd) {
 			return true

@@ -44,7 +44,7 @@ func lookupMountFlag(option string) (mountFlag, bool) {
 	return mountFlag{}, false
 }
 
-// mountOptions parts what the kernel takes as flags from what the file system takes as text.
+// mountOptions separates what the kernel takes as flags from what the file system takes as text.
 func mountOptions(m protocol.Mount) (flags uintptr, data []string) {
 	for _, option := range m.Options {
 		f, ok := lookupMountFlag(option)
@@ -106,8 +106,8 @@ func mountOne(m protocol.Mount, target string) error {
 
 const volatile = "volatile"
 
-// forgetVolatile removes what a volatile overlay leaves below its work directory, so that what it has not written to
-// the disk is not taken for whole. It cannot be mounted there again before. Of what it had, nothing is left by then.
+// forgetVolatile removes the mark that a volatile overlay leaves below its work directory, which keeps it from being
+// mounted there again, since not all of it may have reached the disk. By now nothing of what it had is left.
 func forgetVolatile(options []string) error {
 	for _, option := range options {
 		if work, ok := strings.CutPrefix(option, "workdir="); ok {

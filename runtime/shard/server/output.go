@@ -19,7 +19,7 @@ import (
 const (
 	// drainTime is how long the end of a container waits for others that hold its output open.
 	drainTime = time.Second
-	// drainBytes bounds what is taken of theirs after that: more than a pipe holds.
+	// drainBytes bounds what is read of theirs after that: more than a pipe holds.
 	drainBytes = 2 * gatherRoom
 )
 
@@ -38,8 +38,8 @@ type output struct {
 	err error // the first one of writing the log
 }
 
-// openOutput opens the log, and the reading ends, which were made before, by this shard or a dead one: but a terminal
-// is there only once the container is.
+// openOutput opens the log and the reading ends of the pipes, which this shard or a dead one has made. A terminal
+// exists only once the container does.
 func (c *container) openOutput() (*output, error) {
 	o := &output{ending: make(chan struct{}), drained: make(chan struct{})}
 	if !c.record.Terminal {

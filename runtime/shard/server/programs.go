@@ -48,8 +48,8 @@ func (p program) path(name string) string {
 	if p.sealed == nil {
 		return name
 	}
-	// This process's own: in the child another file may have got the number by the time of the execution, as the files
-	// that it is given are put in their places before.
+	// That of this process, since in the child the number may be another file's by the time of the execution: the files
+	// that it gets are put in their places first.
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.sealed.Fd())
 }
 

@@ -15,7 +15,7 @@ import (
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]func(unix.WaitStatus)
-	// early holds what ended before somebody asked for it, while somebody may still ask.
+	// early holds the ends that came before anybody asked for them, while somebody may still ask.
 	early   map[int]earlyEnd
 	pending int
 	ends    uint64 // counted, to tell what ended since when
@@ -86,7 +86,7 @@ func (e expectation) done() {
 	}
 }
 
-// claim has exited called, in a goroutine, at the end of a process that was made since expect.
+// claim has exited called, in a goroutine, when a process that was made since expect ends.
 func (e expectation) claim(pid int, exited func(unix.WaitStatus)) {
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()

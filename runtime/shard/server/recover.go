@@ -12,7 +12,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// recoverContainer takes over what a dead shard left of a container: nil when it had not come to the start.
+// recoverContainer takes over what a dead shard has left of a container. It returns nil when the container had not come
+// to its start.
 //
 // One that still runs is adopted where the kernel will report how it ends. Its output has waited in the pipes; only the
 // beginning of a line that the dead shard held is missing from the log. Elsewhere it is killed and reported as lost at
@@ -40,7 +41,7 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 			return c, nil
 		}
 	}
-	// First, as what the container has written goes with the last one that has its pipes open.
+	// First, since what the container has written is lost with the last process that has its pipes open.
 	out, err := c.openOutput()
 	h.cgroups.Kill(c.record.Cgroup)
 	crash.At("shard.recover.ended")
