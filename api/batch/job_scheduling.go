@@ -22,15 +22,15 @@ func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 	return spec.Scheduling != nil || automatic && automaticGang(spec)
 }
 
-// automaticGang reports whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with all
-// its indexes at a time.
+// automaticGang reports whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with
+// all its indexes at a time.
 func automaticGang(spec *batchv1.JobSpec) bool {
 	p := ptr.Deref(spec.Parallelism, 1)
 	return spec.Scheduling == nil && spec.Template.Spec.SchedulingGroup == nil && isIndexed(spec) && p > 1 && ptr.Deref(spec.Completions, 0) == p
 }
 
-// WorkloadItem is how a Job's pods are to be scheduled, as the builder of workloads wants it. A gang needs all pods that
-// run at a time unless it says how many.
+// WorkloadItem is how a Job's pods are to be scheduled, as the builder of workloads wants it. A gang needs all pods
+// that run at a time unless it says how many.
 func WorkloadItem(name string, spec *batchv1.JobSpec, path *field.Path) *workloadbuilder.WorkloadItem {
 	parallelism := ptr.Deref(spec.Parallelism, 1)
 	policy := &workloadbuilder.SchedulingPolicy{Basic: &workloadbuilder.BasicSchedulingPolicy{}}
@@ -101,8 +101,8 @@ func minCount(s *batchv1.JobSchedulingConfiguration) *int32 {
 	return s.SchedulingPolicy.Gang.MinCount
 }
 
-// ValidateAutomaticGangUpdate refuses, where Jobs get workloads by themselves, that one which has got its becomes larger
-// or smaller.
+// ValidateAutomaticGangUpdate refuses, where Jobs get workloads by themselves, that one which has got its becomes
+// larger or smaller.
 func ValidateAutomaticGangUpdate(job, old *batchv1.Job) field.ErrorList {
 	if !automaticGang(&old.Spec) || ptr.Deref(job.Spec.Parallelism, 1) == ptr.Deref(old.Spec.Parallelism, 1) {
 		return nil

@@ -221,7 +221,8 @@ func TestUpdatesAreAnsweredAsByACluster(t *testing.T) {
 					t.Skip("decided elsewhere: " + why)
 				}
 				old := updated(t, name)
-				// The status was merge-patched (lists are replaced), the object strategically (containers are merged by name).
+				// The status was merge-patched (lists are replaced), the object strategically (containers are merged by
+				// name).
 				job := patched(t, old, want.Patch, strings.HasPrefix(patch, "template."))
 				SetJobDefaults(job)
 				var errs field.ErrorList

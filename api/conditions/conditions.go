@@ -26,8 +26,8 @@ func Find[T Condition, S ~string](list []T, conditionType S) *T {
 }
 
 // Set puts a condition in the place of the one of its type, or at the end of the list, and reports whether its status,
-// reason or message is new. If none is, the list is left alone. The time of the last transition, which the caller sets to
-// the present, stays what it was while the status does.
+// reason or message is new. If none is, the list is left alone. The time of the last transition, which the caller sets
+// to the present, stays what it was while the status does.
 func Set[T Condition](list *[]T, c T) bool {
 	next := partsOf(&c)
 	old := Find(*list, next.name)

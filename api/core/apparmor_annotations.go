@@ -53,8 +53,8 @@ func eachAppArmorAnnotation(annotations map[string]string, f func(key, container
 	}
 }
 
-// validateAppArmorAnnotations checks that each is of a container and asks for a profile that can be, and for the one of the
-// field if that says something too.
+// validateAppArmorAnnotations checks that each is of a container and asks for a profile that can be, and for the one of
+// the field if that says something too.
 func validateAppArmorAnnotations(annotations map[string]string, path *field.Path, spec *corev1.PodSpec, specPath *field.Path) (errs field.ErrorList) {
 	eachAppArmorAnnotation(annotations, func(key, container, value string) {
 		c, at := containerOf(spec, container, specPath)

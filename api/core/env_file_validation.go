@@ -9,8 +9,8 @@ import (
 // maxEnvFileKey is how long the name of a variable in a file may be.
 const maxEnvFileKey = 128
 
-// envFiles checks the variables that come from files (EnvVarSource.FileKeyRef): of volumes in which a container of the Pod can
-// have written them.
+// envFiles checks the variables that come from files (EnvVarSource.FileKeyRef): of volumes in which a container of the
+// Pod can have written them.
 func (p *podContext) envFiles(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range vars {

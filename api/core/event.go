@@ -16,9 +16,9 @@ func validateEvent(event *corev1.Event) field.ErrorList {
 	return validateAnyEvent(event, "reportingComponent")
 }
 
-// validateAnyEvent is what both groups demand: an event stands in the namespace of what it is about, and that of something
-// without a namespace in "default". One that says when it was (eventTime) may stand elsewhere, and says who reports it and
-// why, too. The groups have different names for the field reporter.
+// validateAnyEvent is what both groups demand: an event stands in the namespace of what it is about, and that of
+// something without a namespace in "default". One that says when it was (eventTime) may stand elsewhere, and says who
+// reports it and why, too. The groups have different names for the field reporter.
 func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	about, dated := event.InvolvedObject.Namespace, !event.EventTime.IsZero()

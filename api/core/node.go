@@ -19,8 +19,8 @@ import (
 
 const nodeRoleLabel = "node-role.kubernetes.io/"
 
-// prepareNodeUpdate keeps the status, which has a subresource of its own, and the taint that goes with a cordon. It notes
-// since when pods have to leave because of a taint (TaintEffectNoExecute), since some may stay for a while.
+// prepareNodeUpdate keeps the status, which has a subresource of its own, and the taint that goes with a cordon. It
+// notes since when pods have to leave because of a taint (TaintEffectNoExecute), since some may stay for a while.
 func prepareNodeUpdate(node, old *corev1.Node) {
 	node.Status = old.Status
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {

@@ -34,8 +34,8 @@ func SetPodDefaults(pod *corev1.Pod) {
 	}
 }
 
-// defaultPodResources has a Pod ask for what its containers do, and for its limits where they ask for nothing. Huge pages,
-// of which nobody gets more than the limit, it limits to what its containers do.
+// defaultPodResources has a Pod ask for what its containers do, and for its limits where they ask for nothing. Huge
+// pages, of which nobody gets more than the limit, it limits to what its containers do.
 func defaultPodResources(pod *corev1.Pod) {
 	r, options := pod.Spec.Resources, resourcehelper.PodResourcesOptions{}
 	for name, limit := range resourcehelper.AggregateContainerLimits(pod, options) {

@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write PODFIELDS.md")
 
-// PODFIELDS.md is podSupport for people: every field of a Pod's spec is in it, in the order of the API. `go test ./api/core
-// -run PODFIELDS -update` writes it.
+// PODFIELDS.md is podSupport for people: every field of a Pod's spec is in it, in the order of the API. `go test
+// ./api/core -run PODFIELDS -update` writes it.
 func TestPODFIELDSIsUpToDate(t *testing.T) {
 	const file = "PODFIELDS.md"
 	want := fieldsOfPod()

@@ -59,9 +59,9 @@ const (
 	noFileOwner = "owners of single files are not built yet"
 )
 
-// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest; PODFIELDS.md is made
-// of it, for people. Moving a line to works() makes its field part of what jobd does. A test holds it against the API's
-// types, so that a field which a new version brings has to be classified first.
+// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest; PODFIELDS.md is
+// made of it, for people. Moving a line to works() makes its field part of what jobd does. A test holds it against the
+// API's types, so that a field which a new version brings has to be classified first.
 var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.PodSpec](): {
 		"volumes":                       works(),
@@ -335,8 +335,8 @@ func isIPv4(value, _ any, pod *corev1.PodSpec) bool {
 	return pod.HostNetwork || err == nil && ip.Is4()
 }
 
-// isSafeSysctl reports whether a sysctl is one that a namespace keeps apart and that cannot hurt the host, as far as the pod has that
-// namespace to itself.
+// isSafeSysctl reports whether a sysctl is one that a namespace keeps apart and that cannot hurt the host, as far as
+// the pod has that namespace to itself.
 func isSafeSysctl(value, _ any, pod *corev1.PodSpec) bool {
 	switch name := strings.ReplaceAll(value.(string), "/", "."); name {
 	case "kernel.shm_rmid_forced":

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validatePodUpdate checks a changed Pod. What runs is not changed any more: a deadline may come closer, tolerations may
-// be added, gates be taken away, and a grace period that makes no sense be mended.
+// validatePodUpdate checks a changed Pod. What runs is not changed any more: a deadline may come closer, tolerations
+// may be added, gates be taken away, and a grace period that makes no sense be mended.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")

@@ -38,8 +38,8 @@ func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.E
 	return errs
 }
 
-// validatePodResources checks what the containers of a Pod may take together (KEP-2837): it covers what each of them asks
-// for.
+// validatePodResources checks what the containers of a Pod may take together (KEP-2837): it covers what each of them
+// asks for.
 func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	r := spec.Resources
 	if r == nil {

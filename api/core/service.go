@@ -50,8 +50,8 @@ func SetServiceDefaults(s *corev1.Service) {
 	}
 }
 
-// PrepareService brings a Service into the form that is stored. No Service has a virtual address here: its name leads to
-// its pods themselves, as that of a headless one does, and it is shown as one.
+// PrepareService brings a Service into the form that is stored. No Service has a virtual address here: its name leads
+// to its pods themselves, as that of a headless one does, and it is shown as one.
 func PrepareService(s *corev1.Service) {
 	s.Status = corev1.ServiceStatus{}
 	if s.Spec.Type == corev1.ServiceTypeExternalName {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// RootCAConfigMap is the ConfigMap of each namespace by which pods know the authority that the API's certificate is of.
+	// RootCAConfigMap is the ConfigMap of each namespace by which pods know the authority that the API's certificate is
+	// of.
 	RootCAConfigMap = "kube-root-ca.crt"
 	// RootCAKey is where it has that.
 	RootCAKey = "ca.crt"
@@ -23,9 +24,9 @@ const (
 	accountSuffixSize = 5
 )
 
-// UseServiceAccount adds to a new Pod what its ServiceAccount has for it: the secrets that images are pulled with, and, unless
-// either of them does not want that, a volume with a token, mounted into each container where clients of the API look for it
-// (PodSpec.AutomountServiceAccountToken).
+// UseServiceAccount adds to a new Pod what its ServiceAccount has for it: the secrets that images are pulled with, and,
+// unless either of them does not want that, a volume with a token, mounted into each container where clients of the API
+// look for it (PodSpec.AutomountServiceAccountToken).
 func UseServiceAccount(spec *corev1.PodSpec, account *corev1.ServiceAccount) {
 	if len(spec.ImagePullSecrets) == 0 {
 		spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)

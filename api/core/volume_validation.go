@@ -28,8 +28,8 @@ func validateVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateVolumeSource checks the sources that jobd knows of, built or not yet. Of the others it checks that they stand alone: they
-// are refused whatever they say.
+// validateVolumeSource checks the sources that jobd knows of, built or not yet. Of the others it checks that they stand
+// alone: they are refused whatever they say.
 func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorList {
 	one := exactlyOne{path: at, what: "volume"}
 	one.member("emptyDir", s.EmptyDir != nil, func(at *field.Path) field.ErrorList {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Description is what a group says of a kind, in functions of its Go type. A nil function means that there is nothing to
-// be said. The fields mean what those of Kind do.
+// Description is what a group says of a kind, in functions of its Go type. A nil function means that there is nothing
+// to be said. The fields mean what those of Kind do.
 type Description[T runtime.Object] struct {
 	GroupVersion           schema.GroupVersion
 	Name                   string

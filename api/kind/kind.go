@@ -1,6 +1,6 @@
 // Package kind is how a group of the API describes the kinds it serves: typed functions go in, and a Kind comes out. It
-// is all there is to a kind: the server makes REST endpoints, tables, selectors and field ownership from it, and the scheme
-// registers its types, defaults and field labels. A further kind is one more call of Of.
+// is all there is to a kind: the server makes REST endpoints, tables, selectors and field ownership from it, and the
+// scheme registers its types, defaults and field labels. A further kind is one more call of Of.
 package kind
 
 import (
@@ -56,7 +56,8 @@ type Alias struct {
 	Register func(*runtime.Scheme) error
 	// Fields maps the names of fields in selectors to those of the stored kind.
 	Fields map[string]string
-	// Check and CheckUpdate take the place of those of the kind, which may call fields by other names. Nil: as the kind's.
+	// Check and CheckUpdate take the place of those of the kind, which may call fields by other names. Nil: as the
+	// kind's.
 	Check       func(obj runtime.Object) field.ErrorList
 	CheckUpdate func(obj, old runtime.Object) field.ErrorList
 }

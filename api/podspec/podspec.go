@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Containers iterates over all containers of a pod: the init containers, then the regular ones, then the ephemeral ones.
-// They are the spec's own, and may be changed in place by whoever may change the spec.
+// Containers iterates over all containers of a pod: the init containers, then the regular ones, then the ephemeral
+// ones. They are the spec's own, and may be changed in place by whoever may change the spec.
 func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {

@@ -8,8 +8,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// SetPodPriority sets a new pod's priority to that of its class, or of the default class if it names none: PodSpec.Priority
-// and PodSpec.PreemptionPolicy. It is an error if there is no such class, or if the pod says something else already.
+// SetPodPriority sets a new pod's priority to that of its class, or of the default class if it names none:
+// PodSpec.Priority and PodSpec.PreemptionPolicy. It is an error if there is no such class, or if the pod says something
+// else already.
 func SetPodPriority(spec *corev1.PodSpec, classes []*schedulingv1.PriorityClass) error {
 	var class *schedulingv1.PriorityClass
 	for _, c := range classes {

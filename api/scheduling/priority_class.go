@@ -1,6 +1,6 @@
-// Package scheduling holds the rules of scheduling.k8s.io: PriorityClass of v1, Workload and PodGroup of v1beta1, as the
-// descriptions of their kinds. Beside them it says what priority a new pod or group has. All of them touch nothing but
-// their arguments.
+// Package scheduling holds the rules of scheduling.k8s.io: PriorityClass of v1, Workload and PodGroup of v1beta1, as
+// the descriptions of their kinds. Beside them it says what priority a new pod or group has. All of them touch nothing
+// but their arguments.
 package scheduling
 
 import (

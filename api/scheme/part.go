@@ -37,8 +37,8 @@ func FieldsOf[Kind any](paths ...string) Fields {
 	return out
 }
 
-// fieldNamed finds a field by its name in JSON and returns its number in generated.proto, 0 where there is none, and its
-// type. Both stand in the tags of the types of Kubernetes.
+// fieldNamed finds a field by its name in JSON and returns its number in generated.proto, 0 where there is none, and
+// its type. Both stand in the tags of the types of Kubernetes.
 func fieldNamed(t reflect.Type, name string) (protowire.Number, reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -59,8 +59,8 @@ func fieldNamed(t reflect.Type, name string) (protowire.Number, reflect.Type) {
 	return 0, t
 }
 
-// DecodePart is Decode for some fields only: the others are passed over, and stay what they are in an empty object. So a
-// hundred thousand objects can be looked at when little of each is of interest.
+// DecodePart is Decode for some fields only: the others are passed over, and stay what they are in an empty object. So
+// a hundred thousand objects can be looked at when little of each is of interest.
 func DecodePart(data []byte, fields Fields, into runtime.Object) error {
 	part, err := fields.of(nil, data)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package scheme puts the groups of the API together: their Go types, defaults, conversions, field labels, and how an
-// object becomes the bytes that are stored. It is made once from the descriptions of all kinds, and only read afterwards.
+// object becomes the bytes that are stored. It is made once from the descriptions of all kinds, and only read
+// afterwards.
 package scheme
 
 import (

@@ -47,9 +47,9 @@ func limitStreams(next http.Handler, most int, negotiated runtime.NegotiatedSeri
 	})
 }
 
-// dropSlowReaders hangs up on clients that do not take what they have asked for: an answer or the next events of a watch
-// must be taken within the time that a request may last. Logs and processes are another matter, since there is a person
-// at the other end who may have paused them.
+// dropSlowReaders hangs up on clients that do not take what they have asked for: an answer or the next events of a
+// watch must be taken within the time that a request may last. Logs and processes are another matter, since there is a
+// person at the other end who may have paused them.
 func (s *Server) dropSlowReaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())

@@ -12,8 +12,8 @@ import (
 // PersistentVolumeClaim: it would stop there with words about this list instead of saying that there is no such kind.
 const customResourcesPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// serveCustomResources says that nobody has defined further kinds. Nothing can be written there, and discovery has no such
-// resource.
+// serveCustomResources says that nobody has defined further kinds. Nothing can be written there, and discovery has no
+// such resource.
 func (s *Server) serveCustomResources() {
 	s.generic.Handler.NonGoRestfulMux.UnlistedHandle(customResourcesPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

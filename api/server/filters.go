@@ -37,8 +37,8 @@ func (s *Server) chain(h http.Handler, c *genericserver.Config, access access) h
 	return apifilters.WithAuditInit(h)
 }
 
-// withDeepStack makes the stack as large as most requests need it while there is little on it. The timeout runs each on a
-// new goroutine, and its stack would be copied again and again on the way in: a tenth of the CPU of a GET.
+// withDeepStack makes the stack as large as most requests need it while there is little on it. The timeout runs each on
+// a new goroutine, and its stack would be copied again and again on the way in: a tenth of the CPU of a GET.
 func withDeepStack(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen()

@@ -42,7 +42,8 @@ func TestAnObjectMadeByApplyIsLoggedByItsName(t *testing.T) {
 	}
 }
 
-// TestACreationThatIsGivenUpGoesOnAlone gets its name while its request is being logged: the handlers do not wait for it.
+// TestACreationThatIsGivenUpGoesOnAlone gets its name while its request is being logged: the handlers do not wait for
+// it.
 func TestACreationThatIsGivenUpGoesOnAlone(t *testing.T) {
 	ts := startServer(t)
 	named := make(chan struct{})

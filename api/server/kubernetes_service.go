@@ -23,8 +23,8 @@ import (
 // kubernetesService is the name by which clients in pods find the API, in the namespace default.
 const kubernetesService = "kubernetes"
 
-// showKubernetesService makes default/kubernetes if it is missing or leads elsewhere, and says in its EndpointSlice where pods
-// reach the API: it selects none itself. Where they cannot there is no slice.
+// showKubernetesService makes default/kubernetes if it is missing or leads elsewhere, and says in its EndpointSlice
+// where pods reach the API: it selects none itself. Where they cannot there is no slice.
 func (s *Server) showKubernetesService() error {
 	names := metav1.ObjectMeta{
 		Name: kubernetesService, Namespace: metav1.NamespaceDefault, UID: uuid.NewUUID(),
@@ -83,8 +83,8 @@ func (s *Server) showKubernetesService() error {
 	return nil
 }
 
-// keepKubernetesService brings back what somebody has deleted or changed of it: who clears a namespace does not mean to take
-// the API from all pods.
+// keepKubernetesService brings back what somebody has deleted or changed of it: who clears a namespace does not mean to
+// take the API from all pods.
 func (s *Server) keepKubernetesService(touched runtime.Object) {
 	m, err := meta.Accessor(touched)
 	if err != nil || m.GetNamespace() != metav1.NamespaceDefault || m.GetName() != kubernetesService {

@@ -125,8 +125,8 @@ func publish(young, path string) error {
 	return os.Rename(young, path)
 }
 
-// checkStale lets a socket be replaced that was left behind by a process that is gone. Until then it stays: clients try again
-// where nobody answers, but some give up where nothing is.
+// checkStale lets a socket be replaced that was left behind by a process that is gone. Until then it stays: clients try
+// again where nobody answers, but some give up where nothing is.
 func checkStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -180,8 +180,8 @@ func ListenTLS(address string, authority *Authority, exposed bool) (*Listener, e
 	return &Listener{Listener: l, tls: authority.serverConfig(host)}, nil
 }
 
-// ListenForPods takes a free port of an address, or the one given, for clients whose addresses are among those given: with
-// the tokens of their ServiceAccounts they are let in, and with nothing else.
+// ListenForPods takes a free port of an address, or the one given, for clients whose addresses are among those given:
+// with the tokens of their ServiceAccounts they are let in, and with nothing else.
 func ListenForPods(at netip.AddrPort, clients netip.Prefix, authority *Authority) (*Listener, error) {
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
 	if err != nil {
@@ -190,8 +190,8 @@ func ListenForPods(at netip.AddrPort, clients netip.Prefix, authority *Authority
 	return &Listener{Listener: within{l, clients}, tls: authority.serverConfig(""), pods: true}, nil
 }
 
-// within accepts connections from some addresses only. That others can reach the port is for the network to prevent; what
-// it lets through is closed before a byte is read.
+// within accepts connections from some addresses only. That others can reach the port is for the network to prevent;
+// what it lets through is closed before a byte is read.
 type within struct {
 	*net.TCPListener
 	clients netip.Prefix

@@ -99,8 +99,8 @@ func (ts *testServer) then(t testing.TB, version string) map[string]string {
 	return objects
 }
 
-// TestPagesShowOneMomentWhileOthersWrite lists 5,000 objects in pages while they are changed: all pages are of the first
-// one's version, and together they are exactly what was there then.
+// TestPagesShowOneMomentWhileOthersWrite lists 5,000 objects in pages while they are changed: all pages are of the
+// first one's version, and together they are exactly what was there then.
 func TestPagesShowOneMomentWhileOthersWrite(t *testing.T) {
 	const n = 5000
 	ts := startServer(t)

@@ -101,8 +101,9 @@ func (d deafContainers) Attach(ctx context.Context, _ *corev1.Pod, _ string, _ r
 	return ctx.Err()
 }
 
-// someWords are too many for a process that reads nothing, and few enough for the connection to take them: behind what it does
-// not take, the server would not hear that the client has left before the client's kernel gives up, after minutes.
+// someWords are too many for a process that reads nothing, and few enough for the connection to take them: behind what
+// it does not take, the server would not hear that the client has left before the client's kernel gives up, after
+// minutes.
 type someWords struct {
 	io.Reader
 	said func() // called when they are on their way

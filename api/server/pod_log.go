@@ -96,7 +96,8 @@ func (s *logStream) InputStream(ctx context.Context, _, _ string) (io.ReadCloser
 	return brokenOff{r, ctx}, s.follow, "text/plain", nil
 }
 
-// brokenOff ends the connection where a log cannot be read on: a client that saw a proper end would take a part for the whole.
+// brokenOff ends the connection where a log cannot be read on: a client that saw a proper end would take a part for the
+// whole.
 type brokenOff struct {
 	io.ReadCloser
 	ctx context.Context // of the client's request

@@ -20,8 +20,8 @@ import (
 
 // Containers reaches into those of running pods.
 type Containers interface {
-	// Exec runs a command in a container of the pod to its end, or to that of ctx, and returns its exit code. Errors have
-	// the classes of runtime.Executor.
+	// Exec runs a command in a container of the pod to its end, or to that of ctx, and returns its exit code. Errors
+	// have the classes of runtime.Executor.
 	Exec(ctx context.Context, pod *corev1.Pod, container string, e runtime.ExecRequest) (exitCode int, err error)
 	// Attach connects to the first process of a container, as runtime.Attacher does.
 	Attach(ctx context.Context, pod *corev1.Pod, container string, a runtime.AttachRequest) error
@@ -115,8 +115,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// watchHangUp notices that the client is gone also while what it has said waits to be read by a process that does not. Over TCP
-// that is not before all that it has said is here, or before its kernel gives up.
+// watchHangUp notices that the client is gone also while what it has said waits to be read by a process that does not.
+// Over TCP that is not before all that it has said is here, or before its kernel gives up.
 func watchHangUp(ctx context.Context, gone func()) {
 	c, _ := ctx.Value(connKey{}).(net.Conn)
 	for {

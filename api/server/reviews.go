@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// review is one of the questions that clients have about themselves: who am I (kubectl auth whoami), may I (kubectl auth
-// can-i), what may I. Nothing of it is stored.
+// review is one of the questions that clients have about themselves: who am I (kubectl auth whoami), may I (kubectl
+// auth can-i), what may I. Nothing of it is stored.
 type review struct {
 	singular string
 	empty    func() runtime.Object

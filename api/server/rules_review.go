@@ -56,8 +56,8 @@ func newEndpoint(resource schema.GroupResource, whole, served rest.Storage) endp
 // ruledPaths are those that the rules of a client are told for. Nobody may ask for others but who may do everything.
 var ruledPaths = []string{"/livez", "/readyz", "/version", "/metrics", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}
 
-// whatMayI answers what a client may do in a namespace (kubectl auth can-i --list). It asks for each endpoint what a request
-// would be asked, so that the answer is complete and no second set of rules has to agree with the first.
+// whatMayI answers what a client may do in a namespace (kubectl auth can-i --list). It asks for each endpoint what a
+// request would be asked, so that the answer is complete and no second set of rules has to agree with the first.
 func (s *Server) whatMayI() *review {
 	return &review{
 		singular: "selfsubjectrulesreview",

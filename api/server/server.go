@@ -97,8 +97,8 @@ type Logs interface {
 
 // JobLogs opens what the containers of a Job's pods wrote, also of those that are gone.
 type JobLogs interface {
-	// OpenJob returns the logs one after the other, already cut to what the options ask for. With opts.Follow those that are
-	// being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
+	// OpenJob returns the logs one after the other, already cut to what the options ask for. With opts.Follow those
+	// that are being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
 	OpenJob(ctx context.Context, job *batchv1.Job, opts *batch.JobLogOptions) (io.ReadCloser, error)
 }
 
@@ -117,8 +117,8 @@ type Server struct {
 	// endpoints are all that is served, in order.
 	endpoints []endpoint
 
-	// The same API behind chains of filters: for the socket, for the network, which trusts nobody, and for pods, of which only
-	// ServiceAccounts are known.
+	// The same API behind chains of filters: for the socket, for the network, which trusts nobody, and for pods, of
+	// which only ServiceAccounts are known.
 	local, remote, pods http.Handler
 	// at is where the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
@@ -308,8 +308,8 @@ func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByCl
 	return []metav1.ServerAddressByClientCIDR{}
 }
 
-// KubernetesVersion is the version of Kubernetes whose API this is, that of the libraries, with a build of jobd beside it
-// unless that is empty.
+// KubernetesVersion is the version of Kubernetes whose API this is, that of the libraries, with a build of jobd beside
+// it unless that is empty.
 func KubernetesVersion(build string) string {
 	v := "v" + baseversion.DefaultKubeBinaryVersion + ".0"
 	if build != "" {

@@ -23,8 +23,8 @@ import (
 // streamOptions are what a client asks for.
 type streamOptions struct{ Stdin, Stdout, Stderr, TTY bool }
 
-// serveStreams opens the streams of a request, has them used until ctx ends or the client hangs up, and tells the client what
-// came of it.
+// serveStreams opens the streams of a request, has them used until ctx ends or the client hangs up, and tells the
+// client what came of it.
 func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status) {
 	if o.TTY {
 		o.Stderr = false // a terminal has one output

@@ -35,8 +35,8 @@ func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) 
 	return nil, apierrors.NewBadRequest(err.Error())
 }
 
-// patchLibraries apply patches, and trust what is in them: one that an operation on the whole document has a value, the other
-// that what tells the items of a list apart can be compared.
+// patchLibraries apply patches, and trust what is in them: one that an operation on the whole document has a value, the
+// other that what tells the items of a list apart can be compared.
 var patchLibraries = []string{"gopkg.in/evanphx/json-patch", "k8s.io/apimachinery/pkg/util/strategicpatch."}
 
 // inPatchLibrary reports whether what panics is one of them.

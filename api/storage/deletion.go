@@ -8,8 +8,8 @@ import (
 )
 
 // MarkDeleted begins the deletion of obj, or hastens one that has begun: deletionTimestamp is when the grace is over,
-// and the generation grows, once, since what is wanted of the object has changed. A deletion cannot be put off: a longer
-// grace than the one given changes nothing. It reports whether obj was changed.
+// and the generation grows, once, since what is wanted of the object has changed. A deletion cannot be put off: a
+// longer grace than the one given changes nothing. It reports whether obj was changed.
 //
 // graceSeconds is 0 for objects that have nobody to say goodbye to; a negative one counts as 1, as the API has it.
 func MarkDeleted(obj metav1.Object, now time.Time, graceSeconds int64) bool {
@@ -26,8 +26,8 @@ func MarkDeleted(obj metav1.Object, now time.Time, graceSeconds int64) bool {
 	return true
 }
 
-// hasten shortens the grace of a deletion. Counted from when it was asked for, it may be over already: then the deletion
-// is due now, but stays graceful unless none was asked for, so that whoever ends the object still does it.
+// hasten shortens the grace of a deletion. Counted from when it was asked for, it may be over already: then the
+// deletion is due now, but stays graceful unless none was asked for, so that whoever ends the object still does it.
 func hasten(obj metav1.Object, deletion, now time.Time, graceSeconds int64) bool {
 	var before int64
 	if p := obj.GetDeletionGracePeriodSeconds(); p != nil {
@@ -54,8 +54,8 @@ func setDeletion(obj metav1.Object, at time.Time, graceSeconds int64) {
 }
 
 // Removable reports whether obj can leave the store: it is being deleted, nothing has a finalizer on it, and it has no
-// grace left. Grace does not run out by itself: whoever ends the object (for a pod, what runs its containers) sets it to
-// 0 when that is done, by MarkDeleted.
+// grace left. Grace does not run out by itself: whoever ends the object (for a pod, what runs its containers) sets it
+// to 0 when that is done, by MarkDeleted.
 func Removable(obj metav1.Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)

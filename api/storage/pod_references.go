@@ -27,7 +27,8 @@ func NewPodReferences(s *store.Snapshot) (*PodReferences, error) {
 	return &PodReferences{snapshot: s, classes: classes, accounts: map[string]*corev1.ServiceAccount{}}, err
 }
 
-// Resolve sets a new pod's priority, and adds what its ServiceAccount has for it. An error says why the pod is to be refused.
+// Resolve sets a new pod's priority, and adds what its ServiceAccount has for it. An error says why the pod is to be
+// refused.
 func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 	if err := scheduling.SetPodPriority(spec, r.classes); err != nil {
 		return err

@@ -176,8 +176,8 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination 
 			o.Expires = s.expires(*ttl)
 		}
 		version := st.version
-		// What changes nothing is not written; a TTL alone is no change, or an event that is seen again would be written
-		// for nothing else.
+		// What changes nothing is not written; a TTL alone is no change, or an event that is seen again would be
+		// written for nothing else.
 		if st.version == 0 || !bytes.Equal(o.Value, st.stored.Value) {
 			var moved bool
 			version, moved, err = s.replace(ctx, st.version, o)

@@ -1,6 +1,6 @@
-// Package tokens issues and verifies the tokens of ServiceAccounts: JWTs, signed with a key of this daemon, that are valid
-// until they expire and as long as the ServiceAccount, and the object they are bound to, are there. It reads the store and
-// writes nothing.
+// Package tokens issues and verifies the tokens of ServiceAccounts: JWTs, signed with a key of this daemon, that are
+// valid until they expire and as long as the ServiceAccount, and the object they are bound to, are there. It reads the
+// store and writes nothing.
 package tokens
 
 import (
@@ -52,8 +52,8 @@ type Request struct {
 	// Audiences are whom the token is for; none is the API.
 	Audiences []string
 	Life      time.Duration
-	// Pod, Secret and Node are what the token is bound to: it is no longer good when that is gone. A token of a pod says its
-	// node too.
+	// Pod, Secret and Node are what the token is bound to: it is no longer good when that is gone. A token of a pod
+	// says its node too.
 	Pod, Secret, Node *Ref
 }
 
@@ -220,8 +220,8 @@ func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 // maxAge is how old a token of a pod gets, whatever its life.
 const maxAge = 24 * time.Hour
 
-// ForPod returns a token of a pod for an audience, empty for the API: the current one while four fifths of its life are not over,
-// else a new one (ServiceAccountTokenProjection).
+// ForPod returns a token of a pod for an audience, empty for the API: the current one while four fifths of its life are
+// not over, else a new one (ServiceAccountTokenProjection).
 func (t *Tokens) ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error) {
 	account := &corev1.ServiceAccount{}
 	found, err := t.Read("serviceaccounts", pod.Namespace, pod.Spec.ServiceAccountName, account)
@@ -276,6 +276,6 @@ func (t *Tokens) stillFresh(token string, r Request) bool {
 		age >= -jwt.DefaultLeeway && age < min(r.Life/5*4, maxAge)
 }
 
-// Patience is how long after it should be renewed a token of that life is still good: who keeps it fresh looks at least that
-// often.
+// Patience is how long after it should be renewed a token of that life is still good: who keeps it fresh looks at least
+// that often.
 func Patience(life time.Duration) time.Duration { return min(life, maxAge) / 10 }

@@ -20,8 +20,8 @@ import (
 
 type dialFunc func(context.Context) (net.Conn, error)
 
-// onSocket has the connections of exec, attach, run, cp and port-forward go to the socket too. kubectl dials those by itself,
-// whatever its configuration says, but lets the configuration wrap what does it.
+// onSocket has the connections of exec, attach, run, cp and port-forward go to the socket too. kubectl dials those by
+// itself, whatever its configuration says, but lets the configuration wrap what does it.
 func onSocket(dial dialFunc) func(http.RoundTripper) http.RoundTripper {
 	return func(inner http.RoundTripper) http.RoundTripper {
 		if upgrader, ok := inner.(*upgrade.RoundTripper); ok {
