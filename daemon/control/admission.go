@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// unschedulableDelay is how long a pod waits before it is said why: most find room soon.
+	// unschedulableDelay is how long a pod waits before its condition and an event say why: most find room soon.
 	unschedulableDelay = time.Second
-	// toldAtOnce is of how many pods that is said in a second.
-	toldAtOnce = 500
+	// explainedAtOnce is for how many pods that is written in a second.
+	explainedAtOnce = 500
 
 	preempting = "default-scheduler: preempting to accommodate a higher priority pod"
 )
 
-// admission gives pods room on the node.
+// admission binds pods to the node when it has room for them.
 type admission struct {
 	loop.Base
 	timers   *loop.Timers
@@ -31,11 +31,11 @@ type admission struct {
 	name, ip string // of the node
 	pods     *podController
 	gangs    *gangs
-	// waits are pods that wait for room, of which it is still to be said why.
+	// waits are the pods that wait for room and do not say why yet, the longest waiting first.
 	waits []wait
 }
 
-// wait is a pod of which is to be said why it waits, if it still does by then.
+// wait is a pod that is to say why it waits, if it still does at that time.
 type wait struct {
 	uid types.UID
 	at  time.Time
@@ -54,8 +54,8 @@ func (a *admission) Settle(p *loop.Pass) (bool, error) {
 	return true, a.admit(p, step)
 }
 
-// Due says of pods that have waited for some time why they do.
-func (a *admission) Due(p *loop.Pass, _ string) error { return a.tellWaits(p) }
+// Due writes why pods wait that have waited for some time.
+func (a *admission) Due(p *loop.Pass, _ string) error { return a.explainWaits(p) }
 
 // Finish notes the pods that have come to wait.
 func (a *admission) Finish(p *loop.Pass) error {
@@ -175,9 +175,9 @@ func (a *admission) noteWaits(now time.Time) {
 	}
 }
 
-// tellWaits says of pods that have waited for some time why they do. Of very many that is said little by little.
-func (a *admission) tellWaits(p *loop.Pass) error {
-	for told := 0; len(a.waits) > 0 && told < toldAtOnce && !a.waits[0].at.After(p.Now); {
+// explainWaits says of pods that have waited for some time why they do. Of very many that is said little by little.
+func (a *admission) explainWaits(p *loop.Pass) error {
+	for explained := 0; len(a.waits) > 0 && explained < explainedAtOnce && !a.waits[0].at.After(p.Now); {
 		uid := a.waits[0].uid
 		a.waits = a.waits[1:]
 		why := a.room.Why(uid)
@@ -191,7 +191,7 @@ func (a *admission) tellWaits(p *loop.Pass) error {
 		if obj == nil || obj.Spec.NodeName != "" {
 			continue
 		}
-		told++
+		explained++
 		if err := a.unschedulable(p, key, obj, why); err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func newCronJobController(timers *loop.Timers) *cronJobController {
 func (c *cronJobController) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return objects.Each(s, objects.CronJobs, func(key string, cj *batchv1.CronJob) error {
 		c.record(key, cj)
-		c.look(key, cj)
+		c.enqueue(key, cj)
 		return nil
 	})
 }
@@ -64,8 +64,8 @@ func (c *cronJobController) record(key string, cj *batchv1.CronJob) *cronRecord 
 	return rec
 }
 
-// look has a decision taken for a CronJob.
-func (c *cronJobController) look(key string, cj *batchv1.CronJob) {
+// enqueue has a CronJob decided for in this pass or the next.
+func (c *cronJobController) enqueue(key string, cj *batchv1.CronJob) {
 	c.dirty.Add(key)
 	if cj.DeletionTimestamp != nil {
 		c.garbage.Deleting(key)
@@ -93,7 +93,7 @@ func (c *cronJobController) Fold(p *loop.Pass, change loop.Change) error {
 // set folds in a CronJob as it now is.
 func (c *cronJobController) set(p *loop.Pass, key string, cj *batchv1.CronJob) {
 	c.record(key, cj).SetCronJob(cj, p.Now)
-	c.look(key, cj)
+	c.enqueue(key, cj)
 }
 
 // gone follows the end of a CronJob: its Jobs are collected.
@@ -123,8 +123,8 @@ func (c *cronJobController) setJob(j *batchv1.Job) {
 	}
 }
 
-// tell tells the CronJob that controls a Job, or did until now, what has become of it.
-func (c *cronJobController) tell(j *batchv1.Job) {
+// jobChanged folds a Job as it now is into the record of the CronJob that controls it, or did until now.
+func (c *cronJobController) jobChanged(j *batchv1.Job) {
 	owner := cron.Controller(j)
 	if before, ok := c.controller[j.UID]; ok && before != owner {
 		c.forgetChild(j.UID)

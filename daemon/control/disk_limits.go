@@ -11,10 +11,10 @@ import (
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// measureInterval is how often it is measured what pods take of the disk, of those that have a limit there.
+// measureInterval is how often the disk usage of such a pod is measured.
 const measureInterval = 5 * time.Second
 
-// diskLimits has it measured what pods take of the disk that have a limit there.
+// diskLimits has the disk usage of pods measured that have a limit of it.
 type diskLimits struct {
 	loop.Base
 	noPods
@@ -34,7 +34,7 @@ func (d *diskLimits) podBound(key string, p *corev1.Pod, now time.Time) {
 
 func (d *diskLimits) podForgotten(key string) { d.timers.Set(d, key, time.Time{}) }
 
-// Due asks for what a pod takes of the disk, and does so again as long as it runs.
+// Due has a pod measured, again and again as long as it runs.
 func (d *diskLimits) Due(p *loop.Pass, key string) error {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || !objects.Runs(obj) {

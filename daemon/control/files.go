@@ -145,8 +145,7 @@ func showsItself(p *corev1.Pod) bool {
 	return false
 }
 
-// changeable reports whether files may tell something else later. Nearly every pod shows its namespace, which never
-// changes.
+// changeable reports whether the content of files may change. Nearly every pod shows its namespace, which never does.
 func changeable(files []corev1.DownwardAPIVolumeFile) bool {
 	return slices.ContainsFunc(files, func(f corev1.DownwardAPIVolumeFile) bool {
 		return f.FieldRef != nil && (strings.HasPrefix(f.FieldRef.FieldPath, "metadata.labels") ||

@@ -124,7 +124,9 @@ func (g *gangs) groupOf(jobKey string) string {
 
 // group returns the PodGroup that new pods of a Job belong to, and makes it first, and its Workload, if they are missing.
 // Nil: they are scheduled one by one. A refusal says why it cannot be made.
-func (g *gangs) group(p *loop.Pass, rec *jobRecord, j *batchv1.Job, references *storage.PodReferences) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
+func (g *gangs) group(
+	p *loop.Pass, rec *jobRecord, j *batchv1.Job, references *storage.PodReferences,
+) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	if !job.IsGang(j, g.settings) {
 		return nil, nil, nil
 	}
@@ -177,7 +179,9 @@ func (g *gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (*schedulingv1beta1.W
 	return w, jobEvent(p, j, job.WorkloadCreated(j.Name, w.Name))
 }
 
-func (g *gangs) makePodGroup(p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload, references *storage.PodReferences) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
+func (g *gangs) makePodGroup(
+	p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload, references *storage.PodReferences,
+) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	pg, err = job.NewPodGroup(j, w)
 	if err != nil { // the Workload is of another kind
 		return nil, nil, jobEvent(p, j, job.WorkloadUnused(err.Error()))
@@ -264,7 +268,8 @@ var (
 		Message: "All required pods have been successfully scheduled",
 	}
 	groupPreempted = metav1.Condition{
-		Type: schedulingv1beta1.DisruptionTarget, Status: metav1.ConditionTrue, Reason: schedulingv1beta1.PodGroupReasonPreemptionByScheduler,
+		Type: schedulingv1beta1.DisruptionTarget, Status: metav1.ConditionTrue,
+		Reason:  schedulingv1beta1.PodGroupReasonPreemptionByScheduler,
 		Message: preempting,
 	}
 )

@@ -80,12 +80,12 @@ func (c *jobController) Fold(p *loop.Pass, change loop.Change) error {
 
 // Due implements loop.Controller.
 func (c *jobController) Due(_ *loop.Pass, key string) error {
-	c.look(c.byKey[key])
+	c.enqueue(c.byKey[key])
 	return nil
 }
 
-// look has a decision taken for a Job; the empty UID is none.
-func (c *jobController) look(uid types.UID) {
+// enqueue has a Job decided for in this pass or the next; the empty UID is none.
+func (c *jobController) enqueue(uid types.UID) {
 	if uid != "" {
 		c.dirty.Add(uid)
 	}
@@ -120,7 +120,7 @@ func (c *jobController) settle(p *loop.Pass, uid types.UID) error {
 	p.Figures.JobSynced(rec.Mode(), d, time.Since(begin))
 	c.gangs.shrink(rec)
 	if d.More {
-		c.look(uid)
+		c.enqueue(uid)
 	} else if rec.Finished() && rec.Empty() {
 		c.forget(uid)
 	}
@@ -195,10 +195,10 @@ func (c *jobController) set(p *loop.Pass, key string, j *batchv1.Job) error {
 		if err := c.record(p.Snapshot(), key, j, p.Now); err != nil {
 			return err
 		}
-		c.look(j.UID)
+		c.enqueue(j.UID)
 	}
 	c.note(key, j)
-	c.cronJobs.tell(j)
+	c.cronJobs.jobChanged(j)
 	return c.gangs.resize(p, key, j)
 }
 

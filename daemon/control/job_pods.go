@@ -20,11 +20,11 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// tell tells a Job what a pod is now, which may be none of its own any more.
-func (c *jobController) tell(rec *jobRecord, p *corev1.Pod) {
+// podChanged folds a pod as it now is into the record of a Job, which may not be its own any more.
+func (c *jobController) podChanged(rec *jobRecord, p *corev1.Pod) {
 	if rec != nil {
 		rec.SetPod(job.Summarize(p))
-		c.look(c.byKey[rec.key])
+		c.enqueue(c.byKey[rec.key])
 	}
 }
 
@@ -164,7 +164,7 @@ func (c *jobController) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job,
 			return false, err
 		}
 	}
-	c.look(j.UID)
+	c.enqueue(j.UID)
 	return false, nil
 }
 
@@ -172,6 +172,6 @@ func (c *jobController) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job,
 func (c *jobController) creationRefused(p *loop.Pass, rec *jobRecord, j *batchv1.Job, refusal error) error {
 	rec.CreationRefused(p.Now)
 	p.Figures.PodRefused(j)
-	c.look(j.UID)
+	c.enqueue(j.UID)
 	return jobEvent(p, j, job.CreationFailed(refusal))
 }

@@ -91,7 +91,7 @@ func (c *jobController) podsRead() {
 		if rec.Finished() && rec.Empty() {
 			c.forget(uid)
 		} else {
-			c.look(uid)
+			c.enqueue(uid)
 		}
 	}
 }

@@ -87,13 +87,13 @@ func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 	maps.Copy(shown.Labels, n.self.Labels)
 	before, images := shown.Status.Conditions, shown.Status.Images
 	n.self.Status.DeepCopyInto(&shown.Status)
-	shown.Status.Images = images // what is here is seen to by the collection of images
+	shown.Status.Images = images // daemon/disk keeps them up to date
 	for i := range shown.Status.Conditions {
 		c := &shown.Status.Conditions[i]
 		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(p.Now), metav1.NewTime(p.Now)
 		for _, b := range before {
 			if objects.UnderDiskPressure(b) && b.Type == c.Type {
-				*c = b // whoever looks after the disk sees to it
+				*c = b // daemon/disk keeps it up to date
 			}
 			if b.Type == c.Type && b.Status == c.Status {
 				c.LastTransitionTime = b.LastTransitionTime

@@ -194,7 +194,7 @@ func (c *podController) settle(p *loop.Pass, key string) error {
 		return err
 	}
 	c.set(key, obj, owner)
-	c.jobs.look(owner)
+	c.jobs.enqueue(owner)
 	return nil
 }
 
@@ -213,16 +213,16 @@ func (c *podController) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 	}
 	c.set(key, obj, owner)
 	c.dirty.Add(key)
-	c.jobs.look(owner)
+	c.jobs.enqueue(owner)
 	return nil
 }
 
 // set folds in a pod as it is, for itself and for the Job that it counts for.
 func (c *podController) set(key string, p *corev1.Pod, owner types.UID) {
 	of := c.jobs.known[owner]
-	c.jobs.tell(of, p)
+	c.jobs.podChanged(of, p)
 	if rec, ok := c.known[p.UID]; ok && rec.job != of { // somebody has taken it away
-		c.jobs.tell(rec.job, p)
+		c.jobs.podChanged(rec.job, p)
 		rec.job = of
 	}
 	if objects.Done(p) {
@@ -248,7 +248,7 @@ func (c *podController) drop(key string, uid, owner types.UID) {
 	}
 	if of != nil {
 		of.DropPod(uid)
-		c.jobs.look(c.jobs.byKey[of.key])
+		c.jobs.enqueue(c.jobs.byKey[of.key])
 	}
 	c.forget(key, uid)
 }
@@ -296,13 +296,15 @@ func (c *podController) delete(p *loop.Pass, key string, uid types.UID) (gone bo
 	return false, c.touch(p, key, obj)
 }
 
-// disrupt ends a pod for a reason that is none of its own, which its Job may tell from a failure
+// disrupt ends a pod for a reason other than its own failure, which its Job can tell apart
 // (PodFailurePolicyOnPodConditionsPattern).
 func (c *podController) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
 	if pod.Terminal(obj) || obj.DeletionTimestamp != nil {
 		return nil
 	}
-	setPodCondition(obj, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message}, p.Now)
+	setPodCondition(obj, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+	}, p.Now)
 	p.Pods.Changed(key, obj)
 	_, err := c.delete(p, key, obj.UID)
 	return err

@@ -22,8 +22,8 @@ type taints struct {
 	timers *loop.Timers
 	pods   *podController
 
-	// expelling are the taints that pods have to leave for, tainted the pods that may have to.
-	expelling []corev1.Taint
+	// noExecute are the taints that evict pods, tainted the pods that they may evict.
+	noExecute []corev1.Taint
 	tainted   *loop.Queue[string]
 }
 
@@ -33,25 +33,25 @@ func newTaints(timers *loop.Timers) *taints {
 
 // set takes in the node's taints. Pods that run may have to leave because of them.
 func (t *taints) set(all []corev1.Taint) {
-	expelling := slices.DeleteFunc(slices.Clone(all), func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
-	if equality.Semantic.DeepEqual(expelling, t.expelling) {
+	noExecute := slices.DeleteFunc(slices.Clone(all), func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
+	if equality.Semantic.DeepEqual(noExecute, t.noExecute) {
 		return
 	}
-	t.expelling = expelling
+	t.noExecute = noExecute
 	for _, rec := range t.pods.known {
 		t.tainted.Add(rec.key)
 	}
 }
 
-// look looks at a pod, if there are such taints.
-func (t *taints) look(key string) {
-	if len(t.expelling) > 0 {
+// enqueue has a pod looked at, if there are such taints.
+func (t *taints) enqueue(key string) {
+	if len(t.noExecute) > 0 {
 		t.tainted.Add(key)
 	}
 }
 
-func (t *taints) podBound(key string, _ *corev1.Pod, _ time.Time) { t.look(key) }
-func (t *taints) podEdited(key string, _ *corev1.Pod)             { t.look(key) } // it may tolerate more than before
+func (t *taints) podBound(key string, _ *corev1.Pod, _ time.Time) { t.enqueue(key) }
+func (t *taints) podEdited(key string, _ *corev1.Pod)             { t.enqueue(key) } // it may tolerate more than before
 func (t *taints) podForgotten(key string)                         { t.timers.Set(t, key, time.Time{}) }
 
 // Due implements loop.Controller.
@@ -65,17 +65,17 @@ func (t *taints) Dirty() bool { return t.tainted.Len() > 0 }
 
 // Settle implements loop.Controller.
 func (t *taints) Settle(p *loop.Pass) (bool, error) {
-	return t.tainted.Settle(func(key string) error { return t.expel(p, key) })
+	return t.tainted.Settle(func(key string) error { return t.evict(p, key) })
 }
 
-// expel ends a pod that does not tolerate a taint of the node any longer.
-func (t *taints) expel(p *loop.Pass, key string) error {
+// evict ends a pod that does not tolerate a taint of the node any longer.
+func (t *taints) evict(p *loop.Pass, key string) error {
 	t.timers.Set(t, key, time.Time{})
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || obj.Spec.NodeName == "" || obj.DeletionTimestamp != nil || t.pods.known[obj.UID] == nil {
 		return err
 	}
-	at, leaves := node.Expelled(obj.Spec.Tolerations, t.expelling, p.Now)
+	at, leaves := node.Expelled(obj.Spec.Tolerations, t.noExecute, p.Now)
 	switch {
 	case !leaves:
 		return nil

@@ -58,13 +58,13 @@ func (d *dependents) Gone(p *loop.Pass, o store.Object) {
 	if objects.ResourceOf(o.Key) == objects.Memories {
 		return // its UID is that of its Job, which may well be there
 	}
-	d.tellOwners(&o)
+	d.recheckOwners(&o)
 	d.OwnerGone(p, types.UID(o.UID))
 }
 
-func (c *Collector) tellOwners(o *store.Object) {
+func (c *Collector) recheckOwners(o *store.Object) {
 	for _, owner := range o.Owners {
-		c.tellWaiting(types.UID(owner))
+		c.recheckOwner(types.UID(owner))
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *Collector) letGo(p *loop.Pass, key string, obj objects.Object, owners .
 			c.jobs.Drop(owner, pod.UID)
 		}
 		storage.DropOwner(obj, string(owner))
-		c.tellWaiting(owner)
+		c.recheckOwner(owner)
 	}
 	return c.objects.Changed(p, key, obj)
 }
@@ -159,7 +159,7 @@ func (c *Collector) breakCircle(p *loop.Pass, obj objects.Object) (err error) {
 	refs := obj.GetOwnerReferences()
 	for i := range refs {
 		refs[i].BlockOwnerDeletion = nil
-		c.tellWaiting(refs[i].UID)
+		c.recheckOwner(refs[i].UID)
 	}
 	obj.SetOwnerReferences(refs)
 	return nil

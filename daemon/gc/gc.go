@@ -96,8 +96,8 @@ func owns(p *loop.Pass, uid types.UID) (any bool) {
 	return any
 }
 
-// tellWaiting looks again at an owner whose deletion waits for its dependents, since one of them is gone or has changed.
-func (c *Collector) tellWaiting(owner types.UID) {
+// recheckOwner looks again at an owner whose deletion waits for its dependents, since one of them is gone or has changed.
+func (c *Collector) recheckOwner(owner types.UID) {
 	if key, ok := c.waiting[owner]; ok {
 		c.deleting.Add(key)
 	}

@@ -40,7 +40,7 @@ func (o *ownerCheck) Fold(_ *loop.Pass, c loop.Change) error {
 		}
 	}
 	if c.Previous != nil { // it may have been let go
-		o.tellOwners(c.Previous)
+		o.recheckOwners(c.Previous)
 	}
 	return nil
 }
@@ -59,8 +59,8 @@ func (o *ownerCheck) Finish(*loop.Pass) error {
 	return nil
 }
 
-// check looks at an object that somebody has given owners: it goes if none of them is there, and is told if one is in
-// another namespace.
+// check looks at an object that somebody has given owners: it goes if none of them is there. An event says so if one
+// is in another namespace.
 func (o *ownerCheck) check(p *loop.Pass, key string) error {
 	obj, ok, err := o.objects.Get(p, key)
 	if err != nil || !ok {

@@ -93,7 +93,7 @@ func (p *Pass) fold() error {
 	return nil
 }
 
-// gone tells those who follow it that an object has gone.
+// gone has the controllers that follow the end of objects take in that one has gone.
 func (p *Pass) gone(o store.Object) {
 	for _, controller := range p.loop.controllers {
 		if f, ok := controller.(GoneFollower); ok {

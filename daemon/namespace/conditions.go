@@ -54,18 +54,18 @@ func remaining(p *loop.Pass, name string) (r remains, n int, err error) {
 	return r, n, nil
 }
 
-// tellRemains shows in the conditions of a namespace what it waits for, and no more often than that is cheap.
-func (e *Emptier) tellRemains(p *loop.Pass, key string, ns *corev1.Namespace) error {
+// showRemains shows in the conditions of a namespace what it waits for, and no more often than that is cheap.
+func (e *Emptier) showRemains(p *loop.Pass, key string, ns *corev1.Namespace) error {
 	at := e.terminating[ns.Name]
-	if at.tell.After(p.Now) {
-		e.timers.Set(e, ns.Name, at.tell)
+	if at.show.After(p.Now) {
+		e.timers.Set(e, ns.Name, at.show)
 		return nil
 	}
 	r, n, err := remaining(p, ns.Name)
 	if err != nil || n == 0 {
 		return err
 	}
-	at.tell = p.Now.Add(time.Second + time.Duration(n)*100*time.Microsecond)
+	at.show = p.Now.Add(time.Second + time.Duration(n)*100*time.Microsecond)
 	changed := false
 	for _, c := range r.conditions() {
 		c.LastTransitionTime = metav1.NewTime(p.Now)

@@ -37,8 +37,8 @@ func NewEmptier(timers *loop.Timers, deleter Deleter) *Emptier {
 type progress struct {
 	resource int    // of contents: everything of those before it has been asked to go
 	from     string // and so has everything of this one whose key is below
-	// tell is when it may be told again what the namespace waits for.
-	tell time.Time
+	// show is when its conditions may say again what it waits for.
+	show time.Time
 }
 
 // Rebuild notes the namespaces that are being deleted.
@@ -111,7 +111,7 @@ func (e *Emptier) empty(p *loop.Pass, name string) error {
 	if left, err := e.left(p, name); err != nil {
 		return err
 	} else if left {
-		return e.tellRemains(p, key, ns)
+		return e.showRemains(p, key, ns)
 	}
 	delete(e.terminating, name)
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })

@@ -87,7 +87,9 @@ func (f *Furnisher) furnish(p *loop.Pass, namespace string) error {
 	} else if !ok {
 		cm.ObjectMeta = meta
 		cm.Name, cm.UID = core.RootCAConfigMap, uuid.NewUUID()
-		cm.Annotations = map[string]string{"kubernetes.io/description": "Holds the certificate that the API of jobd can be verified with."}
+		cm.Annotations = map[string]string{
+			"kubernetes.io/description": "Holds the certificate that the API of jobd can be verified with.",
+		}
 	} else if len(cm.Data) == 1 && cm.Data[core.RootCAKey] == string(f.authority) || cm.DeletionTimestamp != nil {
 		return nil
 	}
