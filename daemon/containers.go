@@ -10,8 +10,8 @@ import (
 
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/names"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/daemon/sandbox"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/containerd"
@@ -27,7 +27,7 @@ import (
 // containers is what runs the pods.
 type containers struct {
 	runtime runtime.Runtime
-	workers pod.Config
+	workers worker.Config
 	api     *sandbox.API
 	epoch   string // while it is the same, containers are found again
 
@@ -110,7 +110,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}
 	return &containers{
 		runtime: r, api: api, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
-		workers: pod.Config{
+		workers: worker.Config{
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
@@ -119,7 +119,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, AppArmor: appArmor,
 				Devices: m.devices, PidsLimit: c.PidsLimit, NameServer: nameServer, Processes: shared,
 			},
-			Steps: []pod.Step{
+			Steps: []worker.Step{
 				sandbox.AppArmor(appArmor),
 				sandbox.Devices(m.devices),
 				sandbox.Cgroup(cgroups, c.PodMaxPids, limits),
@@ -148,7 +148,7 @@ func (d *daemon) openSimulated(from sources) (*containers, error) {
 	d.openNames(nil, from.store)
 	return &containers{
 		runtime: r, api: api, epoch: from.machine.Boot,
-		workers: pod.Config{
+		workers: worker.Config{
 			Runtime: r, Images: r, Spec: sandbox.SimulatedSpecs{}, Report: from.inbox.Report, Logger: d.config.Logger,
 		},
 	}, nil

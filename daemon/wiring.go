@@ -21,8 +21,8 @@ import (
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/node"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/daemon/sandbox"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/devices"
 	"github.com/jobd/jobd/store"
 )
@@ -148,7 +148,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		return fmt.Errorf("metrics: %w", err)
 	}
 	d.onStop(unregister)
-	workers := pod.NewWorkers(k.workers)
+	workers := worker.New(k.workers)
 	d.onStop(workers.Close)
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,

@@ -20,7 +20,7 @@ import (
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/namespace"
 	"github.com/jobd/jobd/daemon/node"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/store"
 )
 
@@ -30,7 +30,7 @@ type Config struct {
 	// Inbox is where the workers and others report what they observe.
 	Inbox *loop.Inbox
 	// Workers carry out what is decided for pods.
-	Workers *pod.Workers
+	Workers *worker.Pool
 	// Logs are told when the objects of pods and Jobs are gone.
 	Logs Logs
 

@@ -16,6 +16,7 @@ import (
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/store"
 )
 
@@ -23,7 +24,7 @@ import (
 type podController struct {
 	loop.Base
 	timers    *loop.Timers
-	workers   *pod.Workers
+	workers   *worker.Pool
 	logs      Logs
 	jobs      *jobController
 	admission *admission
@@ -66,7 +67,7 @@ func (noPods) podBound(string, *corev1.Pod, time.Time) {}
 func (noPods) podRecovered(string, *corev1.Pod)        {}
 func (noPods) podForgotten(string)                     {}
 
-func newPodController(timers *loop.Timers, workers *pod.Workers, logs Logs) *podController {
+func newPodController(timers *loop.Timers, workers *worker.Pool, logs Logs) *podController {
 	return &podController{
 		timers: timers, workers: workers, logs: logs,
 		known: map[types.UID]*podRecord{}, dirty: loop.NewQueue[string](),

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 )
 
 func TestTokensAreLookedAtWhileAPodRuns(t *testing.T) {
@@ -23,9 +23,9 @@ func TestTokensAreLookedAtWhileAPodRuns(t *testing.T) {
 		w := newWorld(t)
 		defer w.end()
 		w.stop()
-		w.steps = []pod.Step{{
+		w.steps = []worker.Step{{
 			Name:  "volumes",
-			SetUp: func(context.Context, *corev1.Pod, *pod.Sandbox) error { return nil },
+			SetUp: func(context.Context, *corev1.Pod, *worker.Sandbox) error { return nil },
 			Refresh: func(context.Context, *corev1.Pod) error {
 				mu.Lock()
 				defer mu.Unlock()

@@ -29,6 +29,7 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/daemon/sandbox"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/store"
 )
@@ -46,7 +47,7 @@ type world struct {
 	stop    func()
 	self    *corev1.Node
 	room    node.Resources // nil: any
-	steps   []pod.Step
+	steps   []worker.Step
 }
 
 func newWorld(t *testing.T) *world {
@@ -73,7 +74,7 @@ func (w *world) start() {
 	if w.self != nil {
 		name = w.self.Name
 	}
-	workers := pod.NewWorkers(pod.Config{
+	workers := worker.New(worker.Config{
 		Runtime: w.runtime, Images: w.runtime, Spec: sandbox.SimulatedSpecs{}, Steps: w.steps, Report: w.inbox.Report, Logger: logger,
 	})
 	w.control = New(Config{

@@ -313,8 +313,8 @@ func TestPodLife(t *testing.T) {
 			l := newLife(t, newPod(never, "a", "b"))
 			l.turn()
 			l.want(l.turn(
-				Observation{What: SetUpFailed, Container: "a", Reason: FailedMount, Message: "no such path"},
-				Observation{What: SetUpFailed, Container: "b", Reason: FailedMount, Message: "no such path"}))
+				Observation{What: SetUpFailed, Container: "a", Reason: "FailedMount", Message: "no such path"},
+				Observation{What: SetUpFailed, Container: "b", Reason: "FailedMount", Message: "no such path"}))
 			l.saw(1, "FailedMount", "no such path")
 			l.state("a", "ContainerCreating/0")
 			l.wait(10 * time.Second)

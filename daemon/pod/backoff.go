@@ -95,9 +95,9 @@ func (f *folder) holdPulls() {
 			return true
 		}
 		message := fmt.Sprintf("Back-off pulling image %q", c.spec.Image)
-		f.changed = c.waiting(ImagePullBackOff, message+": "+ErrImagePull+": "+w.Message) || f.changed
+		f.changed = c.waiting(reasonImagePullBackOff, message+": "+ErrImagePull+": "+w.Message) || f.changed
 		f.events = append(f.events, Event{corev1.EventTypeNormal, "BackOff", message, c.fieldPath()})
-		f.warning(c, "Failed", "Error: "+ImagePullBackOff)
+		f.warning(c, "Failed", "Error: "+reasonImagePullBackOff)
 		return true
 	})
 }

@@ -1,9 +1,10 @@
-// Package pod does for a pod what a kubelet does, in two halves.
+// Package pod decides what a pod needs, as a kubelet does.
 //
-// The pure half folds what was observed of a pod into its stored status (Apply) and tells from the status what the pod
-// needs now (Next). It does no I/O and is passed the time, so that it can run inside a store transaction and be tested
-// in virtual time. All state is in the stored pod: after a restart of the daemon Next asks for the same things again.
+// In come the stored pod, what was observed of it (Observation) and the time. Apply folds the observations into the
+// pod's status, Next returns what the pod needs now (Action), and Recover finds out what happened to its containers while
+// the daemon was down.
 //
-// The acting half, Workers, takes the actions that Next asked for, after they were committed, and reports what came of
-// them.
+// Nothing here does I/O, so that it can run inside a store transaction and be tested in virtual time. Apply writes only
+// the status it was given. All state is in the stored pod: after a restart of the daemon Next asks for the same again.
+// Package worker takes the actions.
 package pod

@@ -17,8 +17,8 @@ const (
 	PreStop   Check = "PreStop"   // lifecycle.preStop: a failure is no more than an event
 )
 
-// probe is that of a kind of check; nil where the container has none.
-func (k Check) probe(c *corev1.Container) *corev1.Probe {
+// Probe returns the probe of a container that this check is about, nil if it has none.
+func (k Check) Probe(c *corev1.Container) *corev1.Probe {
 	switch k {
 	case Startup:
 		return c.StartupProbe
@@ -28,11 +28,6 @@ func (k Check) probe(c *corev1.Container) *corev1.Probe {
 		return c.LivenessProbe
 	}
 	return nil
-}
-
-// watched tells whether anything of a container is checked while it runs.
-func watched(c *corev1.Container) bool {
-	return hasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
 }
 
 func hasPostStart(c *corev1.Container) bool {
@@ -45,25 +40,6 @@ func (c container) hasPreStop() bool {
 
 // startsAtOnce tells whether a container has started as soon as its process runs (status.started).
 func startsAtOnce(c *corev1.Container) bool { return !hasPostStart(c) && c.StartupProbe == nil }
-
-// tally counts the answers to one probe that are alike.
-type tally struct {
-	ok bool
-	n  int32
-}
-
-// fold takes an answer in and tells whether it is enough of them for a verdict: exactly so many in a row.
-func (t *tally) fold(p *corev1.Probe, ok bool) (verdict bool) {
-	if t.n == 0 || t.ok != ok {
-		*t = tally{ok: ok}
-	}
-	t.n++
-	threshold := p.FailureThreshold
-	if ok {
-		threshold = p.SuccessThreshold
-	}
-	return t.n == max(threshold, 1)
-}
 
 // checked folds in the answer to a check. Only a verdict changes anything; any other failure is an event.
 func (f *folder) checked(c container, o Observation) {
@@ -124,7 +100,7 @@ func (i *Issued) condemned(pod *corev1.Pod, c container) (grace time.Duration, o
 		return 0, false
 	}
 	g := pod.Spec.TerminationGracePeriodSeconds
-	if p := e.failedCheck.probe(c.spec); p != nil && p.TerminationGracePeriodSeconds != nil {
+	if p := e.failedCheck.Probe(c.spec); p != nil && p.TerminationGracePeriodSeconds != nil {
 		g = p.TerminationGracePeriodSeconds
 	}
 	if g != nil {

@@ -128,7 +128,7 @@ func (w *world) work(a Action) {
 		case "pull":
 			about.What, about.Reason, about.Message = StartFailed, ErrImagePull, "no"
 		case "mount":
-			about.What, about.Reason = SetUpFailed, FailedMount
+			about.What, about.Reason = SetUpFailed, "FailedMount"
 		case "start error":
 			s := &runtime.Status{ID: id, Name: a.Container, Attempt: a.Attempt, State: runtime.Exited, ExitCode: 128, StartError: "no", FinishedAt: w.now}
 			w.started[id]++
@@ -184,7 +184,7 @@ func (w *world) restart(rebooted bool) {
 			list = append(list, *s)
 		}
 		slices.SortFunc(list, func(a, b runtime.Status) int { return a.StartedAt.Compare(b.StartedAt) })
-		w.seen = (&Workers{}).recover(w.pod, list, rebooted, w.now)
+		w.seen = Recover(w.pod, list, rebooted, w.now)
 	}
 	w.loop(len(w.seen))
 }

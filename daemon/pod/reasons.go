@@ -11,6 +11,8 @@ const (
 	reasonPodInitializing = "PodInitializing"
 	reasonCrashLoop       = "CrashLoopBackOff"
 
+	reasonImagePullBackOff = "ImagePullBackOff"
+
 	reasonPodCompleted          = "PodCompleted"
 	reasonPodFailed             = "PodFailed"
 	reasonNotInitialized        = "ContainersNotInitialized"
@@ -30,14 +32,11 @@ const (
 	exitStartError    = 128
 )
 
-// Reasons of StartFailed and SetUpFailed.
+// Reasons of StartFailed, as a kubelet has them.
 const (
 	ErrImagePull          = "ErrImagePull"
 	ErrImageNeverPull     = "ErrImageNeverPull"
-	ImagePullBackOff      = "ImagePullBackOff"
 	InvalidImageName      = "InvalidImageName"
 	CreateContainerConfig = "CreateContainerConfigError"
 	CreateContainer       = "CreateContainerError"
-	FailedMount           = "FailedMount"
-	FailedCreateSandbox   = "FailedCreatePodSandBox"
 )

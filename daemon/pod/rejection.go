@@ -8,13 +8,6 @@ import (
 
 const rejected = "Pod was rejected: "
 
-// Rejection is what a Step fails with for a pod that this machine does not take at all, as a kubelet does not admit one.
-// The Step's Reason becomes the pod's.
-type Rejection struct{ Err error }
-
-func (r *Rejection) Error() string { return r.Err.Error() }
-func (r *Rejection) Unwrap() error { return r.Err }
-
 // reject ends a pod of which nothing has run. Its containers have no state at all, since there was nothing of them.
 func (f *folder) reject(o Observation) {
 	if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {

@@ -4,9 +4,6 @@ package pod
 const (
 	maxTerminationMessage  = 4096
 	maxTerminationMessages = 12 << 10 // of all containers of a pod together
-	// From the log, with FallbackToLogsOnError.
-	maxTailLines = 80
-	maxTailBytes = 2048
 )
 
 // fit cuts a termination message to what a pod of so many containers may show.

@@ -6,18 +6,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/oci"
 )
 
 // Cgroup makes the cgroup of a pod that has limits of its own beside those of its containers. pids is how many
 // processes they may have together, 0 for no limit.
-func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) pod.Step {
-	return pod.Step{
+func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) worker.Step {
+	return worker.Step{
 		Name:   "cgroup",
 		Reason: "FailedCreatePodContainer",
-		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			if limits := oci.PodResources(p, pids, host); limits != nil {
 				sandbox.Cgroup, err = cgroups.SetUp(string(p.UID), limits)
 			}

@@ -6,16 +6,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/network"
 )
 
 // Network makes the network of a pod and what else its containers share beside volumes.
-func Network(n *network.Network) pod.Step {
-	return pod.Step{
+func Network(n *network.Network) worker.Step {
+	return worker.Step{
 		Name:   "network",
 		Reason: "FailedCreatePodSandBox",
-		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) error {
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) error {
 			a, err := n.SetUp(p)
 			sandbox.Namespaces, sandbox.IPs, sandbox.HostNetwork = a.Namespaces, a.IPs, a.Host
 			return err

@@ -7,16 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/processes"
 )
 
 // Processes makes the PID namespace of a pod whose containers share one.
-func Processes(shared *processes.Processes) pod.Step {
-	return pod.Step{
+func Processes(shared *processes.Processes) worker.Step {
+	return worker.Step{
 		Name:   "processes",
 		Reason: "FailedCreatePodSandBox",
-		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			if share := p.Spec.ShareProcessNamespace; share != nil && *share {
 				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID))
 			}

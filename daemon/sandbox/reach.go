@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/objects"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/netns"
 )
 
 // Reach reaches into the containers of pods. It implements api/server's Containers.
@@ -58,11 +58,11 @@ func (x Reach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, 
 		return nil, fmt.Errorf("no process of pod %s/%s runs: %w", p.Namespace, p.Name, errdefs.ErrNotFound)
 	}
 	at := held[i]
-	conn, err4 := pod.DialInside(ctx, at.ID, at.PID, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	conn, err4 := netns.Dial(ctx, at.ID, at.PID, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err4 == nil {
 		return conn, nil
 	}
-	conn, err6 := pod.DialInside(ctx, at.ID, at.PID, "tcp6", net.JoinHostPort("::1", strconv.Itoa(int(port))))
+	conn, err6 := netns.Dial(ctx, at.ID, at.PID, "tcp6", net.JoinHostPort("::1", strconv.Itoa(int(port))))
 	if err6 == nil {
 		return conn, nil
 	}

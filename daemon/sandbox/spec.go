@@ -6,7 +6,7 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/devices"
@@ -35,7 +35,7 @@ type Specs struct {
 }
 
 // Spec makes the spec of one attempt of a container.
-func (b Specs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
+func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error) {
 	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
 		// It may have died with all that was in it since the pod was set up.
 		if _, err := b.Processes.SetUp(string(in.Pod.UID)); err != nil {
@@ -86,6 +86,6 @@ func (b Specs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
 type SimulatedSpecs struct{}
 
 // Spec makes the spec of a container.
-func (SimulatedSpecs) Spec(_ context.Context, in pod.SpecInput) (*specs.Spec, error) {
+func (SimulatedSpecs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error) {
 	return simulated.Spec(in.Pod, in.Container.Name), nil
 }

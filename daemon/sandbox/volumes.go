@@ -6,17 +6,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/volume"
 )
 
 // Volumes makes the volumes of a pod, and the files that it gets from the host. overLimit names the limit of local
 // storage that a pod has grown beyond; empty is none.
-func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) pod.Step {
-	return pod.Step{
+func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step {
+	return worker.Step{
 		Name:   "volumes",
 		Reason: "FailedMount",
-		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *pod.Sandbox) (err error) {
+		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			sandbox.Mounts, err = v.SetUp(p)
 			return err
 		},

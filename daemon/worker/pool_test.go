@@ -1,4 +1,4 @@
-package pod
+package worker
 
 import (
 	"context"
@@ -17,8 +17,10 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/simulated"
 )
@@ -26,11 +28,11 @@ import (
 // host is a runtime with images and steps whose failures can be chosen, and what was done with them.
 type host struct {
 	*simulated.Runtime
-	workers *Workers
+	workers *Pool
 
 	mu      sync.Mutex
 	log     []string                 // what the workers did
-	batches [][]Observation          // what they reported
+	batches [][]pod.Observation      // what they reported
 	pull    map[string]time.Duration // how long an image takes; none: it is here
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
 	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
@@ -45,7 +47,7 @@ func newHost(t *testing.T, options ...func(*host, *Config)) *host {
 	for _, o := range options {
 		o(h, &config)
 	}
-	h.workers = NewWorkers(config)
+	h.workers = New(config)
 	return h
 }
 
@@ -68,7 +70,7 @@ func (h *host) breaks(what string, err error) {
 	h.broken[what] = err
 }
 
-func (h *host) report(list []Observation) {
+func (h *host) report(list []pod.Observation) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.batches = append(h.batches, list)
@@ -127,7 +129,7 @@ func (h *host) Remove(ctx context.Context, id string) error {
 func (h *host) steps(names ...string) (steps []Step) {
 	for _, name := range names {
 		steps = append(steps, Step{
-			Name: name, Reason: FailedMount,
+			Name: name, Reason: "FailedMount",
 			SetUp: func(_ context.Context, _ *corev1.Pod, s *Sandbox) error {
 				s.IPs = []string{"10.0.0.7"}
 				return h.note("SetUp %s", name)
@@ -165,19 +167,24 @@ func (h *host) want(t *testing.T, did, batches []string) {
 	}
 }
 
-func lasting(pod *corev1.Pod, d string) *corev1.Pod {
-	pod.Annotations = map[string]string{simulated.Duration: d}
-	Apply(pod, &Issued{}, nil, epoch)
-	return pod
+func lasting(obj *corev1.Pod, d string) *corev1.Pod {
+	obj.Annotations = map[string]string{simulated.Duration: d}
+	pod.Apply(obj, &pod.Issued{}, nil, epoch)
+	return obj
 }
 
-func launchOf(container string, attempt int) Action {
-	return Action{Kind: Launch, Container: container, Attempt: attempt}
+func launchOf(container string, attempt int) pod.Action {
+	return pod.Action{Kind: pod.Launch, Container: container, Attempt: attempt}
 }
 
-func stopOf(container string, attempt int, signal syscall.Signal) Action {
-	return Action{Kind: Stop, Container: container, Attempt: attempt, Signal: signal}
+func stopOf(container string, attempt int, signal syscall.Signal) pod.Action {
+	return pod.Action{Kind: pod.Stop, Container: container, Attempt: attempt, Signal: signal}
 }
+
+const (
+	term = syscall.SIGTERM
+	kill = syscall.SIGKILL
+)
 
 func TestWorkers(t *testing.T) {
 	withSteps := func(h *host, c *Config) { c.Steps = h.steps("volumes", "net") }
@@ -185,15 +192,15 @@ func TestWorkers(t *testing.T) {
 		"containers that wait together are set up once and reported together": func(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.workers.Do(pod, []Action{launchOf("a", 0), launchOf("b", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
+			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.want(t, []string{"SetUp volumes", "SetUp net", "Start a/0", "Start b/0"},
 				[]string{"SetUp, Pulled a/0, Started a/0, Pulled b/0, Started b/0"})
 		},
 		"a container that ends at once is reported with its start": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "0s"), []Action{launchOf("c", 0)})
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "0s"), []pod.Action{launchOf("c", 0)})
 			_, batches := h.take()
 			if all := strings.Join(batches, ", "); !strings.HasPrefix(all, "SetUp, Pulled c/0, Started c/0") || strings.Count(all, "Exited c/0") != 1 {
 				t.Errorf("reported %q", batches)
@@ -202,7 +209,7 @@ func TestWorkers(t *testing.T) {
 		"an exit is reported by itself": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1m"), []Action{launchOf("c", 0)})
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1m"), []pod.Action{launchOf("c", 0)})
 			h.take()
 			time.Sleep(time.Minute)
 			h.want(t, nil, []string{"Exited c/0"})
@@ -210,20 +217,20 @@ func TestWorkers(t *testing.T) {
 		"a restart removes the attempt before, and sets up nothing anew": func(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyOnFailure, "c"), "1s")
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyOnFailure, "c"), "1s")
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			time.Sleep(2 * time.Second)
 			h.take()
-			h.workers.Do(pod, []Action{launchOf("c", 1)})
+			h.workers.Do(obj, []pod.Action{launchOf("c", 1)})
 			h.want(t, []string{"Remove u.c.0", "Start c/1"}, []string{"Pulled c/1, Started c/1"})
 		},
 		"a pull is reported at once, and holds up neither what is done nor other pods": func(t *testing.T) {
 			h := newHost(t, func(h *host, c *Config) { c.Parallel = 1 })
 			defer h.close()
-			pod := newPod(corev1.RestartPolicyNever, "a", "b")
-			pod.Spec.Containers[1].Image = "big"
+			obj := newPod(corev1.RestartPolicyNever, "a", "b")
+			obj.Spec.Containers[1].Image = "big"
 			h.pull["big"] = time.Minute
-			h.workers.Do(lasting(pod, "1h"), []Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("a", 0), launchOf("b", 0)})
 			_, batches := h.take()
 			slices.Sort(batches)
 			if fmt.Sprint(batches) != "[Pulling b/0 SetUp, Pulled a/0, Started a/0]" {
@@ -231,7 +238,7 @@ func TestWorkers(t *testing.T) {
 			}
 			other := newPod(corev1.RestartPolicyNever, "c")
 			other.UID = "other"
-			h.workers.Do(lasting(other, "1h"), []Action{launchOf("c", 0)})
+			h.workers.Do(lasting(other, "1h"), []pod.Action{launchOf("c", 0)})
 			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0"})
 			time.Sleep(time.Minute)
 			h.want(t, []string{"Start b/0"}, []string{"Pulled b/0, Started b/0"})
@@ -239,9 +246,9 @@ func TestWorkers(t *testing.T) {
 		"a launch that was asked for twice is done once": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			did, _ := h.take()
 			if slices.Contains(did[1:], "Start c/0") && len(did) > 2 {
 				t.Errorf("did %q", did)
@@ -254,22 +261,22 @@ func TestWorkers(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
 			h.breaks("SetUp net", errors.New("no bridge"))
-			pod := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.workers.Do(pod, []Action{launchOf("a", 0), launchOf("b", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
+			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.want(t, []string{"SetUp volumes", "SetUp net"}, []string{"SetUpFailed a/0, SetUpFailed b/0"})
 			h.breaks("SetUp net", nil)
-			h.workers.Do(pod, []Action{launchOf("a", 0)})
+			h.workers.Do(obj, []pod.Action{launchOf("a", 0)})
 			h.want(t, []string{"SetUp volumes", "SetUp net", "Start a/0"}, []string{"SetUp, Pulled a/0, Started a/0"})
 		},
 		"tear-down undoes the steps in reverse, and again until it succeeds": func(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1s")
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1s")
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			time.Sleep(2 * time.Second)
 			h.take()
 			h.breaks("TearDown volumes", errors.New("busy"))
-			h.workers.Do(pod, []Action{{Kind: TearDown}})
+			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
 			h.want(t, []string{"Remove u.c.0", "TearDown net", "TearDown volumes"}, nil)
 			h.breaks("TearDown volumes", nil)
 			time.Sleep(time.Second)
@@ -281,12 +288,12 @@ func TestWorkers(t *testing.T) {
 		"tear-down of a pod whose object is gone ends what runs and what is pulled": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			pod := newPod(corev1.RestartPolicyNever, "a", "b")
-			pod.Spec.Containers[1].Image = "big"
+			obj := newPod(corev1.RestartPolicyNever, "a", "b")
+			obj.Spec.Containers[1].Image = "big"
 			h.pull["big"] = time.Hour
-			h.workers.Do(lasting(pod, "1h"), []Action{launchOf("a", 0), launchOf("b", 0)})
+			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.take()
-			h.workers.Do(pod, []Action{{Kind: TearDown}})
+			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
 			did, batches := h.take()
 			if !slices.Contains(did, "Remove u.a.0") || !slices.Contains(batches, "TornDown") {
 				t.Errorf("did %q, reported %q", did, batches)
@@ -298,53 +305,53 @@ func TestWorkers(t *testing.T) {
 		"a signal ends a container": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			h.take()
-			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
+			h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)})
 			h.want(t, nil, []string{"Exited c/0"})
-			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
+			h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)})
 			h.want(t, nil, nil)
 		},
 		"a stop calls off a launch that waits for its image": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
 			h.pull["busybox"] = time.Hour
-			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			h.take()
-			h.workers.Do(pod, []Action{stopOf("c", 0, term)})
+			h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)})
 			h.want(t, nil, []string{"Dropped c/0"})
 		},
 		"a stop reaches a container that has started, before the others of its launch have": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.during = map[string]func(){"b": func() { h.workers.Do(pod, []Action{stopOf("a", 0, term)}) }}
-			h.workers.Do(pod, []Action{launchOf("a", 0), launchOf("b", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
+			h.during = map[string]func(){"b": func() { h.workers.Do(obj, []pod.Action{stopOf("a", 0, term)}) }}
+			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
 			h.want(t, []string{"Start a/0", "Start b/0"}, []string{"SetUp, Pulled a/0, Started a/0, Pulled b/0, Started b/0", "Exited a/0"})
 		},
 		"a stop reaches a container that is being started": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
-			h.during = map[string]func(){"c": func() { h.workers.Do(pod, []Action{stopOf("c", 0, term)}) }}
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.during = map[string]func(){"c": func() { h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)}) }}
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0", "Exited c/0"})
 		},
 		"a kill of a container that nobody knows reports it as lost": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()
-			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []Action{stopOf("c", 0, kill)})
+			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{stopOf("c", 0, kill)})
 			h.want(t, nil, []string{"Lost c/0"})
 		},
 		"failures carry a kubelet's reasons": func(t *testing.T) {
 			for what, reason := range map[string]string{
-				"image busybox": ErrImagePull, "Spec c": CreateContainerConfig, "Start c/0": CreateContainer,
+				"image busybox": pod.ErrImagePull, "Spec c": pod.CreateContainerConfig, "Start c/0": pod.CreateContainer,
 			} {
 				h := newHost(t)
 				h.broken[what] = errors.New("no")
-				h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []Action{launchOf("c", 0)})
+				h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{launchOf("c", 0)})
 				h.wantFailure(t, reason, "no")
 				h.close()
 			}
@@ -352,15 +359,15 @@ func TestWorkers(t *testing.T) {
 			defer full.close()
 			const words = "crun: mkdir `/work`: No space left on device"
 			full.refuse = map[string]string{"c": words}
-			full.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []Action{launchOf("c", 0)})
-			full.wantFailure(t, CreateContainer, words)
+			full.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{launchOf("c", 0)})
+			full.wantFailure(t, pod.CreateContainer, words)
 			h := newHost(t)
 			defer h.close()
 			h.broken["image busybox"] = fmt.Errorf("it is not here: %w", errdefs.ErrNotFound)
-			pod := newPod(corev1.RestartPolicyNever, "c")
-			pod.Spec.Containers[0].ImagePullPolicy = corev1.PullNever
-			h.workers.Do(lasting(pod, "1h"), []Action{launchOf("c", 0)})
-			h.wantFailure(t, ErrImageNeverPull, `Container image "busybox" is not present with pull policy of Never`)
+			obj := newPod(corev1.RestartPolicyNever, "c")
+			obj.Spec.Containers[0].ImagePullPolicy = corev1.PullNever
+			h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("c", 0)})
+			h.wantFailure(t, pod.ErrImageNeverPull, `Container image "busybox" is not present with pull policy of Never`)
 		},
 		"no more pods than Parallel are worked on at a time": func(t *testing.T) {
 			h := newHost(t, func(h *host, c *Config) {
@@ -383,9 +390,9 @@ func TestWorkers(t *testing.T) {
 			})
 			defer h.close()
 			for i := range 10 {
-				pod := newPod(corev1.RestartPolicyNever, "c")
-				pod.UID = types.UID(fmt.Sprint(i))
-				h.workers.Do(lasting(pod, "1h"), []Action{launchOf("c", 0)})
+				obj := newPod(corev1.RestartPolicyNever, "c")
+				obj.UID = types.UID(fmt.Sprint(i))
+				h.workers.Do(lasting(obj, "1h"), []pod.Action{launchOf("c", 0)})
 			}
 			time.Sleep(10 * time.Second)
 			_, batches := h.take()
@@ -401,7 +408,7 @@ func TestWorkers(t *testing.T) {
 					Name: "devices",
 					SetUp: func(_ context.Context, p *corev1.Pod, s *Sandbox) error {
 						if p.UID == "next" {
-							s.Away(func() { <-gone })
+							s.Yield(func() { <-gone })
 						}
 						return nil
 					},
@@ -411,11 +418,11 @@ func TestWorkers(t *testing.T) {
 			defer h.close()
 			first, next := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
 			next.UID = "next"
-			h.workers.Do(first, []Action{launchOf("c", 0)})
+			h.workers.Do(first, []pod.Action{launchOf("c", 0)})
 			h.take()
-			h.workers.Do(next, []Action{launchOf("c", 0)})
+			h.workers.Do(next, []pod.Action{launchOf("c", 0)})
 			h.want(t, nil, nil)
-			h.workers.Do(first, []Action{{Kind: TearDown}})
+			h.workers.Do(first, []pod.Action{{Kind: pod.TearDown}})
 			if did, _ := h.take(); !slices.Contains(did, "Start c/0") {
 				t.Errorf("did %q", did)
 			}
@@ -428,11 +435,11 @@ func TestWorkers(t *testing.T) {
 				}
 			})
 			defer h.close()
-			pod := newPod(corev1.RestartPolicyNever, "c")
-			pod.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
-			pod = lasting(pod, "1m")
-			pod.Annotations[simulated.ExitCode] = "1"
-			h.workers.Do(pod, []Action{launchOf("c", 0)})
+			obj := newPod(corev1.RestartPolicyNever, "c")
+			obj.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+			obj = lasting(obj, "1m")
+			obj.Annotations[simulated.ExitCode] = "1"
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
 			h.take()
 			if err := os.WriteFile(filepath.Join(dir, "c", "0.log"), []byte("2026-01-01T00:00:00.000000000Z stdout F one\n2026-01-01T00:00:00.000000000Z stderr F two\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -464,16 +471,16 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 			}}
 		})
 		defer h.close()
-		pod := newPod(corev1.RestartPolicyNever, "c")
+		obj := newPod(corev1.RestartPolicyNever, "c")
 		more := func() {
 			for range 1000 {
-				h.workers.Do(pod, []Action{{Kind: Refresh}, {Kind: Measure}})
+				h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}, {Kind: pod.Measure}})
 			}
 		}
 		more()
 		time.Sleep(time.Minute)
 		// Those that come while one is under way may see something else than that one, and so are taken once more.
-		h.workers.Do(pod, []Action{{Kind: Refresh}})
+		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
 		synctest.Wait()
 		more()
 		time.Sleep(time.Minute)
@@ -482,10 +489,10 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		}
 		// A pod that is torn down is not looked at any more.
 		did = nil
-		h.workers.Do(pod, []Action{{Kind: Refresh}})
+		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
 		synctest.Wait()
 		more()
-		h.workers.Do(pod, []Action{{Kind: TearDown}})
+		h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
 		time.Sleep(time.Minute)
 		if want := []string{"refresh", "tear down"}; !slices.Equal(did, want) {
 			t.Errorf("%d actions, want %q", len(did), want)
@@ -500,23 +507,23 @@ func (h *host) wantFailure(t *testing.T, reason, message string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := h.batches[len(h.batches)-1]
-	if o := last[len(last)-1]; o.What != StartFailed || o.Reason != reason || o.Message != message {
+	if o := last[len(last)-1]; o.What != pod.StartFailed || o.Reason != reason || o.Message != message {
 		t.Errorf("got %s %s %q, want %s %q", o, o.Reason, o.Message, reason, message)
 	}
 }
 
 func TestRecover(t *testing.T) {
 	// Each pod is stored in a state, and its containers are held by the runtime in another.
-	runs := func(pod *corev1.Pod) {
-		Apply(pod, &Issued{}, []Observation{{UID: pod.UID, What: Started, Container: "c", Status: runtime.Status{StartedAt: epoch}}}, epoch)
+	runs := func(obj *corev1.Pod) {
+		pod.Apply(obj, &pod.Issued{}, []pod.Observation{{UID: obj.UID, What: pod.Started, Container: "c", Status: runtime.Status{StartedAt: epoch}}}, epoch)
 	}
-	deleted := func(pod *corev1.Pod) {
-		l := life{pod: pod, now: time.Now()}
-		l.delete(30 * time.Second)
+	deleted := func(obj *corev1.Pod) {
+		at, grace := metav1.NewTime(time.Now().Add(30*time.Second).Truncate(time.Second)), int64(30)
+		obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = &at, &grace
 	}
-	ended := func(pod *corev1.Pod) {
-		runs(pod)
-		Apply(pod, &Issued{}, []Observation{{UID: pod.UID, What: Exited, Container: "c"}}, epoch)
+	ended := func(obj *corev1.Pod) {
+		runs(obj)
+		pod.Apply(obj, &pod.Issued{}, []pod.Observation{{UID: obj.UID, What: pod.Exited, Container: "c"}}, epoch)
 	}
 	for rule, test := range map[string]struct {
 		stored   []func(*corev1.Pod)
@@ -539,16 +546,16 @@ func TestRecover(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHost(t)
 				defer h.close()
-				pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+				obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
 				for _, change := range test.stored {
-					change(pod)
+					change(obj)
 				}
 				if test.held != "" {
-					pod := lasting(newPod(corev1.RestartPolicyNever, "c"), test.held)
-					_, _ = h.Runtime.Start(t.Context(), runtime.Container{ID: "u.c.0", PodUID: "u", Name: "c", Spec: simulated.Spec(pod, "c")})
+					obj := lasting(newPod(corev1.RestartPolicyNever, "c"), test.held)
+					_, _ = h.Runtime.Start(t.Context(), runtime.Container{ID: "u.c.0", PodUID: "u", Name: "c", Spec: simulated.Spec(obj, "c")})
 				}
 				synctest.Wait()
-				seen, err := h.workers.Recover(t.Context(), slices.Values([]*corev1.Pod{pod}), test.rebooted)
+				seen, err := h.workers.Recover(t.Context(), slices.Values([]*corev1.Pod{obj}), test.rebooted)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -579,8 +586,8 @@ func TestRecoverRemovesWhatIsLeftOfPodsThatAreGone(t *testing.T) {
 		for _, uid := range []string{"gone", "u"} {
 			_, _ = h.Runtime.Start(t.Context(), runtime.Container{ID: uid + ".c.0", PodUID: uid, Name: "c", Spec: simulated.Spec(lasting(newPod("", "c"), "1h"), "c")})
 		}
-		pod := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
-		if _, err := h.workers.Recover(t.Context(), slices.Values([]*corev1.Pod{pod}), false); err != nil {
+		obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+		if _, err := h.workers.Recover(t.Context(), slices.Values([]*corev1.Pod{obj}), false); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

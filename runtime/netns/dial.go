@@ -1,4 +1,6 @@
-package pod
+// Package netns reaches into the network namespaces of processes. It enters them on threads of their own and leaves nothing
+// behind.
+package netns
 
 import (
 	"bytes"
@@ -12,19 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DialInside dials from the network namespace of a container's process, to an address that is no name: a socket belongs to
-// the one that its thread was in. Another process that has got the same number meanwhile is not taken for it.
-func DialInside(ctx context.Context, container string, pid int, network, address string) (net.Conn, error) {
+// Dial dials an address, which must not be a name, from the network namespace of a container's process. It fails with
+// ErrNotFound when the process of that number is not one of the container: it may have ended, and the number gone to
+// another.
+func Dial(ctx context.Context, container string, pid int, network, address string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		// A socket belongs to the namespace of the thread that makes it. The thread is never unlocked, so that it ends with
+		// the goroutine.
+		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread stands for the process and never ends. While it is held here, another one is found.
-			conn, err := DialInside(ctx, container, pid, network, address)
+			// The first thread stands for the process and never ends. While it is locked, the call below gets another one.
+			conn, err := Dial(ctx, container, pid, network, address)
 			done <- result{conn, err}
 			runtime.UnlockOSThread()
 			return
@@ -60,8 +65,8 @@ func enterNetwork(container string, pid int) error {
 	if !bytes.Contains(cgroups, []byte(container)) {
 		return fmt.Errorf("it is not of container %s: %w", container, errdefs.ErrNotFound)
 	}
-	// This fails if the process has ended, and so what was read was of it. To enter its namespaces by the handle itself
-	// takes Linux 5.8.
+	// This succeeds only if the process is still there, so that what was read was about it. Entering its namespaces by
+	// the handle itself takes Linux 5.8.
 	if err := unix.PidfdSendSignal(process, 0, nil, 0); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package pod
+package worker
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/netns"
 )
 
 // target is a running container as probes and hooks reach it.
@@ -122,7 +123,7 @@ type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialInside dials from the network namespace of the container.
 func (t target) dialInside(ctx context.Context, network, address string) (net.Conn, error) {
-	return DialInside(ctx, t.id, t.pid, network, address)
+	return netns.Dial(ctx, t.id, t.pid, network, address)
 }
 
 func (t target) tcp(ctx context.Context, a *corev1.TCPSocketAction) error {

@@ -1,18 +1,20 @@
-package pod
+package worker
 
 import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // alone tells whether each container of a pod is the only one that runs as long as it does, and no container of another pod
 // can be given one of its files. Files are handed over through UNIX sockets, which are found in a network namespace or on a
 // volume, and taken through /proc. A device may bring mounts of the host's along.
-func alone(pod *corev1.Pod, s *Sandbox) bool {
-	together := len(pod.Spec.Containers)
-	for i := range pod.Spec.InitContainers {
-		if initContainer(pod, i).sidecar() {
+func alone(obj *corev1.Pod, s *Sandbox) bool {
+	together := len(obj.Spec.Containers)
+	for i := range obj.Spec.InitContainers {
+		if podspec.IsSidecar(&obj.Spec.InitContainers[i]) {
 			together++
 		}
 	}
@@ -20,5 +22,5 @@ func alone(pod *corev1.Pod, s *Sandbox) bool {
 		own := v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 		return !own
 	}
-	return together == 1 && !s.HostNetwork && !pod.Spec.HostPID && len(s.Devices) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, shared)
+	return together == 1 && !s.HostNetwork && !obj.Spec.HostPID && len(s.Devices) == 0 && !slices.ContainsFunc(obj.Spec.Volumes, shared)
 }

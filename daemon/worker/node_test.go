@@ -1,4 +1,4 @@
-package pod
+package worker
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/simulated"
 )
@@ -24,13 +24,13 @@ import (
 type node struct {
 	t       *testing.T
 	runtime *counting
-	workers *Workers
+	workers *Pool
 
 	pods   map[types.UID]*corev1.Pod // the store
-	issued map[types.UID]*Issued
+	issued map[types.UID]*pod.Issued
 
 	mu   sync.Mutex
-	seen []Observation
+	seen []pod.Observation
 	life int // of the daemon: reports of an earlier one are lost with it
 }
 
@@ -68,10 +68,10 @@ func (n *node) start() {
 	life := n.life
 	n.seen = nil
 	n.mu.Unlock()
-	n.issued = map[types.UID]*Issued{}
-	n.workers = NewWorkers(Config{
+	n.issued = map[types.UID]*pod.Issued{}
+	n.workers = New(Config{
 		Runtime: n.runtime, Images: n.runtime, Spec: annotationsOnly{}, Parallel: 4,
-		Report: func(list []Observation) {
+		Report: func(list []pod.Observation) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			if life == n.life {
@@ -96,24 +96,24 @@ func (n *node) turn() {
 	n.mu.Unlock()
 	now := time.Now()
 	for uid, stored := range n.pods {
-		if Done(stored) {
+		if pod.Done(stored) {
 			continue
 		}
 		if n.issued[uid] == nil {
-			n.issued[uid] = &Issued{}
+			n.issued[uid] = &pod.Issued{}
 		}
-		pod := stored.DeepCopy() // as read from the store
-		Apply(pod, n.issued[uid], seen, now)
-		actions, _ := Next(pod, n.issued[uid], now)
-		n.pods[uid] = pod
+		obj := stored.DeepCopy() // as read from the store
+		pod.Apply(obj, n.issued[uid], seen, now)
+		actions, _ := pod.Next(obj, n.issued[uid], now)
+		n.pods[uid] = obj
 		n.issued[uid].Record(actions, now)
-		n.workers.Do(pod, actions)
+		n.workers.Do(obj, actions)
 	}
 }
 
 func (n *node) done() bool {
-	for _, pod := range n.pods {
-		if !Done(pod) {
+	for _, obj := range n.pods {
+		if !pod.Done(obj) {
 			return false
 		}
 	}
@@ -130,13 +130,13 @@ func TestKilledAgainAndAgain(t *testing.T) {
 				n := &node{t: t, runtime: &counting{Runtime: simulated.New(), starts: map[string]int{}}, pods: map[types.UID]*corev1.Pod{}}
 				defer n.runtime.Close()
 				for i := range 40 {
-					pod := newPod(corev1.RestartPolicyNever, "init:i", "a", "b")
+					obj := newPod(corev1.RestartPolicyNever, "init:i", "a", "b")
 					if i%2 == 1 {
-						pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+						obj.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 					}
-					pod.Name, pod.UID = fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))
-					pod.Annotations = map[string]string{simulated.Duration: fmt.Sprintf("%dms", random.IntN(5000)), simulated.ExitCode: "1,1,0"}
-					n.pods[pod.UID] = pod
+					obj.Name, obj.UID = fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))
+					obj.Annotations = map[string]string{simulated.Duration: fmt.Sprintf("%dms", random.IntN(5000)), simulated.ExitCode: "1,1,0"}
+					n.pods[obj.UID] = obj
 				}
 				n.start()
 				defer func() { n.workers.Close() }()
@@ -158,17 +158,17 @@ func TestKilledAgainAndAgain(t *testing.T) {
 						t.Errorf("%s was started %d times", id, times)
 					}
 				}
-				for _, pod := range n.pods {
+				for _, obj := range n.pods {
 					want, restarts := corev1.PodFailed, int32(0)
-					if pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+					if obj.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
 						want, restarts = corev1.PodSucceeded, 2
 					}
-					if pod.Status.Phase != want {
-						t.Errorf("pod %s is %s, want %s", pod.Name, pod.Status.Phase, want)
+					if obj.Status.Phase != want {
+						t.Errorf("pod %s is %s, want %s", obj.Name, obj.Status.Phase, want)
 					}
-					for _, c := range pod.Status.ContainerStatuses {
+					for _, c := range obj.Status.ContainerStatuses {
 						if c.RestartCount != restarts {
-							t.Errorf("container %s of pod %s has %d restarts, want %d", c.Name, pod.Name, c.RestartCount, restarts)
+							t.Errorf("container %s of pod %s has %d restarts, want %d", c.Name, obj.Name, c.RestartCount, restarts)
 						}
 					}
 				}
@@ -177,51 +177,5 @@ func TestKilledAgainAndAgain(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// BenchmarkTransition is one turn of a pod's life: Apply and Next, without the store.
-func BenchmarkTransition(b *testing.B) {
-	status := runtime.Status{State: runtime.Running, StartedAt: epoch}
-	ended := runtime.Status{State: runtime.Exited, StartedAt: epoch, FinishedAt: epoch}
-	about := Observation{UID: "u", Container: "c", At: epoch}
-	see := func(what What, s runtime.Status) Observation {
-		o := about
-		o.What, o.Status = what, s
-		return o
-	}
-	launched := []Observation{see(SetUp, status), see(Pulled, status), see(Started, status)}
-	turns := []struct {
-		name string
-		seen []Observation
-	}{
-		{"bound", nil},
-		{"started", launched},
-		{"nothing new", nil},
-		{"exited", []Observation{see(Exited, ended)}},
-		{"torn down", []Observation{see(TornDown, status)}},
-	}
-	pod, issued := newPod(corev1.RestartPolicyNever, "c"), Issued{}
-	for _, turn := range turns {
-		before, memory := pod.DeepCopy(), issued
-		b.Run(strings.ReplaceAll(turn.name, " ", "-"), func(b *testing.B) {
-			b.ReportAllocs()
-			pods := make([]*corev1.Pod, 8192)
-			for i := range b.N {
-				if i%len(pods) == 0 {
-					b.StopTimer()
-					for j := range pods {
-						pods[j] = before.DeepCopy()
-					}
-					b.StartTimer()
-				}
-				issued := Issued{containers: memory.containers}
-				Apply(pods[i%len(pods)], &issued, turn.seen, epoch)
-				Next(pods[i%len(pods)], &issued, epoch)
-			}
-		})
-		Apply(pod, &issued, turn.seen, epoch)
-		actions, _ := Next(pod, &issued, epoch)
-		issued.Record(actions, epoch)
 	}
 }

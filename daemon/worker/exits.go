@@ -1,0 +1,154 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/logs"
+)
+
+// How much of the end of a log is a termination message with FallbackToLogsOnError, as in clusters.
+const (
+	maxTailLines = 80
+	maxTailBytes = 2048
+)
+
+// onExit is told of every exit by the runtime.
+func (p *Pool) onExit(s runtime.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	crash.At("exit.observed")
+	p.unwatch(s.ID)
+	if _, ok := p.tails[s.ID]; ok && s.Message == "" {
+		// The log has to be read: not on the runtime's time.
+		if p.ctx.Err() == nil {
+			p.group.Go(func() {
+				s.Message = p.terminationMessage(s)
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.exited(s)
+			})
+		}
+		return
+	}
+	delete(p.tails, s.ID)
+	p.exited(s)
+}
+
+// exited reports an exit, with the launch of the container when that is not reported yet.
+func (p *Pool) exited(s runtime.Status) {
+	if diskFull(s) {
+		return // its launch sees to it
+	}
+	o := pod.Observation{What: pod.Exited, Container: s.Name, Attempt: s.Attempt, Status: s}
+	if s.State == runtime.Lost {
+		o.What = pod.Lost
+	}
+	obj := &corev1.Pod{}
+	obj.UID = types.UID(s.PodUID)
+	if w := p.pods[obj.UID]; w != nil && w.pod != nil {
+		obj = w.pod
+		if l := w.launching(s.Name, s.Attempt); l != nil {
+			l.exit = &o
+			return
+		}
+	}
+	p.report(obj, o)
+	crash.At("exit.reported")
+}
+
+// follow remembers where the termination message is to be looked for.
+func (p *Pool) follow(c *corev1.Container, id, log string) {
+	if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError || log == "" {
+		return
+	}
+	p.mu.Lock()
+	p.tails[id] = log
+	p.mu.Unlock()
+}
+
+// terminationMessage is what the container left in its file, or, where it may and failed, the end of its log.
+func (p *Pool) terminationMessage(s runtime.Status) string {
+	p.mu.Lock()
+	path := p.tails[s.ID]
+	delete(p.tails, s.ID)
+	p.mu.Unlock()
+	if path == "" || s.Message != "" || s.ExitCode == 0 || s.StartError != "" {
+		return s.Message
+	}
+	message, err := logTail(p.ctx, path)
+	if err != nil {
+		p.config.Logger.Warn("termination message from the log", "container", s.ID, "error", err)
+	}
+	return message
+}
+
+// logTail gives the last lines of a container's log.
+func logTail(ctx context.Context, path string) (string, error) {
+	var out bytes.Buffer
+	lines := int64(maxTailLines)
+	err := logs.Read(ctx, path, logs.Options{TailLines: &lines}, &out, nil)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	tail := out.Bytes()
+	return string(tail[max(0, len(tail)-maxTailBytes):]), err
+}
+
+// stop takes a Stop of a container whose launch has been reported: its hook, if it has one, and then the signal.
+func (p *Pool) stop(obj *corev1.Pod, a pod.Action) {
+	if a.Signal != syscall.SIGKILL {
+		p.preStop(obj, a)
+	}
+	p.signal(obj, a.Container, a.Attempt, a.Signal)
+}
+
+// signal sends a signal. What cannot be killed because nobody knows it any more is reported as what it is.
+func (p *Pool) signal(obj *corev1.Pod, container string, attempt int, signal syscall.Signal) {
+	id := containerID(obj, container, attempt)
+	err := p.config.Runtime.Signal(p.ctx, id, signal, signal == syscall.SIGKILL)
+	switch {
+	case err == nil || p.ctx.Err() != nil:
+	case signal == syscall.SIGKILL && errdefs.IsNotFound(err):
+		p.lookUp(obj, container, attempt)
+	case errdefs.IsNotFound(err):
+		// It has just ended, or SIGKILL will tell.
+	default:
+		p.log(obj).Warn("signal failed", "container", container, "signal", signal, "error", err)
+	}
+}
+
+// lookUp reports how a container is that should be running and is not.
+func (p *Pool) lookUp(obj *corev1.Pod, container string, attempt int) {
+	held, err := p.config.Runtime.Containers(p.ctx)
+	if err != nil {
+		p.log(obj).Warn("look for container", "container", container, "error", err)
+		return
+	}
+	o := pod.Observation{What: pod.Lost, Container: container, Attempt: attempt, At: time.Now()}
+	id := containerID(obj, container, attempt)
+	for _, s := range held {
+		if s.ID != id {
+			continue
+		}
+		if s.State == runtime.Running {
+			return
+		}
+		if s.State == runtime.Exited {
+			o.What, o.Status = pod.Exited, s
+			o.Status.Message = p.terminationMessage(s)
+		}
+	}
+	p.report(obj, o)
+}

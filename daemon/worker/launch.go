@@ -1,0 +1,325 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/crash"
+)
+
+// launch is one start of a container that was asked for and has not been reported yet.
+type launch struct {
+	container string
+	attempt   int
+	ctx       context.Context // ends when the launch is called off
+	cancel    context.CancelFunc
+
+	// Guarded by Workers.mu.
+	stop *pod.Action      // what it was called off by, nil unless it was
+	exit *pod.Observation // the container has ended before its start was reported
+
+	image runtime.Image
+	err   error
+	ready chan struct{} // closed when the image is here, or err says why not
+
+	once    sync.Once
+	began   time.Time     // of the pull
+	pulling chan struct{} // closed when the image is not here and is being pulled
+}
+
+func (p *Pool) newLaunch(a pod.Action) *launch {
+	l := &launch{container: a.Container, attempt: a.Attempt, ready: make(chan struct{}), pulling: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(p.ctx)
+	return l
+}
+
+// launching gives the launch of an attempt that is queued or under way. Workers.mu is held.
+func (w *worker) launching(container string, attempt int) *launch {
+	for _, l := range w.launches {
+		if l.container == container && l.attempt == attempt {
+			return l
+		}
+	}
+	return nil
+}
+
+// callOff asks for the launch not to happen, or the container to be stopped once it has. Workers.mu is held.
+func (l *launch) callOff(by pod.Action) {
+	l.stop = &by
+	l.cancel()
+}
+
+// calledOff tells whether the launch was called off.
+func (p *Pool) calledOff(l *launch) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return l.stop != nil
+}
+
+// launch starts containers of one pod: the steps, if they were not done, and the images at the same time; then one
+// container after the other. What is observed is reported together, but for what is slow.
+func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
+	for _, l := range launches {
+		p.group.Go(func() { p.ensure(obj, l) })
+	}
+	var seen []pod.Observation
+	if w.sandbox == nil {
+		o, ok := p.setUp(obj, w, launches[0].ctx)
+		if !ok {
+			for _, l := range launches {
+				l.cancel()
+				<-l.ready
+				o.Container, o.Attempt = l.container, l.attempt
+				seen = append(seen, o)
+			}
+			p.launched(obj, w, launches, seen)
+			return
+		}
+		seen = append(seen, o)
+	}
+	done := 0
+	for i, l := range launches {
+		if l.slow() {
+			// An image that takes its time holds up neither other pods nor what is known already.
+			p.launched(obj, w, launches[done:i], seen)
+			seen, done = nil, i
+			p.limit.Yield(func() { <-l.ready })
+		}
+		seen = append(seen, p.start(obj, w, l)...)
+	}
+	p.launched(obj, w, launches[done:], seen)
+}
+
+// launched reports what came of launches. From now on their exits are reported as they come.
+func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []pod.Observation) {
+	p.mu.Lock()
+	if p.ctx.Err() != nil {
+		p.mu.Unlock()
+		return
+	}
+	for _, l := range launches {
+		l.cancel()
+		if l.exit != nil {
+			seen = append(seen, *l.exit)
+		}
+		// This clears what is behind the end too: a launch would be kept for as long as its pod.
+		w.launches = slices.DeleteFunc(w.launches, func(other *launch) bool { return other == l })
+	}
+	for i := range seen {
+		seen[i].Later = shownOnly(obj, seen[i])
+	}
+	// Under the lock, so that nothing overtakes it.
+	p.report(obj, seen...)
+	crash.At("launch.reported")
+	for _, o := range seen {
+		ended := func(other pod.Observation) bool {
+			return (other.What == pod.Exited || other.What == pod.Lost) && other.Container == o.Container && other.Attempt == o.Attempt
+		}
+		if o.What == pod.Started && !slices.ContainsFunc(seen, ended) {
+			p.watch(obj, w, o)
+			p.stopStarted(obj, launches, o)
+		}
+	}
+	p.mu.Unlock()
+}
+
+// stopStarted stops a container that has started although its launch was called off: that came too late for the launch, and
+// before anybody could know of a container. Workers.mu is held.
+func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observation) {
+	for _, l := range launches {
+		if l.container == o.Container && l.attempt == o.Attempt && l.stop != nil && l.stop.Kind == pod.Stop {
+			p.group.Go(func() { p.stop(obj, *l.stop) })
+		}
+	}
+}
+
+// shownOnly tells of an observation that no other container waits for.
+func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
+	switch o.What {
+	case pod.SetUp, pod.Pulled:
+		return true
+	case pod.Started:
+		_, init := container(obj, o.Container)
+		return !init
+	}
+	return false
+}
+
+// slow waits for the image, unless it has to be pulled and that is not done.
+func (l *launch) slow() bool {
+	select {
+	case <-l.ready:
+		return false
+	case <-l.pulling:
+	}
+	select {
+	case <-l.ready:
+		return false
+	default:
+		return true
+	}
+}
+
+// ensure makes the image of a launch be here.
+func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
+	defer close(l.ready)
+	c, _ := container(obj, l.container)
+	crash.At("launch.image.before")
+	var secrets []corev1.Secret
+	var missing []string
+	if len(obj.Spec.ImagePullSecrets) > 0 && p.config.PullSecrets != nil {
+		secrets, missing = p.config.PullSecrets(obj)
+	}
+	l.image, l.err = p.config.Images.Ensure(l.ctx, c.Image, c.ImagePullPolicy, secrets, func(string) {
+		l.once.Do(func() {
+			l.began = time.Now()
+			close(l.pulling)
+			p.report(obj, pod.Observation{What: pod.Pulling, Container: l.container, Attempt: l.attempt, Message: strings.Join(missing, ", ")})
+		})
+	})
+	crash.At("launch.image.after")
+}
+
+// setUp takes the steps. It tells whether all are done.
+func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Observation, bool) {
+	sandbox := &Sandbox{Yield: p.limit.Yield}
+	for _, step := range p.config.Steps {
+		crash.At("set-up", step.Name, "before")
+		if err := step.SetUp(ctx, obj, sandbox); err != nil {
+			p.log(obj).Warn("pod set-up failed", "step", step.Name, "error", err)
+			if r := (*Rejection)(nil); errors.As(err, &r) {
+				return pod.Observation{What: pod.Rejected, Reason: step.Reason, Message: r.Error()}, false
+			}
+			return pod.Observation{What: pod.SetUpFailed, Reason: step.Reason, Message: err.Error()}, false
+		}
+		crash.At("set-up", step.Name, "after")
+	}
+	p.mu.Lock()
+	w.sandbox = sandbox
+	p.mu.Unlock()
+	return pod.Observation{What: pod.SetUp, IPs: sandbox.IPs}, true
+}
+
+// start starts one container and says what there was to see.
+func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observation) {
+	about := pod.Observation{Container: l.container, Attempt: l.attempt, At: time.Now()}
+	fail := func(reason string, err error) []pod.Observation {
+		about.What, about.Reason, about.Message = pod.StartFailed, reason, err.Error()
+		return append(seen, about)
+	}
+	dropped := func() []pod.Observation {
+		about.What = pod.Dropped
+		return append(seen, about)
+	}
+	if p.calledOff(l) {
+		return dropped()
+	}
+	c, _ := container(obj, l.container)
+	if l.err != nil {
+		if errors.Is(l.err, context.Canceled) && p.calledOff(l) {
+			return dropped()
+		}
+		return fail(imageFailure(c, l.err))
+	}
+	pulled := about
+	pulled.What, pulled.Image = pod.Pulled, l.image
+	select {
+	case <-l.pulling:
+		pulled.Took = max(about.At.Sub(l.began), 1)
+	default:
+	}
+	seen = append(seen, pulled)
+
+	crash.At("launch.spec.before")
+	spec, err := p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image, w.sandbox})
+	if err != nil {
+		return fail(pod.CreateContainerConfig, err)
+	}
+	request := runtime.Container{
+		ID: containerID(obj, c.Name, l.attempt), PodUID: string(obj.UID), Name: c.Name, Attempt: l.attempt,
+		Image: l.image, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce, Alone: alone(obj, w.sandbox),
+	}
+	crash.At("launch.spec.after")
+	if p.config.LogPath != nil {
+		request.LogPath = p.config.LogPath(obj, c.Name, l.attempt)
+		request.LogMaxSize, request.LogMaxFiles = p.config.LogMaxSize, p.config.LogMaxFiles
+		if p.config.BeginLogs != nil {
+			if err := p.config.BeginLogs(obj, c.Name, l.attempt); err != nil {
+				return fail(pod.CreateContainer, fmt.Errorf("directory of the log: %w", err))
+			}
+		}
+		if err := os.MkdirAll(filepath.Dir(request.LogPath), 0o755); err != nil {
+			return fail(pod.CreateContainer, fmt.Errorf("directory of the log: %w", err))
+		}
+	}
+	if l.attempt > 0 {
+		crash.At("launch.attempt-before.before")
+		// Its end is stored, or this attempt would not have been asked for.
+		if err := p.config.Runtime.Remove(p.ctx, containerID(obj, c.Name, l.attempt-1)); err != nil {
+			return fail(pod.CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err))
+		}
+	}
+	if p.calledOff(l) {
+		return dropped()
+	}
+	crash.At("launch.start.before")
+	p.follow(c, request.ID, request.LogPath)
+	status, err := p.config.Runtime.Start(p.ctx, request)
+	if err != nil {
+		if p.ctx.Err() == nil {
+			p.log(obj).Warn("container start failed", "container", c.Name, "error", err)
+		}
+		return fail(pod.CreateContainer, err)
+	}
+	crash.At("launch.start.after")
+	about.At, about.Image, about.Status = time.Now(), l.image, status
+	switch status.State {
+	case runtime.Running:
+		about.What = pod.Started
+	case runtime.Exited:
+		if diskFull(status) {
+			if err := p.config.Runtime.Remove(p.ctx, request.ID); err != nil {
+				return fail(pod.CreateContainer, fmt.Errorf("remove what the disk had no room for: %w", err))
+			}
+			return fail(pod.CreateContainer, errors.New(status.StartError))
+		}
+		about.What = pod.Exited
+		about.Status.Message = p.terminationMessage(status)
+	case runtime.Lost:
+		about.What = pod.Lost
+	default:
+		return fail(pod.CreateContainer, fmt.Errorf("container %s is %s after its start", request.ID, status.State))
+	}
+	return append(seen, about)
+}
+
+// diskFull tells that a container could not be started for want of room. That is no fault of its own: it is started again,
+// as one for which the room was found wanting before. There are only the words of the OCI runtime to go by, which end with
+// those of the kernel's error; names that it quotes may say anything.
+func diskFull(s runtime.Status) bool {
+	return strings.HasSuffix(strings.ToLower(strings.TrimSpace(s.StartError)), ": "+syscall.ENOSPC.Error())
+}
+
+// imageFailure is the waiting reason and message for an image that could not be had.
+func imageFailure(c *corev1.Container, err error) (string, error) {
+	switch {
+	case c.ImagePullPolicy == corev1.PullNever && errdefs.IsNotFound(err):
+		return pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) // a kubelet's words
+	case errdefs.IsInvalidArgument(err):
+		return pod.InvalidImageName, err
+	}
+	return pod.ErrImagePull, err
+}

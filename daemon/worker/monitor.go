@@ -1,0 +1,180 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+)
+
+// monitor checks one running container until it ends. Only containers that have something to be checked have one.
+type monitor struct {
+	workers   *Pool
+	pod       *corev1.Pod
+	container *corev1.Container
+	attempt   int
+	target    target
+	started   bool // status.started, as far as it is on record
+	since     time.Time
+}
+
+// isChecked reports whether anything of a container is checked while it runs.
+func isChecked(c *corev1.Container) bool {
+	return hasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
+}
+
+func hasPostStart(c *corev1.Container) bool {
+	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+}
+
+// watch begins to check a container whose start has just been reported. Workers.mu is held.
+func (p *Pool) watch(obj *corev1.Pod, w *worker, o pod.Observation) {
+	c, _ := container(obj, o.Container)
+	if !isChecked(c) {
+		return
+	}
+	ip := ""
+	if w.sandbox != nil && len(w.sandbox.IPs) > 0 {
+		ip = w.sandbox.IPs[0]
+	}
+	p.monitor(&monitor{
+		workers: p, pod: obj, container: c, attempt: o.Attempt, since: o.Status.StartedAt,
+		target: target{runtime: p.config.Runtime, container: c, id: o.Status.ID, pid: o.Status.PID, ip: ip},
+	})
+}
+
+// watchAgain checks a container that runs since before the daemon was started.
+func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
+	if !isChecked(a.Container) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.monitor(&monitor{
+		workers: p, pod: obj, container: a.Container, attempt: a.Number, started: a.Started, since: s.StartedAt,
+		target: target{runtime: p.config.Runtime, container: a.Container, id: s.ID, pid: s.PID, ip: obj.Status.PodIP},
+	})
+}
+
+func (p *Pool) monitor(m *monitor) {
+	if p.ctx.Err() != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(p.ctx)
+	p.monitors[m.target.id] = stop
+	p.group.Go(func() {
+		defer stop()
+		m.run(ctx)
+	})
+}
+
+// unwatch ends the checks of a container. Workers.mu is held.
+func (p *Pool) unwatch(id string) {
+	if stop := p.monitors[id]; stop != nil {
+		stop()
+		delete(p.monitors, id)
+	}
+}
+
+func (m *monitor) run(ctx context.Context) {
+	if !m.started && hasPostStart(m.container) {
+		err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil || m.container.StartupProbe == nil {
+			m.report(pod.PostStart, err, true)
+		}
+		if err != nil {
+			return
+		}
+	}
+	if !m.started && !m.probe(ctx, pod.Startup) {
+		return
+	}
+	var others sync.WaitGroup
+	others.Go(func() { m.probe(ctx, pod.Readiness) })
+	m.probe(ctx, pod.Liveness)
+	others.Wait()
+}
+
+// probe asks until there is a verdict that is final: that the container has started, or that it is to end. It tells
+// whether there is reason to go on.
+func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
+	probe := check.Probe(m.container)
+	if probe == nil {
+		return true
+	}
+	begin := m.since.Add(time.Duration(probe.InitialDelaySeconds) * time.Second)
+	var counted tally
+	for wait := time.Until(begin); pause(ctx, wait); wait = time.Duration(max(probe.PeriodSeconds, 1)) * time.Second {
+		err := m.ask(ctx, probe)
+		if ctx.Err() != nil {
+			return false
+		}
+		verdict := counted.fold(probe, err == nil)
+		if verdict || err != nil {
+			m.report(check, err, verdict)
+		}
+		if verdict && check != pod.Readiness && (err != nil || check == pod.Startup) {
+			return err == nil
+		}
+	}
+	return false
+}
+
+func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(probe.TimeoutSeconds, 1))*time.Second)
+	defer cancel()
+	return m.target.probe(ctx, probe.ProbeHandler)
+}
+
+func (m *monitor) report(check pod.Check, err error, verdict bool) {
+	o := pod.Observation{What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil, Verdict: verdict}
+	if err != nil {
+		o.Message = err.Error()
+	}
+	m.workers.report(m.pod, o)
+}
+
+// preStop does what a container asks for before it is stopped. It is not waited for beyond the grace.
+func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
+	c, _ := container(obj, a.Container)
+	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil || a.Grace <= 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, a.Grace)
+	defer cancel()
+	t := target{runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: obj.Status.PodIP}
+	held, err := p.config.Runtime.Containers(ctx)
+	if err != nil {
+		p.log(obj).Warn("look for container", "container", a.Container, "error", err)
+	}
+	for _, s := range held {
+		if s.ID == t.id {
+			t.pid = s.PID
+		}
+	}
+	if err := t.hook(ctx, c.Lifecycle.PreStop); err != nil && p.ctx.Err() == nil {
+		p.report(obj, pod.Observation{What: pod.Checked, Container: a.Container, Attempt: a.Attempt, Check: pod.PreStop, Message: err.Error()})
+	}
+}
+
+// pause waits, and tells whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// Workers take actions. There is an order for each pod, pods go in parallel, and a pod that needs nothing has no
+// goroutine.
+type Pool struct {
+	config Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+	limit  limiter
+
+	mu   sync.Mutex
+	pods map[types.UID]*worker
+	// tails are the logs of running containers that may have to give the termination message, by container id.
+	tails map[string]string
+	// monitors end the checks of running containers, by container id.
+	monitors map[string]context.CancelFunc
+}
+
+// worker is what is known of one pod between its first launch and its tear-down.
+type worker struct {
+	pod     *corev1.Pod // as it was given last; nil when there is nothing to do for it
+	queue   []pod.Action
+	busy    bool
+	sandbox *Sandbox // nil until the steps are done
+	// launches are those that are queued or under way.
+	launches []*launch
+	// leftovers are containers that are to be removed beside those that the pod's status knows.
+	leftovers []string
+	failed    int // tear-downs that failed in a row
+}
+
+// NewWorkers starts nothing: goroutines live as long as there are actions. It takes the runtime's OnExit.
+func New(c Config) *Pool {
+	if c.Parallel <= 0 {
+		c.Parallel = defaultParallel
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{config: c, limit: limiter{free: c.Parallel}, pods: map[types.UID]*worker{}, tails: map[string]string{}, monitors: map[string]context.CancelFunc{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	c.Runtime.OnExit(p.onExit)
+	return p
+}
+
+// Close waits until no action is under way; those that wait are dropped. Containers go on.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.cancel()
+	p.mu.Unlock()
+	p.group.Wait()
+}
+
+// Do takes the actions of one pod, in the order given and after those given before; but a Stop overtakes launches, and
+// so does a TearDown, which ends what runs. It returns at once. The pod must not be changed afterwards.
+func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
+	w := p.pods[obj.UID]
+	if w == nil {
+		w = &worker{}
+		p.pods[obj.UID] = w
+	}
+	w.pod = obj
+	for _, a := range actions {
+		switch l := w.launching(a.Container, a.Attempt); {
+		case a.Kind == pod.TearDown:
+			for _, l := range w.launches {
+				l.callOff(a)
+			}
+			// A pod that goes is neither refreshed nor measured.
+			w.queue = slices.DeleteFunc(w.queue, func(q pod.Action) bool { return q.Kind == pod.Refresh || q.Kind == pod.Measure })
+			w.queue = append(w.queue, a)
+		case a.Kind == pod.Launch && l == nil:
+			w.launches = append(w.launches, p.newLaunch(a))
+			w.queue = append(w.queue, a)
+		case a.Kind == pod.Refresh || a.Kind == pod.Measure:
+			// One that is queued already will see all that this one would.
+			if !slices.ContainsFunc(w.queue, func(q pod.Action) bool { return q.Kind == a.Kind }) {
+				w.queue = append(w.queue, a)
+			}
+		case a.Kind == pod.Stop && l != nil:
+			l.callOff(a)
+		case a.Kind == pod.Stop:
+			p.group.Go(func() { p.stop(obj, a) })
+		}
+	}
+	p.schedule(w)
+}
+
+// schedule lets the pod's queue be worked off, when nobody does it already.
+func (p *Pool) schedule(w *worker) {
+	if w.busy || len(w.queue) == 0 || p.ctx.Err() != nil {
+		return
+	}
+	w.busy = true
+	p.group.Add(1)
+	p.limit.Go(func() {
+		defer p.group.Done()
+		p.work(w)
+	})
+}
+
+// work takes the actions of one pod until there are none.
+func (p *Pool) work(w *worker) {
+	for {
+		p.mu.Lock()
+		if len(w.queue) == 0 || p.ctx.Err() != nil {
+			w.busy, w.pod, w.queue = false, nil, nil // its room too: of 100,000 pods that is 10 MB
+			p.mu.Unlock()
+			return
+		}
+		obj := w.pod
+		var launches []*launch
+		first := w.queue[0]
+		w.queue = w.queue[1:]
+		if first.Kind == pod.Launch {
+			// All that wait together are one launch: set up once, reported once.
+			launches = append(launches, w.launching(first.Container, first.Attempt))
+			for len(w.queue) > 0 && w.queue[0].Kind == pod.Launch {
+				launches = append(launches, w.launching(w.queue[0].Container, w.queue[0].Attempt))
+				w.queue = w.queue[1:]
+			}
+		}
+		p.mu.Unlock()
+		switch first.Kind {
+		case pod.TearDown:
+			p.tearDown(obj, w)
+		case pod.Refresh:
+			p.refresh(obj)
+		case pod.Measure:
+			p.measure(obj)
+		default:
+			p.launch(obj, w, launches)
+		}
+	}
+}
+
+// report hands observations to the loop.
+func (p *Pool) report(obj *corev1.Pod, observations ...pod.Observation) {
+	if len(observations) == 0 {
+		return
+	}
+	for i := range observations {
+		o := &observations[i]
+		o.UID, o.Namespace, o.Name = obj.UID, obj.Namespace, obj.Name
+		if o.At.IsZero() {
+			o.At = time.Now()
+		}
+	}
+	p.config.Report(observations)
+}
+
+// log gives the logger for one pod.
+func (p *Pool) log(obj *corev1.Pod) *slog.Logger {
+	return p.config.Logger.With("pod", obj.Namespace+"/"+obj.Name, "uid", obj.UID)
+}

@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
+)
+
+// Recover compares what the runtime holds with the stored pods, once, before the first Do, and returns what a
+// restarted daemon has to know: containers that have ended meanwhile, and those that are Lost. What is left of pods
+// that are not among them, or that are done, is removed.
+//
+// A start that is not on record is not reported: Next asks for it again, and Start finds it. But with rebooted (the
+// host went down since the pods were stored) launches that were due and are not held are Lost too: nobody can tell
+// whether they had happened. The caller stores that it knows of the reboot together with the observations.
+func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted bool) ([]pod.Observation, error) {
+	list, err := p.config.Runtime.Containers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	// What is not taken out of these is not needed any more.
+	held := map[types.UID][]runtime.Status{}
+	for _, s := range list {
+		uid := types.UID(s.PodUID)
+		held[uid] = append(held[uid], s)
+	}
+	for _, step := range p.config.Steps {
+		if step.Held == nil {
+			continue
+		}
+		uids, err := step.Held(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("what is set up by %s: %w", step.Name, err)
+		}
+		for _, uid := range uids {
+			held[uid] = append(held[uid], nil...)
+		}
+	}
+
+	var seen []pod.Observation
+	now := time.Now()
+	for obj := range pods {
+		if pod.Done(obj) {
+			continue
+		}
+		mine := held[obj.UID]
+		delete(held, obj.UID)
+		if !pod.Terminal(obj) {
+			seen = append(seen, p.recover(obj, mine, rebooted, now)...)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uid, statuses := range held {
+		gone := &corev1.Pod{}
+		gone.UID = uid
+		w := &worker{pod: gone, queue: []pod.Action{{Kind: pod.TearDown}}}
+		for _, s := range statuses {
+			w.leftovers = append(w.leftovers, s.ID)
+		}
+		p.log(gone).Info("removing what is left of a pod that is gone", "containers", len(statuses))
+		p.pods[uid] = w
+		p.schedule(w)
+	}
+	return seen, nil
+}
+
+// recover takes up the containers of one pod and returns what has happened to them.
+func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []pod.Observation {
+	for _, a := range pod.Newest(obj) {
+		id := containerID(obj, a.Container.Name, a.Number)
+		i := slices.IndexFunc(held, func(s runtime.Status) bool { return s.ID == id })
+		if i < 0 {
+			continue
+		}
+		if p.config.LogPath != nil {
+			p.follow(a.Container, id, p.config.LogPath(obj, a.Container.Name, a.Number))
+		}
+		if a.Running && held[i].State == runtime.Running {
+			p.watchAgain(obj, a, held[i])
+		}
+	}
+	seen := pod.Recover(obj, held, rebooted, now)
+	for i := range seen {
+		if seen[i].What == pod.Exited {
+			seen[i].Status.Message = p.terminationMessage(seen[i].Status)
+		}
+	}
+	return seen
+}

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// deafPort is a port of 127.0.0.1 that nobody listens on, and nobody else can take while the test runs.
+func deafPort(t *testing.T) int {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(socket) })
+	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound.(*unix.SockaddrInet4).Port
+}
+
+func TestTargets(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/headers" {
+			http.Error(w, strings.Join(slices.Concat(r.Header["X"], r.Header["Accept"], r.Header["User-Agent"]), " "), http.StatusTeapot)
+		} else if r.URL.Path != "/ok" || r.Host != "name" {
+			http.Error(w, "no: "+r.URL.Path+" of "+r.Host, http.StatusTeapot)
+		}
+	}))
+	defer server.Close()
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := intstr.Parse(port)
+	none := intstr.FromInt(deafPort(t))
+	named := []corev1.HTTPHeader{{Name: "Host", Value: "name"}}
+	several := []corev1.HTTPHeader{{Name: "X", Value: "a"}, {Name: "x", Value: "b"}, {Name: "accept", Value: "text/html"}}
+	to := target{ip: host, container: &corev1.Container{Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: int32(number.IntValue())}}}}
+	for _, tc := range []struct {
+		name, want string
+		probe      corev1.ProbeHandler
+	}{
+		{"a page", "", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: number, HTTPHeaders: named}}},
+		{"a port by its name", "", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: intstr.FromString("web"), HTTPHeaders: named}}},
+		{"a name that no port has", `no port "other"`, corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("other")}}},
+		{"a bad answer", "statuscode: 418: no: /x of name", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: number, HTTPHeaders: named}}},
+		{"headers", "418: a b text/html jobd-probe", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/headers", Port: number, HTTPHeaders: several}}},
+		{"a port that is open", "", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: number}}},
+		{"a port that is not", "refused", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: none}}},
+		{"no service", "", corev1.ProbeHandler{}},
+	} {
+		err := to.probe(t.Context(), tc.probe)
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks, service := health.NewServer(), grpc.NewServer()
+	checks.SetServingStatus("ill", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	grpc_health_v1.RegisterHealthServer(service, checks)
+	go service.Serve(l)
+	defer service.Stop()
+	ask := &corev1.GRPCAction{Port: int32(l.Addr().(*net.TCPAddr).Port)}
+	if err := to.probe(t.Context(), corev1.ProbeHandler{GRPC: ask}); err != nil {
+		t.Errorf("a gRPC service: %v", err)
+	}
+	ill := "ill"
+	ask.Service = &ill
+	if err := to.probe(t.Context(), corev1.ProbeHandler{GRPC: ask}); err == nil || !strings.Contains(err.Error(), "NOT_SERVING") {
+		t.Errorf("a gRPC service that does not serve: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := to.probe(ctx, corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: int32(none.IntValue())}}); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("a gRPC service that is not there: %v", err)
+	}
+}

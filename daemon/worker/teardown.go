@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/crash"
+)
+
+// tearDownAgain is the first delay after a tear-down that failed; it doubles up to a minute.
+const tearDownAgain = time.Second
+
+// tearDown removes a pod's containers and undoes its steps in reverse. It tries again until it succeeds.
+func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
+	ok := true
+	for _, id := range append(p.held(obj), w.leftovers...) {
+		crash.At("tear-down.container.before")
+		if err := p.config.Runtime.Remove(p.ctx, id); err != nil {
+			p.log(obj).Warn("remove container", "container", id, "error", err)
+			ok = false
+		}
+	}
+	if ok {
+		for _, step := range slices.Backward(p.config.Steps) {
+			crash.At("tear-down", step.Name, "before")
+			if err := step.TearDown(p.ctx, obj.UID); err != nil {
+				p.log(obj).Warn("undo pod set-up", "step", step.Name, "error", err)
+				ok = false
+			}
+			crash.At("tear-down", step.Name, "after")
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range p.held(obj) {
+		p.unwatch(id) // its end was not reported, or too early
+	}
+	if p.ctx.Err() != nil {
+		return
+	}
+	if !ok {
+		delay := min(tearDownAgain<<min(w.failed, 6), time.Minute)
+		w.failed++
+		time.AfterFunc(delay, func() { p.Do(obj, []pod.Action{{Kind: pod.TearDown}}) })
+		return
+	}
+	if len(w.queue) == 0 {
+		delete(p.pods, obj.UID)
+	} else {
+		w.sandbox, w.leftovers, w.failed = nil, nil, 0
+	}
+	// The end of one that is being deleted is waited for.
+	p.report(obj, pod.Observation{What: pod.TornDown, Later: obj.DeletionTimestamp == nil})
+	crash.At("tear-down.reported")
+}
+
+// held are the containers of the pod that the runtime may hold: the newest attempt of each, and the one after it.
+// Older ones are removed before a newer one starts.
+func (p *Pool) held(obj *corev1.Pod) []string {
+	var ids []string
+	for c := range podspec.Containers(&obj.Spec) {
+		attempt := 0
+		if s := objects.ContainerStatus(obj, c.Name); s != nil {
+			attempt = int(s.RestartCount)
+		}
+		ids = append(ids, containerID(obj, c.Name, attempt), containerID(obj, c.Name, attempt+1))
+	}
+	return ids
+}
