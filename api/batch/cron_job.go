@@ -95,7 +95,14 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 		errs = append(errs, oneOf(policy, spec.ConcurrencyPolicy, []batchv1.ConcurrencyPolicy{
 			batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent})...)
 	}
-	errs = append(errs, validateJobSpec(&spec.JobTemplate.Spec, path.Child("jobTemplate", "spec"))...)
+	template, at := &spec.JobTemplate.Spec, path.Child("jobTemplate", "spec")
+	errs = append(errs, validateJobSpec(template, at)...)
+	if template.Selector != nil {
+		errs = append(errs, field.Invalid(at.Child("selector"), template.Selector, "`selector` will be auto-generated"))
+	}
+	if ptr.Deref(template.ManualSelector, false) {
+		errs = append(errs, field.NotSupported(at.Child("manualSelector"), template.ManualSelector, []string{"nil", "false"}))
+	}
 	for _, limit := range []struct {
 		name  string
 		value *int32

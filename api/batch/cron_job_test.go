@@ -65,6 +65,11 @@ func TestCronJobs(t *testing.T) {
 		{"a Job that could not be", func(cj *batchv1.CronJob) {
 			cj.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
 		}, `spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`},
+		{"its Jobs have no selector of their own", func(cj *batchv1.CronJob) {
+			cj.Spec.JobTemplate.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+			cj.Spec.JobTemplate.Spec.ManualSelector = ptr.To(true)
+		}, `[spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: ` + "`selector` will be auto-generated " +
+			`spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false"]`},
 		{"less than none", func(cj *batchv1.CronJob) {
 			cj.Spec.StartingDeadlineSeconds, cj.Spec.FailedJobsHistoryLimit = ptr.To[int64](-1), ptr.To[int32](-1)
 		}, "[spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0 spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0]"},

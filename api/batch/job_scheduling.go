@@ -67,8 +67,9 @@ func validateScheduling(spec *batchv1.JobSpec, path *field.Path) field.ErrorList
 		AllowedPolicies:        []workloadbuilder.SchedulingPolicyOption{workloadbuilder.BasicPolicy, workloadbuilder.GangPolicy},
 		AllowedDisruptionModes: []workloadbuilder.DisruptionModeOption{workloadbuilder.SingleMode, workloadbuilder.AllMode},
 	}).Validate(context.Background(), workloadbuilder.ValidationInput{})
-	if count := minCount(s); count != nil && *count > ptr.Deref(spec.Parallelism, 1) {
-		errs = append(errs, field.Invalid(path.Child("schedulingPolicy", "gang", "minCount"), *count, "must be less than or equal to spec.parallelism"))
+	if count, most := minCount(s), ptr.Deref(spec.Parallelism, 1); count != nil && *count > most {
+		errs = append(errs, field.Invalid(path.Child("schedulingPolicy", "gang", "minCount"), *count,
+			fmt.Sprintf("must not be greater than parallelism (%d)", most)))
 	}
 	if len(s.ResourceClaims) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("resourceClaims"), "jobd does not support this: there are no ResourceClaims"))

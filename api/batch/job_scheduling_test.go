@@ -16,7 +16,7 @@ func TestSchedulingOfJobs(t *testing.T) {
 		{"no gang", `{scheduling: {schedulingPolicy: {basic: {}}}}`, ""},
 		{"nothing said", `{scheduling: {}}`, ""},
 		{"a gang is not larger than the Job", `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: 4}}}}`,
-			"spec.scheduling.schedulingPolicy.gang.minCount: Invalid value: 4: must be less than or equal to spec.parallelism"},
+			"spec.scheduling.schedulingPolicy.gang.minCount: Invalid value: 4: must not be greater than parallelism (3)"},
 		{"a gang has a pod", `{parallelism: 3, scheduling: {schedulingPolicy: {gang: {minCount: -1}}}}`,
 			"spec.scheduling.schedulingPolicy.gang.minCount: Invalid value: -1: must be greater than or equal to 1"},
 		{"there is one policy", `{scheduling: {schedulingPolicy: {gang: {}, basic: {}}}}`,

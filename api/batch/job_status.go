@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,9 +18,9 @@ func validateJobStatusUpdate(job, old *batchv1.Job) field.ErrorList {
 	path := field.NewPath("status")
 	errs = append(errs, validateCounters(&job.Status, path)...)
 	errs = append(errs, validateUncounted(job.Status.UncountedTerminatedPods, path.Child("uncountedTerminatedPods"))...)
-	errs = append(errs, validateFinish(job, path)...)
+	errs = append(errs, validateFinish(job, old, path)...)
 	errs = append(errs, validateIndexLists(job, old, path)...)
-	errs = append(errs, validateAgreement(job, path)...)
+	errs = append(errs, validateAgreement(job, old, path)...)
 	return append(errs, validateTransition(job, old, path)...)
 }
 
@@ -62,12 +63,16 @@ func validateUncounted(u *batchv1.UncountedTerminatedPods, path *field.Path) fie
 	return errs
 }
 
-// validateFinish checks what a Complete or Failed condition needs and rules out.
-func validateFinish(job *batchv1.Job, path *field.Path) field.ErrorList {
-	s := &job.Status
+// validateFinish checks what a Complete or Failed condition needs and rules out, each when something changes that it is
+// about: what is stored is not held against a write of something else.
+func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
+	s, was := &job.Status, &old.Status
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
+	changes := func(t batchv1.JobConditionType) bool { return is(t) != conditionTrue(was.Conditions, t) }
 	complete, failed := is(batchv1.JobComplete), is(batchv1.JobFailed)
 	finished := complete || failed
+	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) || conditionTrue(was.Conditions, batchv1.JobFailed))
+	startChanges, endChanges := !s.StartTime.Equal(was.StartTime), !s.CompletionTime.Equal(was.CompletionTime)
 
 	var errs field.ErrorList
 	conditions := func(wrong bool, detail string) {
@@ -75,31 +80,37 @@ func validateFinish(job *batchv1.Job, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{}, detail))
 		}
 	}
-	conditions(complete && failed, "cannot set Complete=True and Failed=true conditions")
-	conditions(complete && is(batchv1.JobFailureTarget), "cannot set Complete=True and FailureTarget=true conditions")
+	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobFailed)) && complete && failed,
+		"cannot set Complete=True and Failed=true conditions")
+	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobFailureTarget)) && complete && is(batchv1.JobFailureTarget),
+		"cannot set Complete=True and FailureTarget=true conditions")
 	switch at := path.Child("completionTime"); {
+	case !changes(batchv1.JobComplete) && !endChanges:
 	case s.CompletionTime != nil && !complete:
 		errs = append(errs, field.Invalid(at, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
 	case s.CompletionTime == nil && complete:
 		errs = append(errs, field.Required(at, "completionTime is required for Complete jobs"))
 	}
-	if s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
+	if (startChanges || endChanges) && s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
 		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "must be equal to or after `startTime`"))
 	}
-	conditions(failed && !is(batchv1.JobFailureTarget), "cannot set Failed=True condition without the FailureTarget=true condition")
-	conditions(complete && !is(batchv1.JobSuccessCriteriaMet), "cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+	conditions((changes(batchv1.JobFailed) || !ptr.Equal(s.FailedIndexes, was.FailedIndexes)) && failed && !is(batchv1.JobFailureTarget),
+		"cannot set Failed=True condition without the FailureTarget=true condition")
+	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobSuccessCriteriaMet)) && complete && !is(batchv1.JobSuccessCriteriaMet),
+		"cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 	if !finished {
 		return errs
 	}
-	if s.Active > 0 {
+	if (finishes || s.Active != was.Active) && s.Active > 0 {
 		errs = append(errs, field.Invalid(path.Child("active"), s.Active, "active>0 is invalid for finished job"))
 	}
 	// A Job that wants nothing completes while it is suspended, without ever having started.
 	wantsNothing := ptr.Deref(job.Spec.Suspend, false) && ptr.Deref(job.Spec.Completions, -1) == 0
-	if s.StartTime == nil && !wantsNothing {
+	if (finishes || startChanges) && s.StartTime == nil && !wantsNothing {
 		errs = append(errs, field.Required(path.Child("startTime"), "startTime is required for finished job"))
 	}
-	if u := s.UncountedTerminatedPods; u != nil && len(u.Succeeded)+len(u.Failed) > 0 {
+	uncountedChange := !equality.Semantic.DeepEqual(s.UncountedTerminatedPods, was.UncountedTerminatedPods)
+	if u := s.UncountedTerminatedPods; (finishes || uncountedChange) && u != nil && len(u.Succeeded)+len(u.Failed) > 0 {
 		errs = append(errs, field.Invalid(path.Child("uncountedTerminatedPods"), u, "must be empty for finished job"))
 	}
 	return errs
@@ -142,14 +153,16 @@ func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList
 }
 
 // validateAgreement checks what the parts of a status say about one another.
-func validateAgreement(job *batchv1.Job, path *field.Path) field.ErrorList {
-	s := &job.Status
+func validateAgreement(job, old *batchv1.Job, path *field.Path) field.ErrorList {
+	s, was := &job.Status, &old.Status
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
+	finished := is(batchv1.JobComplete) || is(batchv1.JobFailed)
+	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) || conditionTrue(was.Conditions, batchv1.JobFailed))
 	var errs field.ErrorList
-	if n := ptr.Deref(s.Terminating, 0); n > 0 && (is(batchv1.JobComplete) || is(batchv1.JobFailed)) {
+	if n := ptr.Deref(s.Terminating, 0); (finishes || !ptr.Equal(s.Terminating, was.Terminating)) && n > 0 && finished {
 		errs = append(errs, field.Invalid(path.Child("terminating"), n, "terminating>0 is invalid for finished job"))
 	}
-	if s.Ready != nil && *s.Ready > s.Active {
+	if (!ptr.Equal(s.Ready, was.Ready) || s.Active != was.Active) && s.Ready != nil && *s.Ready > s.Active {
 		errs = append(errs, field.Invalid(path.Child("ready"), *s.Ready, "cannot set more ready pods than active"))
 	}
 	for _, other := range [...]batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobFailureTarget} {

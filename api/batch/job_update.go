@@ -25,10 +25,10 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	immutable("selector", now.Selector, was.Selector)
 	errs = append(errs, validateTemplateUpdate(&now.Template, old, path.Child("template"))...)
 	immutable("completionMode", now.CompletionMode, was.CompletionMode)
-	immutable("podFailurePolicy", now.PodFailurePolicy, was.PodFailurePolicy)
+	immutable("podFailurePolicy", printedFailurePolicy(now.PodFailurePolicy), printedFailurePolicy(was.PodFailurePolicy))
 	immutable("backoffLimitPerIndex", now.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
 	immutable("managedBy", now.ManagedBy, was.ManagedBy)
-	immutable("successPolicy", now.SuccessPolicy, was.SuccessPolicy)
+	immutable("successPolicy", printedSuccessPolicy(now.SuccessPolicy), printedSuccessPolicy(was.SuccessPolicy))
 	return append(errs, validateSchedulingUpdate(now.Scheduling, was.Scheduling, path.Child("scheduling"))...)
 }
 

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"maps"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ const needsIndexed = "requires indexed completion mode"
 // ValidateJob checks a new Job, after PrepareJob.
 func ValidateJob(job *batchv1.Job) field.ErrorList {
 	metadata := field.NewPath("metadata")
-	errs := validation.ValidateObjectMeta(&job.ObjectMeta, true, validation.NameIsDNSSubdomain, metadata)
+	errs := validation.ValidateObjectMeta(givenMetadata(job), true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
 	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)
@@ -47,6 +48,22 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// givenMetadata is that of a new Job without the labels that were generated for its template and copied from there, where
+// they are checked. A name of 64 characters is no label, and is said once.
+func givenMetadata(job *batchv1.Job) *metav1.ObjectMeta {
+	given := job.ObjectMeta
+	if job.UID == "" || job.Labels[batchv1.ControllerUidLabel] != string(job.UID) {
+		return &given // no client knows the uid
+	}
+	given.Labels = maps.Clone(given.Labels)
+	for label, value := range generatedLabels(job) {
+		if given.Labels[label] == value {
+			delete(given.Labels, label)
+		}
+	}
+	return &given
 }
 
 // validateGeneratedLabels refuses a manifest that has set by hand what is generated, differently.

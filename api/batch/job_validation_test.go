@@ -92,7 +92,7 @@ func TestNamesOfJobs(t *testing.T) {
 		fields          string
 	}{
 		{"63 characters are enough", long + "a", ``, ""},
-		{"more do not fit the generated labels", long + "aa", ``, "metadata.labels metadata.labels spec.template.labels spec.template.labels"},
+		{"more do not fit the generated labels", long + "aa", ``, "spec.template.labels spec.template.labels"},
 		{"a dot is possible", "a.b", ``, ""},
 		{"but not in a host name", "a.b", `{completionMode: Indexed, completions: 1}`, "metadata.name"},
 		{"an Indexed Job's pods have longer names", long, `{completionMode: Indexed, completions: 1}`, "metadata.name"},

@@ -76,7 +76,7 @@ func asTheAPI(name string, errs field.ErrorList) answer {
 }
 
 // dump is a whole value inside a message: its syntax is that of the Go types, which are not the same ones.
-var dump = regexp.MustCompile(`Invalid value: \{.*?\}: (field is immutable|requires indexed completion mode|must be empty for finished job)`)
+var dump = regexp.MustCompile(`Invalid value: \{.*?\}: (field is immutable|must be empty for finished job)`)
 
 func withoutDumps(s string) string {
 	return dump.ReplaceAllString(s, "Invalid value: {...}: $1")

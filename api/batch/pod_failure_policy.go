@@ -106,3 +106,39 @@ func hasContainer(pod *corev1.PodSpec, name string) bool {
 	}
 	return false
 }
+
+// printedFailurePolicy is a policy as a cluster shows it in an error, as printedSuccessPolicy is.
+func printedFailurePolicy(policy *batchv1.PodFailurePolicy) any {
+	if policy == nil {
+		return nil
+	}
+	type exitCodes struct {
+		ContainerName *string
+		Operator      batchv1.PodFailurePolicyOnExitCodesOperator
+		Values        []int32
+	}
+	type condition struct {
+		Type   corev1.PodConditionType
+		Status corev1.ConditionStatus
+	}
+	type rule struct {
+		Action          batchv1.PodFailurePolicyAction
+		OnExitCodes     *exitCodes
+		OnPodConditions []condition
+	}
+	var printed struct{ Rules []rule }
+	if policy.Rules != nil {
+		printed.Rules = []rule{}
+	}
+	for _, r := range policy.Rules {
+		p := rule{Action: r.Action, OnExitCodes: (*exitCodes)(r.OnExitCodes)}
+		if r.OnPodConditions != nil {
+			p.OnPodConditions = []condition{}
+		}
+		for _, c := range r.OnPodConditions {
+			p.OnPodConditions = append(p.OnPodConditions, condition(c))
+		}
+		printed.Rules = append(printed.Rules, p)
+	}
+	return printed
+}

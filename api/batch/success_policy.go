@@ -17,7 +17,7 @@ const (
 
 func validateSuccessPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	if !isIndexed(spec) {
-		return field.ErrorList{field.Invalid(path, *spec.SuccessPolicy, needsIndexed)}
+		return field.ErrorList{field.Invalid(path, printedSuccessPolicy(spec.SuccessPolicy), needsIndexed)}
 	}
 	var errs field.ErrorList
 	path = path.Child("rules")
@@ -64,4 +64,24 @@ func validateSuccessRule(rule *batchv1.SuccessPolicyRule, completions int32, pat
 		}
 	}
 	return errs
+}
+
+// printedSuccessPolicy is a policy as a cluster shows it in an error: with the names of Go's fields, and those that are not
+// set too.
+func printedSuccessPolicy(policy *batchv1.SuccessPolicy) any {
+	if policy == nil {
+		return nil
+	}
+	type rule struct {
+		SucceededIndexes *string
+		SucceededCount   *int32
+	}
+	var printed struct{ Rules []rule }
+	if policy.Rules != nil {
+		printed.Rules = []rule{} // null is shown for no list, [] for an empty one
+	}
+	for _, r := range policy.Rules {
+		printed.Rules = append(printed.Rules, rule(r))
+	}
+	return printed
 }

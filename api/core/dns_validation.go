@@ -17,7 +17,7 @@ const (
 
 func validateDNS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := requiredOneOf(path.Child("dnsPolicy"), spec.DNSPolicy,
-		[]corev1.DNSPolicy{corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault, corev1.DNSNone})
+		[]corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone})
 	c, at := spec.DNSConfig, path.Child("dnsConfig")
 	if spec.DNSPolicy == corev1.DNSNone {
 		if c == nil {

@@ -67,6 +67,7 @@ func validateKeyRef(name, key string, path *field.Path) field.ErrorList {
 
 func validateEnvFrom(sources []corev1.EnvFromSource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	list := path
 	for i := range sources {
 		s, path := &sources[i], path.Index(i)
 		if s.Prefix != "" {
@@ -80,9 +81,10 @@ func validateEnvFrom(sources []corev1.EnvFromSource, path *field.Path) field.Err
 		}
 		switch {
 		case s.ConfigMapRef == nil && s.SecretRef == nil:
-			errs = append(errs, field.Invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+			// Clusters name the list here, not its element.
+			errs = append(errs, field.Invalid(list, "", "must specify one of: `configMapRef` or `secretRef`"))
 		case s.ConfigMapRef != nil && s.SecretRef != nil:
-			errs = append(errs, field.Invalid(path, "", "may not have more than one field specified at a time"))
+			errs = append(errs, field.Invalid(list, "", "may not have more than one field specified at a time"))
 		}
 	}
 	return errs

@@ -140,7 +140,23 @@ spec.tolerations[2].effect: Invalid value: "NoSchedule": effect must be 'NoExecu
 			`spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: must have at least one node selector term
 spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be in the range 1-100
 spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].values: Required value: must be specified when ` + "`operator`" + ` is 'In' or 'NotIn'
-spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Required value: can not be empty`},
+spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Required value: can not be empty
+spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: "": name part must be non-empty
+spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: Invalid value: "": ` +
+				`name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric ` +
+				`character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
+		{"a namespace of affinity is a label, a node is named once", `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution:
+			[{topologyKey: zone, namespaces: ["-"]}]}, nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution:
+			{nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: Exists}, {key: metadata.name, operator: In}]}]}}}`,
+			`spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[0].operator: Invalid value: "Exists": not a valid selector operator
+spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[1].values: Required value: must be only one value when ` + "`operator`" + ` is 'In' or 'NotIn' for node field selector
+spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespace: Invalid value: "-": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`},
+		{"resources of quotas are known, and of no container", `containers: [{name: c, image: i, resources: {limits: {pods: 1}}}]`,
+			`spec.containers[0].resources.limits[pods]: Invalid value: "pods": must be a standard resource for containers
+spec.containers[0].resources.requests[pods]: Invalid value: "pods": must be a standard resource for containers`},
+		{"what gives an environment is one thing", `containers: [{name: c, image: i, envFrom: [{}, {configMapRef: {name: a}, secretRef: {name: b}}]}]`,
+			`spec.containers[0].envFrom: Invalid value: "": must specify one of: ` + "`configMapRef` or `secretRef`" + `
+spec.containers[0].envFrom: Invalid value: "": may not have more than one field specified at a time`},
 		{"pods are spread by something", `topologySpreadConstraints: [{whenUnsatisfiable: Never}]`,
 			`spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero
 spec.topologySpreadConstraints[0].topologyKey: Required value: can not be empty
@@ -185,9 +201,9 @@ v.secret.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (o
 v.secret.items[1].path: Invalid value: "/a": must be a relative path
 v.secret.items[2].path: Required value`},
 		{"a file of the downward API has a source", `downwardAPI: {items: [{path: a}, {path: b, fieldRef: {apiVersion: v1, fieldPath: status.podIP}}, {path: c, resourceFieldRef: {resource: limits.cpu}}]}`,
-			`v.downwardAPI.items[0].fieldRef: Required value: one of fieldRef and resourceFieldRef is required
-v.downwardAPI.items[1].fieldRef.fieldPath: Unsupported value: "status.podIP": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"
-v.downwardAPI.items[2].resourceFieldRef.containerName: Required value`},
+			`v.downwardAPI: Required value: one of fieldRef and resourceFieldRef is required
+v.downwardAPI.fieldRef.fieldPath: Unsupported value: "status.podIP": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"
+v.downwardAPI.resourceFieldRef.containerName: Required value`},
 		{"a projected source is one thing", `projected: {sources: [{}, {secret: {name: a}, configMap: {name: b}}, {serviceAccountToken: {path: t, expirationSeconds: 60}}]}`,
 			`v.projected.sources[0]: Required value: must specify a source
 v.projected.sources[1]: Forbidden: may not specify more than 1 volume type per source

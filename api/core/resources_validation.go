@@ -116,9 +116,10 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 	case len(errs) > 0:
 	case !strings.Contains(string(name), "/"):
 		if !slices.Contains(containerResources, name) && !isHugePages(name) {
-			errs = append(errs,
-				field.Invalid(path, string(name), "must be a standard resource type or fully qualified"),
-				field.Invalid(path, string(name), "must be a standard resource for containers"))
+			if !slices.Contains(otherResources, name) && !strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) {
+				errs = append(errs, field.Invalid(path, string(name), "must be a standard resource type or fully qualified"))
+			}
+			errs = append(errs, field.Invalid(path, string(name), "must be a standard resource for containers"))
 		}
 	case !isNative(name) && !isExtended(name):
 		errs = append(errs, field.Invalid(path, string(name), "doesn't follow extended resource name standard"))
@@ -127,6 +128,16 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 }
 
 var containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
+// otherResources are the standard ones of quotas and volumes, which no container has.
+var otherResources = []corev1.ResourceName{
+	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
+	corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage,
+	corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
+	corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+	corev1.ResourceStorage, corev1.ResourceRequestsStorage,
+	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+}
 
 func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)

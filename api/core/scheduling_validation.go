@@ -103,11 +103,10 @@ func validateNodeTerm(term *corev1.NodeSelectorTerm, path *field.Path) field.Err
 		if r.Key != metav1.ObjectNameField {
 			errs = append(errs, field.Invalid(path.Child("key"), r.Key, "not a valid field selector key"))
 		}
-		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(path.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
-		}
 		if r.Operator != corev1.NodeSelectorOpIn && r.Operator != corev1.NodeSelectorOpNotIn {
 			errs = append(errs, field.Invalid(path.Child("operator"), r.Operator, "not a valid selector operator"))
+		} else if len(r.Values) != 1 {
+			errs = append(errs, field.Required(path.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	}
 	return errs
@@ -137,11 +136,11 @@ func validatePodTerm(term *corev1.PodAffinityTerm, path *field.Path) field.Error
 	options := metav1validation.LabelSelectorValidationOptions{}
 	errs := metav1validation.ValidateLabelSelector(term.LabelSelector, options, path.Child("labelSelector"))
 	errs = append(errs, metav1validation.ValidateLabelSelector(term.NamespaceSelector, options, path.Child("namespaceSelector"))...)
-	for i, name := range term.Namespaces {
-		errs = append(errs, dnsLabel(path.Child("namespace").Index(i), name)...)
+	for _, name := range term.Namespaces {
+		errs = append(errs, dnsLabel(path.Child("namespace"), name)...)
 	}
 	if term.TopologyKey == "" {
-		return append(errs, field.Required(path.Child("topologyKey"), "can not be empty"))
+		errs = append(errs, field.Required(path.Child("topologyKey"), "can not be empty"))
 	}
 	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, path.Child("topologyKey"))...)
 }

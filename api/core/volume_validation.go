@@ -102,10 +102,11 @@ func validateFiles(mode *int32, items []corev1.KeyToPath, at *field.Path) field.
 	return errs
 }
 
+// validateDownwardFiles names fields as a cluster does, as if they were those of the volume itself.
 func validateDownwardFiles(items []corev1.DownwardAPIVolumeFile, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range items {
-		item, at := &items[i], at.Child("items").Index(i)
+		item := &items[i]
 		errs = append(errs, validateFilePath(item.Path, at.Child("path"))...)
 		switch {
 		case item.FieldRef != nil:
@@ -117,7 +118,7 @@ func validateDownwardFiles(items []corev1.DownwardAPIVolumeFile, at *field.Path)
 			errs = append(errs, required(at.Child("resourceFieldRef", "containerName"), item.ResourceFieldRef.ContainerName)...)
 			errs = append(errs, validateResourceFieldRef(item.ResourceFieldRef, at.Child("resourceFieldRef"))...)
 		default:
-			errs = append(errs, field.Required(at.Child("fieldRef"), "one of fieldRef and resourceFieldRef is required"))
+			errs = append(errs, field.Required(at, "one of fieldRef and resourceFieldRef is required"))
 		}
 		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
 	}
@@ -209,11 +210,11 @@ func noBacksteps(at *field.Path, p string) field.ErrorList {
 	return nil
 }
 
-func (p *podContext) volumeMounts(c *corev1.Container, at *field.Path) field.ErrorList {
+func (p *podContext) volumeMounts(c *corev1.Container, list *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool{}
 	for i := range c.VolumeMounts {
-		m, at := &c.VolumeMounts[i], at.Index(i)
+		m, at := &c.VolumeMounts[i], list.Index(i)
 		errs = append(errs, required(at.Child("name"), m.Name)...)
 		if _, ok := p.volumes[m.Name]; !ok {
 			errs = append(errs, field.NotFound(at.Child("name"), m.Name))
@@ -236,7 +237,7 @@ func (p *podContext) volumeMounts(c *corev1.Container, at *field.Path) field.Err
 			errs = append(errs, validateMountPropagation(*m.MountPropagation, c, at.Child("mountPropagation"))...)
 		}
 		if m.RecursiveReadOnly != nil {
-			errs = append(errs, validateRecursiveReadOnly(m, at.Child("recursiveReadOnly"))...)
+			errs = append(errs, validateRecursiveReadOnly(m, list.Child("recursiveReadOnly"))...)
 		}
 	}
 	return errs
