@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream'))))
 
-.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint generate install clean e2e-vm e2e-vm-short
+.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint compare generate install clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -78,6 +78,9 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go vet $(PACKAGES)
 	go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
+
+compare: ## our defaults and validation with those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
+	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
 
 generate: ## the OpenAPI models of the served types, and PODFIELDS.md; tests fail when either is stale
 	go generate ./api/openapi
