@@ -119,7 +119,7 @@ func (d *daemon) onStop(undo func()) { d.undo = append(d.undo, undo) }
 func (d *daemon) closing(what string, closer io.Closer) func() {
 	return func() {
 		if err := closer.Close(); err != nil {
-			d.config.Logger.Warn("cannot close "+what, "error", err)
+			d.config.Logger.Warn("cannot close a part of the daemon", "part", what, "error", err)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func openDevices(c *config.Config) (*devices.Devices, error) {
 		return &devices.Devices{}, nil
 	}
 	return devices.Open(c.StateLayout().Devices(), strings.Split(c.CDISpecDirs, ","), func(err error) {
-		c.Logger.Warn("a device is not offered to pods", "error", err)
+		c.Logger.Warn("cannot offer a device to pods", "error", err)
 	})
 }
 

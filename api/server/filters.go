@@ -107,7 +107,7 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 		} else {
 			attrs = append(attrs, "from", r.RemoteAddr)
 		}
-		s.config.Logger.Info("write", attrs...)
+		s.config.Logger.Info("served a request", attrs...)
 	})
 }
 

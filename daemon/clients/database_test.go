@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// everything gives the objects of a database by key.
+// everything returns the objects of a database by key.
 func everything(t testing.TB, s *store.Store) map[string]store.Object {
 	t.Helper()
 	objects := map[string]store.Object{}
@@ -82,7 +82,7 @@ func TestDatabaseOfARunningDaemonIsLookedAfter(t *testing.T) {
 	close(stop)
 	<-stopped
 
-	// Who gives the socket of one daemon and the root of another is told so.
+	// The socket of one daemon with the root of another is refused.
 	other := start(t)
 	mixed := d.config()
 	mixed.Socket = filepath.Join(other.dir, "state", "jobd.sock")

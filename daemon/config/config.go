@@ -62,7 +62,7 @@ type Config struct {
 	PidsLimit int64 `json:"pids-limit,omitempty"`
 	// PodMaxPids is how many processes and threads the containers of a pod may have together; 0 is no limit.
 	PodMaxPids int64 `json:"pod-max-pids,omitempty"`
-	// SeccompDefault gives the profile RuntimeDefault to containers that ask for none, as the kubelet's setting of that name.
+	// SeccompDefault applies the profile RuntimeDefault to containers that ask for none, as the kubelet's setting does.
 	SeccompDefault bool `json:"seccomp-default,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`

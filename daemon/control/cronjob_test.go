@@ -59,7 +59,7 @@ func (w *world) cronJob(name string) *batchv1.CronJob {
 	return cj
 }
 
-// jobNames gives the Jobs that there are.
+// jobNames returns the Jobs that there are.
 func (w *world) jobNames() (names []string) {
 	w.t.Helper()
 	synctest.Wait()

@@ -20,7 +20,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// figures gives counters, gauges and the counts of histograms by name{values of labels}.
+// figures returns counters, gauges and the counts of histograms by name{values of labels}.
 func (w *world) figures() map[string]float64 {
 	w.t.Helper()
 	synctest.Wait()

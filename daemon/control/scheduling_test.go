@@ -75,7 +75,7 @@ func condition(p *corev1.Pod, t corev1.PodConditionType) string {
 	return ""
 }
 
-// events gives what was said of an object: reason and message of each.
+// events returns what was said of an object: reason and message of each.
 func (w *world) events(name string) (said []string) {
 	synctest.Wait()
 	_ = w.store.View(func(s *store.Snapshot) error {

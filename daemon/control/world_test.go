@@ -155,7 +155,7 @@ func (w *world) put(key string, obj objects.Object) {
 	})
 }
 
-// job gives a Job as it is stored once everything that is due has happened; nil if it is gone.
+// job returns a Job as it is stored once everything that is due has happened; nil if it is gone.
 func (w *world) job(name string) *batchv1.Job {
 	w.t.Helper()
 	synctest.Wait()

@@ -140,7 +140,7 @@ func (c *matrix) arm(point string, times int) {
 	}
 }
 
-// disarm tells whether it came to that.
+// disarm takes the order back, and reports whether something has died of it.
 func (c *matrix) disarm() bool {
 	_ = os.Remove(filepath.Join(c.control, "armed"))
 	return os.Remove(filepath.Join(c.control, "fired")) == nil

@@ -61,7 +61,7 @@ func needContainers(t *testing.T) {
 	}
 }
 
-// needKubectl gives the machine's kubectl, or builds the one of the module where there is none.
+// needKubectl returns the machine's kubectl, or builds the one of the module where there is none.
 func needKubectl(t *testing.T) string {
 	t.Helper()
 	needContainers(t)
@@ -181,7 +181,7 @@ func (d *daemon) launch() {
 	d.Clientset = client
 }
 
-// ready tells whether it answers.
+// ready reports whether it answers.
 func (d *daemon) ready() error {
 	return d.RESTClient().Get().AbsPath("/readyz").Do(d.t.Context()).Error()
 }
@@ -244,7 +244,7 @@ func leftOnHost(root, state, output string) map[string]string {
 	return left
 }
 
-// jobctl runs jobctl and gives its output; it must succeed.
+// jobctl runs jobctl and returns its output; it must succeed.
 func (d *daemon) jobctl(args ...string) string {
 	d.t.Helper()
 	out, err := d.try("jobctl", nil, args...)
@@ -254,7 +254,7 @@ func (d *daemon) jobctl(args ...string) string {
 	return out
 }
 
-// try runs one of the programs and gives all that it says.
+// try runs one of the programs and returns all that it says.
 func (d *daemon) try(program string, input []byte, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
@@ -343,7 +343,7 @@ func condition(j *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondit
 	return nil
 }
 
-// pods gives the pods of a Job.
+// pods returns the pods of a Job.
 func (d *daemon) pods(job string) []corev1.Pod {
 	d.t.Helper()
 	list, err := d.CoreV1().Pods("default").List(d.t.Context(), metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job})

@@ -33,7 +33,7 @@ func (e *examples) in(t *testing.T) *examples {
 	return &examples{&d, e.program, e.kubeconfig}
 }
 
-// kubectl runs the real one and gives what it prints; it must succeed.
+// kubectl runs the real one and returns what it prints; it must succeed.
 func (e *examples) kubectl(args ...string) string {
 	e.t.Helper()
 	return e.kubectlWith("", args...)
@@ -55,7 +55,7 @@ func (e *examples) kubectlWith(input string, args ...string) string {
 
 var image = regexp.MustCompile(`(?m)^( *)(- )?(image: .*)$`)
 
-// example gives a manifest of testdata/examples, with parts of it replaced. Only the registries that its images would
+// example returns a manifest of testdata/examples, with parts of it replaced. Only the registries that its images would
 // be asked for again, as they are tagged latest, are out of reach.
 func (e *examples) example(file string, replace ...string) string {
 	e.t.Helper()

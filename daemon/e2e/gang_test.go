@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubectl runs the machine's kubectl on a daemon that listens, and gives what it says.
+// kubectl runs the machine's kubectl on a daemon that listens, and returns what it says.
 func (d *daemon) kubectl(args ...string) string {
 	d.t.Helper()
 	out, err := d.tryKubectl(args...)

@@ -52,7 +52,7 @@ func moreHugePages(t *testing.T, more int) int {
 	return had + more
 }
 
-// limitsHugePages tells whether the cgroups of this host's containers limit them: where there are hierarchies of version 1,
+// limitsHugePages reports whether the cgroups of this host's containers limit them: with hierarchies of version 1,
 // containers are in no other.
 func limitsHugePages() bool {
 	_, err := os.Stat("/sys/fs/cgroup/hugetlb/cgroup.procs")

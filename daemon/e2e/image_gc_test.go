@@ -77,7 +77,7 @@ func TestImagesGoByAge(t *testing.T) {
 	d.podUntil("again", "has succeeded", succeeded)
 }
 
-// smallDisk gives a directory on a file system of its own, of so many megabytes.
+// smallDisk returns a directory on a file system of its own, of so many megabytes.
 func smallDisk(t *testing.T, megabytes int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "jobd-e2e-disk.")

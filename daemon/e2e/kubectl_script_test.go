@@ -152,7 +152,7 @@ func format(steps []step) string {
 	return out.String()
 }
 
-// do runs a command and gives what it prints without what differs each time.
+// do runs a command and returns what it prints without what differs each time.
 func (s *script) do(command string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

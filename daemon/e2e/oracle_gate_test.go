@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// ready tells whether the pods that are to be ended by a deletion have come to where their command is ready for it.
+// ready reports whether the pods that a deletion is about to end run a command that is ready for it.
 func (l *life) ready() bool {
 	if !trap.MatchString(strings.Join(l.Manifest.Spec.Template.Spec.Containers[0].Command, " ")) {
 		return true
@@ -71,7 +71,7 @@ func (l *life) turn(n int, recorded oracle.Pod) bool {
 	return l.deleted(recorded.Name) > 0 || l.ready() && (l.done == len(l.Pods.Actions) || l.Pods.Actions[l.done].T > end)
 }
 
-// earlierSecond tells whether a pod has ended in an earlier second than this one. Back-off asks which end came later, in
+// earlierSecond reports whether a pod has ended in an earlier second than this one. Back-off asks which end came later, in
 // whole seconds.
 func earlierSecond(p *corev1.Pod) bool {
 	for _, c := range p.Status.ContainerStatuses {

@@ -91,7 +91,8 @@ func (l *life) deleted(pod string) float64 {
 	return 0
 }
 
-// pod gives the one that stands for the n-th recorded one: of the same index, as many before it. Nil if there is none yet.
+// pod returns the pod that stands for the n-th recorded one: of the same index, with as many before it. Nil if there is
+// none yet.
 func (l *life) pod(n int) *corev1.Pod {
 	index := ptr.Deref(l.Pods.Summary[n].Index, "")
 	before := 0

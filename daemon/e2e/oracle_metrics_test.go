@@ -10,7 +10,7 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// metricsOf gives the metrics of a cluster's Job controller after all that was recorded.
+// metricsOf returns the metrics of a cluster's Job controller after all that was recorded.
 func metricsOf(scenarios []*oracle.Scenario) map[string]int {
 	m := map[string]int{}
 	add := func(n int, format string, args ...any) {

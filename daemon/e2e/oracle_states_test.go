@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// like tells whether the Job is as it was recorded last before a time.
+// like reports whether the Job is as it was recorded last before a time.
 func (l *life) like(t float64) bool {
 	var want *oracle.Revision
 	for i, r := range l.recorded() {
@@ -124,7 +124,7 @@ func (l *life) ours() []oracle.Revision {
 
 func (l *life) isGone() bool { return l.states[len(l.states)-1].Event == "DELETED" }
 
-// between tells whether a state can come between two others.
+// between reports whether a state can come between two others.
 func between(a, b, c *oracle.Revision) bool {
 	in := func(of func(*batchv1.JobStatus) int32) bool {
 		x, y, z := of(&a.Status), of(&b.Status), of(&c.Status)

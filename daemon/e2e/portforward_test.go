@@ -64,7 +64,7 @@ spec:
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) `)
 
-// forwards waits until a port-forward listens, and gives the address.
+// forwards waits until a port-forward listens, and returns the address.
 func (c *conversation) forwards() string {
 	c.t.Helper()
 	c.hears("Forwarding from 127.0.0.1:")

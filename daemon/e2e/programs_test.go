@@ -110,7 +110,7 @@ func (c *conversation) hears(words string) {
 	}
 }
 
-// ends says that there is no more to say, and gives the exit code.
+// ends says that there is no more to say, and returns the exit code.
 func (c *conversation) ends() int {
 	c.in.Close()
 	_ = c.cmd.Wait()

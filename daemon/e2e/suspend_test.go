@@ -68,7 +68,7 @@ func TestASuspendedJobMayChangeWhereAndWithWhatItRuns(t *testing.T) {
 	d.eventually("no pod runs where there is no such node", func() error { return waitsFor(d.pods("j"), 2, "node affinity/selector") })
 }
 
-// waitsFor tells whether so many pods wait for a place, and say what is missing.
+// waitsFor returns an error unless exactly n pods are unschedulable and their conditions say why.
 func waitsFor(pods []corev1.Pod, n int, why string) error {
 	waiting := 0
 	for _, p := range pods {

@@ -72,7 +72,7 @@ func (f *following) run(from uint64) error {
 	}
 }
 
-// watchPods gives the changes of pods, and nil when it cannot tell some of them.
+// watchPods sends the changes of pods, and nil where some of them were missed.
 func (f *following) watchPods(from uint64, changes chan<- []store.Change) {
 	prefix := store.Key(objects.Pods, f.job.Namespace, "")
 	for cursor := f.store.Cursor(from, prefix); ; {

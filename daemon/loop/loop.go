@@ -77,7 +77,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case errors.Is(err, store.ErrClosed):
 			return err
 		case err != nil:
-			l.Logger.Error("decisions could not be written, they are taken again", "error", err, "after", retryAfter)
+			l.Logger.Error("cannot write decisions, which are taken again", "error", err, "after", retryAfter)
 			if !sleep(ctx, retryAfter) {
 				return nil
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 )
 
-// Expires gives the time from which a Job is to be removed. False for one that is not finished, is being deleted
+// Expires returns the time from which a Job is to be removed. False for one that is not finished, is being deleted
 // already, or has no TTL. It counts from the transition of the final condition, so a TTL that is changed later
 // still counts from the end of the Job.
 func Expires(j *batchv1.Job) (time.Time, bool) {

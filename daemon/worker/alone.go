@@ -8,9 +8,9 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// alone tells whether each container of a pod is the only one that runs as long as it does, and no container of another pod
-// can be given one of its files. Files are handed over through UNIX sockets, which are found in a network namespace or on a
-// volume, and taken through /proc. A device may bring mounts of the host's along.
+// alone reports whether each container of a pod is the only one that runs as long as it does, and no container of another
+// pod can be given one of its files. Files are handed over through UNIX sockets, which are found in a network namespace
+// or on a volume, and taken through /proc. A device may bring mounts of the host's along.
 func alone(obj *corev1.Pod, s *Sandbox) bool {
 	together := len(obj.Spec.Containers)
 	for i := range obj.Spec.InitContainers {

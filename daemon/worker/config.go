@@ -15,8 +15,8 @@ import (
 type Config struct {
 	Runtime runtime.Runtime
 	Images  Images
-	// PullSecrets gives the Secrets with a pod's credentials for registries, and the names of those that cannot be had. It
-	// is asked only for a pod that names some. Nil: there are none.
+	// PullSecrets returns the Secrets with a pod's credentials for registries, and the names of those that are missing.
+	// It is called only for a pod that names some. Nil: there are none.
 	PullSecrets func(obj *corev1.Pod) (secrets []corev1.Secret, missing []string)
 	Spec        SpecBuilder
 	// Steps are taken in order and undone in reverse.

@@ -89,12 +89,12 @@ func (p *Pool) terminationMessage(s runtime.Status) string {
 	}
 	message, err := logTail(p.ctx, path)
 	if err != nil {
-		p.config.Logger.Warn("termination message from the log", "container", s.ID, "error", err)
+		p.config.Logger.Warn("cannot read the termination message from the log", "container", s.ID, "error", err)
 	}
 	return message
 }
 
-// logTail gives the last lines of a container's log.
+// logTail returns the last lines of a container's log.
 func logTail(ctx context.Context, path string) (string, error) {
 	var out bytes.Buffer
 	lines := int64(maxTailLines)
@@ -125,7 +125,7 @@ func (p *Pool) signal(obj *corev1.Pod, container string, attempt int, signal sys
 	case errdefs.IsNotFound(err):
 		// It has just ended, or SIGKILL will tell.
 	default:
-		p.log(obj).Warn("signal failed", "container", container, "signal", signal, "error", err)
+		p.log(obj).Warn("cannot signal a container", "container", container, "signal", signal, "error", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *Pool) signal(obj *corev1.Pod, container string, attempt int, signal sys
 func (p *Pool) lookUp(obj *corev1.Pod, container string, attempt int) {
 	held, err := p.config.Runtime.Containers(p.ctx)
 	if err != nil {
-		p.log(obj).Warn("look for container", "container", container, "error", err)
+		p.log(obj).Warn("cannot list the containers of the runtime", "container", container, "error", err)
 		return
 	}
 	o := pod.Observation{What: pod.Lost, Container: container, Attempt: attempt, At: time.Now()}

@@ -46,7 +46,7 @@ func (p *Pool) newLaunch(a pod.Action) *launch {
 	return l
 }
 
-// launching gives the launch of an attempt that is queued or under way. Workers.mu is held.
+// launching returns the launch of an attempt that is queued or under way. Workers.mu is held.
 func (w *worker) launching(container string, attempt int) *launch {
 	for _, l := range w.launches {
 		if l.container == container && l.attempt == attempt {
@@ -62,7 +62,7 @@ func (l *launch) callOff(by pod.Action) {
 	l.cancel()
 }
 
-// calledOff tells whether the launch was called off.
+// calledOff reports whether the launch was called off.
 func (p *Pool) calledOff(l *launch) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observatio
 	}
 }
 
-// shownOnly tells of an observation that no other container waits for.
+// shownOnly reports whether no other container waits for an observation.
 func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
 	switch o.What {
 	case pod.SetUp, pod.Pulled:
@@ -193,13 +193,13 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 	crash.At("launch.image.after")
 }
 
-// setUp takes the steps. It tells whether all are done.
+// setUp takes the steps. It reports whether all are done.
 func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Observation, bool) {
 	sandbox := &Sandbox{Yield: p.limit.Yield}
 	for _, step := range p.config.Steps {
 		crash.At("set-up", step.Name, "before")
 		if err := step.SetUp(ctx, obj, sandbox); err != nil {
-			p.log(obj).Warn("pod set-up failed", "step", step.Name, "error", err)
+			p.log(obj).Warn("cannot set up a pod", "step", step.Name, "error", err)
 			if r := (*Rejection)(nil); errors.As(err, &r) {
 				return pod.Observation{What: pod.Rejected, Reason: step.Reason, Message: r.Error()}, false
 			}
@@ -280,7 +280,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	status, err := p.config.Runtime.Start(p.ctx, request)
 	if err != nil {
 		if p.ctx.Err() == nil {
-			p.log(obj).Warn("container start failed", "container", c.Name, "error", err)
+			p.log(obj).Warn("cannot start a container", "container", c.Name, "error", err)
 		}
 		return fail(pod.CreateContainer, err)
 	}
@@ -306,9 +306,9 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	return append(seen, about)
 }
 
-// diskFull tells that a container could not be started for want of room. That is no fault of its own: it is started again,
-// as one for which the room was found wanting before. There are only the words of the OCI runtime to go by, which end with
-// those of the kernel's error; names that it quotes may say anything.
+// diskFull reports whether a container could not be started because the disk is full. That is no fault of its own, so it
+// is started again. There are only the words of the OCI runtime to go by, which end with those of the kernel's error;
+// names that it quotes may say anything.
 func diskFull(s runtime.Status) bool {
 	return strings.HasSuffix(strings.ToLower(strings.TrimSpace(s.StartError)), ": "+syscall.ENOSPC.Error())
 }

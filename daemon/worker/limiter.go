@@ -18,7 +18,7 @@ func (l *limiter) Go(fn func()) {
 	l.pump()
 }
 
-// Yield gives the room of the function that calls it to others while wait blocks.
+// Yield lends the place of the function that calls it to others while wait blocks.
 func (l *limiter) Yield(wait func()) {
 	l.release()
 	wait()

@@ -102,8 +102,8 @@ func (m *monitor) run(ctx context.Context) {
 	others.Wait()
 }
 
-// probe asks until there is a verdict that is final: that the container has started, or that it is to end. It tells
-// whether there is reason to go on.
+// probe runs a probe until its verdict is final: the container has started, or has to end. It reports whether to go on
+// with the other probes.
 func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
 	probe := check.Probe(m.container)
 	if probe == nil {
@@ -152,7 +152,7 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
 	t := target{runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: obj.Status.PodIP}
 	held, err := p.config.Runtime.Containers(ctx)
 	if err != nil {
-		p.log(obj).Warn("look for container", "container", a.Container, "error", err)
+		p.log(obj).Warn("cannot list the containers of the runtime", "container", a.Container, "error", err)
 	}
 	for _, s := range held {
 		if s.ID == t.id {
@@ -164,7 +164,7 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
 	}
 }
 
-// pause waits, and tells whether ctx goes on.
+// pause waits, and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

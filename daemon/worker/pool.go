@@ -168,7 +168,7 @@ func (p *Pool) report(obj *corev1.Pod, observations ...pod.Observation) {
 	p.config.Report(observations)
 }
 
-// log gives the logger for one pod.
+// log returns the logger for one pod.
 func (p *Pool) log(obj *corev1.Pod) *slog.Logger {
 	return p.config.Logger.With("pod", obj.Namespace+"/"+obj.Name, "uid", obj.UID)
 }

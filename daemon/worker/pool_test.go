@@ -140,7 +140,7 @@ func (h *host) steps(names ...string) (steps []Step) {
 	return steps
 }
 
-// take gives what was done and reported since the last call, as text.
+// take returns what was done and reported since the last call, as text.
 func (h *host) take() (did, batches []string) {
 	synctest.Wait()
 	h.mu.Lock()

@@ -62,7 +62,7 @@ func (p *Pool) refresh(obj *corev1.Pod) {
 			continue
 		}
 		if err := step.Refresh(p.ctx, obj); err != nil {
-			p.log(obj).Warn("refresh", "step", step.Name, "error", err)
+			p.log(obj).Warn("cannot refresh what a pod was set up with", "step", step.Name, "error", err)
 		}
 	}
 }

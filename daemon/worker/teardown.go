@@ -21,7 +21,7 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	for _, id := range append(p.held(obj), w.leftovers...) {
 		crash.At("tear-down.container.before")
 		if err := p.config.Runtime.Remove(p.ctx, id); err != nil {
-			p.log(obj).Warn("remove container", "container", id, "error", err)
+			p.log(obj).Warn("cannot remove a container, which is retried", "container", id, "error", err)
 			ok = false
 		}
 	}
@@ -29,7 +29,7 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 		for _, step := range slices.Backward(p.config.Steps) {
 			crash.At("tear-down", step.Name, "before")
 			if err := step.TearDown(p.ctx, obj.UID); err != nil {
-				p.log(obj).Warn("undo pod set-up", "step", step.Name, "error", err)
+				p.log(obj).Warn("cannot undo the set-up of a pod, which is retried", "step", step.Name, "error", err)
 				ok = false
 			}
 			crash.At("tear-down", step.Name, "after")

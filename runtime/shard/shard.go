@@ -271,7 +271,7 @@ func (s *Shard) keep(ctx context.Context) {
 		if ending || ctx.Err() != nil {
 			return
 		}
-		s.options.Logger.Warn("shard has died or hung up, connecting again", "shard", s.options.Dir)
+		s.options.Logger.Warn("a shard has died or hung up, connecting again", "shard", s.options.Dir)
 		for wait := 10 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 			client, err := connect(ctx, s.options)
 			if err == nil {
@@ -286,7 +286,7 @@ func (s *Shard) keep(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			s.options.Logger.Error("cannot start shard", "shard", s.options.Dir, "error", err)
+			s.options.Logger.Error("cannot start a shard", "shard", s.options.Dir, "error", err)
 			select {
 			case <-time.After(wait):
 			case <-ctx.Done():

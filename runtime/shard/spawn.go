@@ -103,6 +103,6 @@ func (o *Options) enterCgroup(pid int) {
 		return
 	}
 	if err := cgroup.Enter(o.Cgroup, pid); err != nil {
-		o.Logger.Warn("cannot move shard out of the daemon's control group", "shard", o.Dir, "error", err)
+		o.Logger.Warn("cannot move a shard out of the daemon's control group", "shard", o.Dir, "error", err)
 	}
 }

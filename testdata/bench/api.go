@@ -222,7 +222,7 @@ func readEvents(from *bufio.Reader, form string, n int) error {
 	return nil
 }
 
-// open sends a GET and gives the answer's body.
+// open sends a GET and returns the body of the answer.
 func (d *daemon) open(ctx context.Context, path, accept string) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://jobd"+path, nil)
 	if err != nil {

@@ -87,7 +87,7 @@ func memory() string {
 	return "/run"
 }
 
-// serve starts the process and gives the time until it answered a list.
+// serve starts the process and returns the time until it answered a list.
 func (d *daemon) serve(ctx context.Context) (time.Duration, error) {
 	d.process = exec.Command(filepath.Join(d.bin, "jobd"), append([]string{"serve", "--root", d.root, "--state", d.state, "--log-level", "error"}, d.flags...)...)
 	d.process.Stdout, d.process.Stderr = &d.output, &d.output
@@ -113,7 +113,7 @@ func (d *daemon) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
 }
 
-// connect gives a client that speaks one content type.
+// connect returns a client that speaks one content type.
 func (d *daemon) connect(contentType string) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(&rest.Config{Host: "http://jobd", Dial: d.dial, ContentConfig: rest.ContentConfig{ContentType: contentType}, QPS: -1})
 }
@@ -149,7 +149,7 @@ func job(name string, n, parallel int, command ...string) *batchv1.Job {
 	}
 }
 
-// run creates a Job and gives the time until a watcher saw it complete.
+// run creates a Job and returns the time until a watcher saw it complete.
 func (d *daemon) run(ctx context.Context, j *batchv1.Job) (time.Duration, error) {
 	return d.watch(ctx, j, func(j *batchv1.Job) bool {
 		for _, c := range j.Status.Conditions {

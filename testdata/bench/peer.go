@@ -78,7 +78,7 @@ func (p *peer) close() {
 	}
 }
 
-// containers gives how many there were in a second, and the CPU time that each took, in ms.
+// containers returns how many there were in a second, and the CPU time that each took, in ms.
 func (p *peer) containers(ctx context.Context, n, parallel int) (perSecond, cpu float64, err error) {
 	jobs := make(chan string)
 	failed := make(chan error, parallel)

@@ -155,7 +155,7 @@ func (r *raw) ctrRun(ctx context.Context, n, parallel int) (float64, error) {
 	})
 }
 
-// rate runs a command n times, so many at a time, and gives how many there were in a second.
+// rate runs a command n times, parallel of them at a time, and returns how many there were in a second.
 func rate(ctx context.Context, n, parallel int, command func(i int) *exec.Cmd) (float64, error) {
 	jobs := make(chan int)
 	var failed atomic.Value

@@ -66,7 +66,7 @@ func (t *Tree) Link(name, target string) {
 	t.put(name, file{mode: fs.ModeSymlink | 0o777, link: target})
 }
 
-// Has tells whether the path is there, without following links.
+// Has reports whether the path is there, without following links.
 func (t *Tree) Has(name string) bool {
 	_, ok := t.files[path.Clean(name)]
 	return ok

@@ -27,7 +27,7 @@ const SyncLag = 1300 * time.Millisecond
 type Scenario struct {
 	Name     string
 	Manifest *batchv1.Job
-	// AtEnd is the Job as it was last seen. Deleted tells whether it was gone then.
+	// AtEnd is the Job as it was last seen. Deleted says whether it was gone then.
 	AtEnd    *batchv1.Job
 	Deleted  bool
 	Timeline []Revision

@@ -46,7 +46,7 @@ func OpenDisk(path string) (*Disk, error) {
 	return &Disk{file: f, size: info.Size()}, nil
 }
 
-// Close gives the file free.
+// Close closes the file.
 func (d *Disk) Close() error { return d.file.Close() }
 
 // FailAfter has the power fail right after that many further writes: the disk answers nothing more, so that nothing can be

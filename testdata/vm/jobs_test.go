@@ -69,7 +69,7 @@ func (m *machine) until(name, what string, is func(*batchv1.Job) bool) *batchv1.
 	return job
 }
 
-// end gives the condition that a Job has ended with, nil before.
+// end returns the condition that a Job has ended with, nil before.
 func end(j *batchv1.Job) *batchv1.JobCondition {
 	for i := range j.Status.Conditions {
 		c := &j.Status.Conditions[i]
@@ -80,7 +80,7 @@ func end(j *batchv1.Job) *batchv1.JobCondition {
 	return nil
 }
 
-// pods gives the pods of a Job by their phase.
+// pods returns the pods of a Job by their phase.
 func (m *machine) pods(job string) map[corev1.PodPhase][]corev1.Pod {
 	m.t.Helper()
 	byPhase := map[corev1.PodPhase][]corev1.Pod{}

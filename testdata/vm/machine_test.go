@@ -174,7 +174,7 @@ func (m *machine) reboot() {
 	m.t.Logf("rebooted after %v", time.Since(began).Round(100*time.Millisecond))
 }
 
-// sh runs a script in the machine and gives its output; it must succeed.
+// sh runs a script in the machine and returns its output; it must succeed.
 func (m *machine) sh(script string) string {
 	m.t.Helper()
 	out, err := m.try(script)

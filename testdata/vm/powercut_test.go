@@ -27,7 +27,7 @@ func TestPowerCuts(t *testing.T) {
 	m.powerCuts(6).clean()
 }
 
-// powerCuts gives the machine that there is after the last cut.
+// powerCuts returns the machine that there is after the last cut.
 func (m *machine) powerCuts(cuts int) *machine {
 	t := m.t
 	t.Helper()
