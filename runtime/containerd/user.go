@@ -17,6 +17,7 @@ import (
 
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // passwdCache holds the user files of images, which never change.
@@ -114,32 +115,20 @@ func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
 }
 
 func readUserFilesAt(dir string) (files userFiles, err error) {
-	// A root: symlinks in an image do not lead out of it.
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	if files.passwd, err = readUserFile(dir, "etc/passwd"); err != nil {
 		return files, err
 	}
-	defer root.Close()
-	if files.passwd, err = readFile(root, "etc/passwd"); err != nil {
-		return files, err
-	}
-	files.group, err = readFile(root, "etc/group")
+	files.group, err = readUserFile(dir, "etc/group")
 	return files, err
 }
 
-func readFile(root *os.Root, name string) ([]byte, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+// readUserFile returns nil for a file that the image does not have. One that is no plain file is refused, since the OCI
+// runtime opens it too, and would wait for whoever writes to a FIFO.
+func readUserFile(dir, name string) ([]byte, error) {
+	content, err := untrusted.Read(dir, name, untrusted.Root, maxPasswdSize)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, err
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxPasswdSize))
-	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	return content, nil

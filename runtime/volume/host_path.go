@@ -73,9 +73,12 @@ func expected(kind corev1.HostPathType) (fileKind, bool) {
 	return fileKind{}, false
 }
 
+// makeFile creates a file unless there is something of that name, which is not opened: others may have put it there.
 func makeFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
-	if err != nil {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	return f.Close()

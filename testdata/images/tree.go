@@ -66,6 +66,9 @@ func (t *Tree) Link(name, target string) {
 	t.put(name, file{mode: fs.ModeSymlink | 0o777, link: target})
 }
 
+// FIFO adds a named pipe.
+func (t *Tree) FIFO(name string) { t.put(name, file{mode: 0o644 | fs.ModeNamedPipe}) }
+
 // Has reports whether the path is there, without following links.
 func (t *Tree) Has(name string) bool {
 	_, ok := t.files[path.Clean(name)]
@@ -309,6 +312,9 @@ func write(w *tar.Writer, name string, f file) error {
 	switch {
 	case f.mode.IsDir():
 		h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+		return w.WriteHeader(h)
+	case f.mode&fs.ModeNamedPipe != 0:
+		h.Typeflag = tar.TypeFifo
 		return w.WriteHeader(h)
 	case f.mode&fs.ModeSymlink != 0:
 		h.Typeflag, h.Linkname = tar.TypeSymlink, f.link

@@ -22,6 +22,7 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/runtime/shard/protocol"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // host is what all containers of a shard share.
@@ -343,13 +344,13 @@ func (c *container) finish(end protocol.Container) {
 
 // readMessage returns the last MaxMessage bytes of a termination message file.
 func readMessage(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	f, err := untrusted.Open(filepath.Dir(path), filepath.Base(path), untrusted.Beneath)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return "", err
 	}
 	content, err := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-protocol.MaxMessage), protocol.MaxMessage))

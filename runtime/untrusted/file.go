@@ -1,0 +1,79 @@
+// Package untrusted opens files in trees that a pod or an image has filled. Anything may lie there under any name: a
+// symlink to a file of the host, a FIFO that nobody writes to, a device whose driver does something when root opens it, a
+// file without end. It takes a directory that the caller vouches for and a path inside it, opens nothing but plain files,
+// and changes nothing.
+package untrusted
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// Scope says what a symlink in a tree means.
+type Scope uint64
+
+const (
+	// Root takes the tree for a root file system: an absolute symlink, and any number of "..", stay inside it.
+	Root Scope = unix.RESOLVE_IN_ROOT
+	// Beneath refuses every path that would lead out of the tree, an absolute symlink too.
+	Beneath Scope = unix.RESOLVE_BENEATH
+)
+
+// Read returns the content of a plain file. What does not exist is fs.ErrNotExist, what is no plain file
+// ErrFailedPrecondition, and one with more than most bytes ErrOutOfRange.
+func Read(dir, path string, scope Scope, most int64) ([]byte, error) {
+	f, err := Open(dir, path, scope)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: %w", path, most, errdefs.ErrOutOfRange)
+	}
+	return content, nil
+}
+
+// Open opens a plain file for reading. What does not exist is fs.ErrNotExist, what is no plain file
+// ErrFailedPrecondition: that is found out before anything is opened that has a driver or a peer.
+func Open(dir, path string, scope Scope) (*os.File, error) {
+	in, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(in)
+	place, err := unix.Openat2(in, filepath.Clean(path), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: uint64(scope) | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.ENOTDIR) {
+		err = fs.ErrNotExist // something on the way is no directory
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(place)
+	var is unix.Stat_t
+	if err := unix.Fstat(place, &is); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%s is no plain file: %w", path, errdefs.ErrFailedPrecondition)
+	}
+	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(place), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
