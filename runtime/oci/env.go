@@ -19,64 +19,125 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 // containerEnv is the environment of the process, and apart from it the variables that $(VAR) may name.
 type containerEnv struct {
 	process  []string
+	at       map[string]int // where in process a name is
 	declared map[string]string
+	spent    int // of maxEnv
 }
 
-func (e containerEnv) lookup(name string) (string, bool) {
+// maxEnv bounds the bytes of a container's variables and of what $(VAR) makes of its arguments: the kernel gives no
+// process more than 6 MiB of both. A short manifest may ask for any amount: a ConfigMap may be named many times, and of
+// forty variables that each name the one before it twice the last one has a terabyte.
+const maxEnv = 8 << 20
+
+func (e *containerEnv) spend(bytes int) error {
+	if e.spent += bytes; e.spent > maxEnv {
+		return fmt.Errorf("variables and arguments take more than %d bytes: %w", maxEnv, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
+func (e *containerEnv) lookup(name string) (string, bool) {
 	value, ok := e.declared[name]
 	return value, ok
 }
 
-// set puts NAME=value, in the place of an earlier one of that name.
-func (e *containerEnv) set(name, value string) {
-	entry := name + "=" + value
-	i := slices.IndexFunc(e.process, func(have string) bool { return strings.HasPrefix(have, name+"=") })
-	if i < 0 {
-		e.process = append(e.process, entry)
-	} else {
-		e.process[i] = entry
+// expand replaces $(VAR) by the variables that are declared so far.
+func (e *containerEnv) expand(s string) (string, error) {
+	size := 0
+	eachPart(s, e.lookup, func(part string) { size += len(part) })
+	if err := e.spend(size); err != nil {
+		return "", err
 	}
+	return expand(s, e.lookup), nil
 }
 
-// environment is TERM for a terminal, the image's, then HOSTNAME, then the container's in their order, where the value of each may name those
-// before it.
-func environment(in Input) (containerEnv, error) {
-	e := containerEnv{process: []string{defaultPath}, declared: map[string]string{}}
+// expandAll expands each of a list.
+func (e *containerEnv) expandAll(list []string) ([]string, error) {
+	out := make([]string, len(list))
+	for i, s := range list {
+		var err error
+		if out[i], err = e.expand(s); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// set puts NAME=value, in the place of an earlier one of that name.
+func (e *containerEnv) set(name, value string) error {
+	entry := name + "=" + value
+	if i, ok := e.at[name]; ok {
+		e.process[i] = entry
+	} else {
+		e.at[name] = len(e.process)
+		e.process = append(e.process, entry)
+	}
+	return e.spend(len(entry))
+}
+
+// declare sets a variable that those after it may name.
+func (e *containerEnv) declare(name, value string) error {
+	e.declared[name] = value
+	return e.set(name, value)
+}
+
+// environment is TERM for a terminal, the image's, then HOSTNAME, then the container's in their order, where the value
+// of each may name those before it. Each object and file is read once, however many variables come of it.
+func environment(in Input) (*containerEnv, error) {
+	in.Objects, in.envFiles = RememberObjects(in.Objects), map[string]envFile{}
+	e := &containerEnv{at: map[string]int{}, declared: map[string]string{}}
+	path, value, _ := strings.Cut(defaultPath, "=")
+	if err := e.set(path, value); err != nil {
+		return nil, err
+	}
 	if in.Container.TTY {
-		e.set("TERM", "xterm")
+		if err := e.set("TERM", "xterm"); err != nil {
+			return nil, err
+		}
 	}
 	for _, entry := range in.Image.Env {
 		name, value, _ := strings.Cut(entry, "=")
-		e.set(name, value)
+		if err := e.set(name, value); err != nil {
+			return nil, err
+		}
 	}
-	e.set("HOSTNAME", Hostname(in.Pod, in.NodeName))
-	for _, v := range serviceEnv(in.API) {
-		e.declared[v.Name] = v.Value
-		e.set(v.Name, v.Value)
+	if err := e.set("HOSTNAME", Hostname(in.Pod, in.NodeName)); err != nil {
+		return nil, err
 	}
+	return e, e.declareAll(in)
+}
 
+// declareAll adds the variables that the API, the objects of envFrom and the container's own list declare.
+func (e *containerEnv) declareAll(in Input) error {
+	for _, v := range serviceEnv(in.API) {
+		if err := e.declare(v.Name, v.Value); err != nil {
+			return err
+		}
+	}
 	for i := range in.Container.EnvFrom {
 		values, err := envFrom(in, &in.Container.EnvFrom[i])
 		if err != nil {
-			return e, err
+			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			e.declared[name] = values[name]
-			e.set(name, values[name])
+			if err := e.declare(name, values[name]); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range in.Container.Env {
 		v := &in.Container.Env[i]
-		value, ok, err := envValue(in, v, e.lookup)
+		value, ok, err := envValue(in, v, e)
 		if err != nil {
-			return e, err
+			return err
 		}
 		if ok {
-			e.declared[v.Name] = value
-			e.set(v.Name, value)
+			if err := e.declare(v.Name, value); err != nil {
+				return err
+			}
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // envFrom gives the variables that an object makes, each key one; none if the object is optional and missing.
@@ -138,11 +199,11 @@ func secretKey(in Input, ref *corev1.SecretKeySelector) (value string, ok bool, 
 }
 
 // envValue is the value of one variable; not ok when its source is optional and missing.
-func envValue(in Input, v *corev1.EnvVar, lookup func(string) (string, bool)) (value string, ok bool, err error) {
+func envValue(in Input, v *corev1.EnvVar, e *containerEnv) (value string, ok bool, err error) {
 	from := v.ValueFrom
 	switch {
 	case from == nil:
-		return expand(v.Value, lookup), true, nil
+		value, err = e.expand(v.Value)
 	case from.FieldRef != nil:
 		value, err = fieldValue(in, from.FieldRef.FieldPath)
 	case from.ResourceFieldRef != nil:

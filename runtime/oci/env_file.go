@@ -15,20 +15,41 @@ func fileKey(in Input, ref *corev1.FileKeySelector) (value string, ok bool, err 
 	if in.VolumeFile == nil {
 		return "", false, nil
 	}
-	content, err := in.VolumeFile(ref.VolumeName, ref.Path)
-	if errdefs.IsNotFound(err) && isTrue(ref.Optional) {
+	file := readEnvFile(in, ref)
+	if errdefs.IsNotFound(file.err) && isTrue(ref.Optional) {
 		return "", false, nil
-	} else if err != nil {
-		return "", false, fmt.Errorf("couldn't read the file %s of the volume %s: %w", ref.Path, ref.VolumeName, err)
+	} else if file.err != nil {
+		return "", false, file.err
 	}
-	values, err := parseEnvFile(string(content))
-	if err != nil {
-		return "", false, fmt.Errorf("couldn't parse the file %s of the volume %s: %w", ref.Path, ref.VolumeName, err)
-	}
-	if value, ok = values[ref.Key]; !ok && !isTrue(ref.Optional) {
+	if value, ok = file.values[ref.Key]; !ok && !isTrue(ref.Optional) {
 		return "", false, fmt.Errorf("environment variable key %q not found in file %q", ref.Key, ref.Path)
 	}
 	return value, ok, nil
+}
+
+// envFile is what a file with variables holds, or why that is not known.
+type envFile struct {
+	values map[string]string
+	err    error
+}
+
+// readEnvFile reads a file once for all variables that come of it.
+func readEnvFile(in Input, ref *corev1.FileKeySelector) envFile {
+	key := ref.VolumeName + "/" + ref.Path
+	if f, ok := in.envFiles[key]; ok {
+		return f
+	}
+	var f envFile
+	content, err := in.VolumeFile(ref.VolumeName, ref.Path)
+	if err != nil {
+		f.err = fmt.Errorf("couldn't read the file %s of the volume %s: %w", ref.Path, ref.VolumeName, err)
+	} else if f.values, err = parseEnvFile(string(content)); err != nil {
+		f.err = fmt.Errorf("couldn't parse the file %s of the volume %s: %w", ref.Path, ref.VolumeName, err)
+	}
+	if in.envFiles != nil {
+		in.envFiles[key] = f
+	}
+	return f
 }
 
 // parseEnvFile reads NAME='value' lines. What stands between the quotes is taken as it is, over several lines too; lines that

@@ -2,9 +2,12 @@ package oci
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -161,6 +164,89 @@ func TestEnvironmentFromObjects(t *testing.T) {
 			})
 			if got := strings.Join(own, " "); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A ConfigMap may have as many keys as fit its megabyte. Each variable looked for among all others took a minute.
+func TestEnvironmentOfManyVariables(t *testing.T) {
+	const keys = 45_000
+	data, image := map[string]string{}, make([]string, keys)
+	for i := range keys {
+		data["K"+strconv.Itoa(i)] = "v"
+		image[i] = "I" + strconv.Itoa(i) + "=v"
+	}
+	read := 0
+	objects := countedObjects{&corev1.ConfigMap{Data: data}, &read}
+	c := &corev1.Container{Name: "main", Command: []string{"true"}, EnvFrom: []corev1.EnvFromSource{{
+		ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "big"}},
+	}}}
+	for i := range 1000 {
+		c.Env = append(c.Env, corev1.EnvVar{Name: "E" + strconv.Itoa(i), ValueFrom: &corev1.EnvVarSource{
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "big"}, Key: "K" + strconv.Itoa(i),
+			},
+		}})
+	}
+	begin := time.Now()
+	spec := specOf(t, func(in *Input) { in.Container, in.Objects, in.Image.Env = c, objects, image })
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it takes %v", took)
+	}
+	if got, want := len(spec.Process.Env), 2*keys+1000+2; got != want {
+		t.Errorf("%d variables, want %d", got, want)
+	}
+	if read != 1 {
+		t.Errorf("the object is read %d times", read)
+	}
+}
+
+type countedObjects struct {
+	object *corev1.ConfigMap
+	read   *int
+}
+
+func (c countedObjects) ConfigMap(_, _ string) (*corev1.ConfigMap, error) {
+	*c.read++
+	return c.object, nil
+}
+func (c countedObjects) Secret(_, name string) (*corev1.Secret, error) {
+	return nil, NotFound("secret", name)
+}
+
+func TestEnvironmentIsBounded(t *testing.T) {
+	big := countedObjects{&corev1.ConfigMap{Data: map[string]string{"A": strings.Repeat("x", 1<<20)}}, new(int)}
+	from := func(prefix string) corev1.EnvFromSource {
+		return corev1.EnvFromSource{Prefix: prefix, ConfigMapRef: &corev1.ConfigMapEnvSource{}}
+	}
+	for name, change := range map[string]func(c *corev1.Container){
+		"each variable names the one before it twice": func(c *corev1.Container) {
+			c.Env = []corev1.EnvVar{{Name: "X0", Value: "x"}}
+			for i := range 30 {
+				last := "$(X" + strconv.Itoa(i) + ")"
+				c.Env = append(c.Env, corev1.EnvVar{Name: "X" + strconv.Itoa(i+1), Value: last + last})
+			}
+		},
+		"arguments that name a long variable": func(c *corev1.Container) {
+			c.EnvFrom, c.Args = []corev1.EnvFromSource{from("")}, []string{strings.Repeat("$(A)", 100)}
+		},
+		"one object under many prefixes": func(c *corev1.Container) {
+			for i := range 100 {
+				c.EnvFrom = append(c.EnvFrom, from("P"+strconv.Itoa(i)))
+			}
+		},
+		"one object again and again": func(c *corev1.Container) {
+			for range 100 {
+				c.EnvFrom = append(c.EnvFrom, from(""))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(container(change))
+			in.Objects = big
+			if _, err := Spec(in); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "variables and arguments take more than") {
+				t.Errorf("got %v", err)
 			}
 		})
 	}

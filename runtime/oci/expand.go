@@ -9,13 +9,19 @@ func expand(s string, lookup func(string) (string, bool)) string {
 		return s
 	}
 	var b strings.Builder
+	eachPart(s, lookup, func(part string) { b.WriteString(part) })
+	return b.String()
+}
+
+// eachPart returns the parts that expand puts together.
+func eachPart(s string, lookup func(string) (string, bool), part func(string)) {
 	for {
 		i := strings.IndexByte(s, '$')
 		if i < 0 || i == len(s)-1 {
-			b.WriteString(s)
-			return b.String()
+			part(s)
+			return
 		}
-		b.WriteString(s[:i])
+		part(s[:i])
 		s = s[i:]
 		end := -1
 		if s[1] == '(' {
@@ -23,26 +29,18 @@ func expand(s string, lookup func(string) (string, bool)) string {
 		}
 		switch {
 		case s[1] == '$':
-			b.WriteByte('$')
+			part("$")
 			s = s[2:]
 		case end > 0:
 			if value, ok := lookup(s[2:end]); ok {
-				b.WriteString(value)
+				part(value)
 			} else {
-				b.WriteString(s[:end+1])
+				part(s[:end+1])
 			}
 			s = s[end+1:]
 		default:
-			b.WriteByte('$')
+			part("$")
 			s = s[1:]
 		}
 	}
-}
-
-func expandAll(list []string, lookup func(string) (string, bool)) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = expand(s, lookup)
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,22 +33,27 @@ func lines(values map[string]string) string {
 	return strings.Join(out, "\n")
 }
 
-// ExpandSubPath replaces $(VAR) in a subPathExpr by the container's own variables. Each must be there.
-func ExpandSubPath(in Input, path string) (string, error) {
+// SubPaths expands the subPathExprs of one container.
+type SubPaths struct{ environment *containerEnv }
+
+// NewSubPaths finds out the container's own variables, which $(VAR) stands for.
+func NewSubPaths(in Input) (SubPaths, error) {
 	environment, err := environment(in)
-	if err != nil {
-		return "", err
-	}
-	var missing []string
-	path = expand(path, func(name string) (string, bool) {
-		value, ok := environment.lookup(name)
-		if !ok {
-			missing = append(missing, name)
+	return SubPaths{environment}, err
+}
+
+// Expand replaces $(VAR) in a subPathExpr. Each must be there.
+func (p SubPaths) Expand(path string) (string, error) {
+	missing := ""
+	eachPart(path, func(name string) (string, bool) {
+		value, ok := p.environment.lookup(name)
+		if !ok && missing == "" {
+			missing = strconv.Quote(name)
 		}
 		return value, ok
-	})
-	if len(missing) > 0 {
-		return "", fmt.Errorf("missing value for %q", missing[0])
+	}, func(string) {})
+	if missing != "" {
+		return "", fmt.Errorf("missing value for %s", missing)
 	}
-	return path, nil
+	return p.environment.expand(path)
 }

@@ -37,3 +37,43 @@ func objects(in Input) Objects {
 	}
 	return in.Objects
 }
+
+// RememberObjects asks for each object once. It is for one goroutine, and for as long as objects may be taken for what
+// they were at first.
+func RememberObjects(o Objects) Objects {
+	if o == nil {
+		o = NoObjects{}
+	}
+	return &remembered{o, map[[2]string]found[*corev1.ConfigMap]{}, map[[2]string]found[*corev1.Secret]{}}
+}
+
+type remembered struct {
+	objects    Objects
+	configMaps map[[2]string]found[*corev1.ConfigMap]
+	secrets    map[[2]string]found[*corev1.Secret]
+}
+
+type found[T any] struct {
+	object T
+	err    error
+}
+
+func (r *remembered) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
+	return once(r.configMaps, r.objects.ConfigMap, namespace, name)
+}
+
+func (r *remembered) Secret(namespace, name string) (*corev1.Secret, error) {
+	return once(r.secrets, r.objects.Secret, namespace, name)
+}
+
+func once[T any](
+	known map[[2]string]found[T], get func(namespace, name string) (T, error), namespace, name string,
+) (T, error) {
+	key := [2]string{namespace, name}
+	f, ok := known[key]
+	if !ok {
+		f.object, f.err = get(namespace, name)
+		known[key] = f
+	}
+	return f.object, f.err
+}

@@ -7,8 +7,11 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-func process(in Input, environment containerEnv) (*specs.Process, error) {
-	args := commandLine(in, environment)
+func process(in Input, environment *containerEnv) (*specs.Process, error) {
+	args, err := commandLine(in, environment)
+	if err != nil {
+		return nil, err
+	}
 	if len(args) == 0 {
 		return nil, fmt.Errorf("container %q: no command specified, and the image has none: %w", in.Container.Name, errdefs.ErrInvalidArgument)
 	}
@@ -17,16 +20,22 @@ func process(in Input, environment containerEnv) (*specs.Process, error) {
 
 // commandLine lays the pod's command over the image's entrypoint and the pod's args over the image's command. A pod's
 // command alone drops the image's command too. $(VAR) stands for the container's own variables, not for the image's.
-func commandLine(in Input, environment containerEnv) []string {
-	c := in.Container
-	command, args := expandAll(c.Command, environment.lookup), expandAll(c.Args, environment.lookup)
+func commandLine(in Input, environment *containerEnv) ([]string, error) {
+	command, err := environment.expandAll(in.Container.Command)
+	if err != nil {
+		return nil, err
+	}
+	args, err := environment.expandAll(in.Container.Args)
+	if err != nil {
+		return nil, err
+	}
 	if len(command) == 0 {
 		command = in.Image.Entrypoint
 		if len(args) == 0 {
 			args = in.Image.Cmd
 		}
 	}
-	return append(append([]string(nil), command...), args...)
+	return append(append([]string(nil), command...), args...), nil
 }
 
 func workingDir(in Input) string {

@@ -35,6 +35,7 @@ type Input struct {
 	PodIPs   []string
 	// VolumeFile reads a file of one of the pod's volumes, which has to be there: NotFound. Nil: nothing is read.
 	VolumeFile func(volume, path string) ([]byte, error)
+	envFiles   map[string]envFile // that were read for this environment
 	// API is where the pod reaches the API; not valid: it cannot.
 	API netip.AddrPort
 	// Allocatable is what a limit that is not set stands for in resourceFieldRef.

@@ -81,7 +81,9 @@ func (v *Volumes) Refresh(pod *corev1.Pod) error {
 // content is what a volume of files is to hold, by path.
 func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]file, error) {
 	dir, _ := v.filesDir(pod, volume)
-	c := collector{Volumes: v, pod: pod, dir: dir, files: map[string]file{}}
+	c := collector{
+		Volumes: v, pod: pod, objects: oci.RememberObjects(v.node.Objects), dir: dir, files: map[string]file{},
+	}
 	var err error
 	switch {
 	case volume.ConfigMap != nil:
@@ -109,10 +111,11 @@ func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]fi
 // collector gathers the files of one volume. A later source overrides an earlier one.
 type collector struct {
 	*Volumes
-	pod   *corev1.Pod
-	dir   string // where the files are to be
-	mode  uint32
-	files map[string]file
+	pod     *corev1.Pod
+	objects oci.Objects
+	dir     string // where the files are to be
+	mode    uint32
+	files   map[string]file
 }
 
 func (c *collector) projection(s *corev1.VolumeProjection) error {
@@ -130,7 +133,7 @@ func (c *collector) projection(s *corev1.VolumeProjection) error {
 }
 
 func (c *collector) configMap(name string, items []corev1.KeyToPath, optional *bool) error {
-	object, err := c.node.Objects.ConfigMap(c.pod.Namespace, name)
+	object, err := c.objects.ConfigMap(c.pod.Namespace, name)
 	if errdefs.IsNotFound(err) && isTrue(optional) {
 		return nil
 	} else if err != nil {
@@ -147,7 +150,7 @@ func (c *collector) configMap(name string, items []corev1.KeyToPath, optional *b
 }
 
 func (c *collector) secret(name string, items []corev1.KeyToPath, optional *bool) error {
-	object, err := c.node.Objects.Secret(c.pod.Namespace, name)
+	object, err := c.objects.Secret(c.pod.Namespace, name)
 	if errdefs.IsNotFound(err) && isTrue(optional) {
 		return nil
 	} else if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -156,12 +157,17 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 // reason for them is CreateContainerConfigError.
 func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string) ([]specs.Mount, error) {
 	out := slices.Clone(mounts)
+	subPaths := sync.OnceValues(func() (oci.SubPaths, error) { return oci.NewSubPaths(v.input(pod, c, ips)) })
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
 		sub := m.SubPath
 		var err error
 		if m.SubPathExpr != "" {
-			if sub, err = oci.ExpandSubPath(v.input(pod, c, ips), m.SubPathExpr); err != nil {
+			variables, err := subPaths()
+			if err == nil {
+				sub, err = variables.Expand(m.SubPathExpr)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("container %q: volume mount %q: subPathExpr: %w", c.Name, m.Name, err)
 			}
 		}
