@@ -66,7 +66,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	d.serving.Runtime = r.Describe()
 
 	pods, err := network.Open(network.Options{
-		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: m.IP, Logger: c.Logger,
+		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: m.IP, Reserved: d.reserved(), Logger: c.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -134,6 +134,14 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Logger:   c.Logger,
 		},
 	}, nil
+}
+
+// reserved are the endpoints of the daemon that no hostPort may take.
+func (d *daemon) reserved() []network.Reserved {
+	if !d.tls.IsValid() {
+		return nil
+	}
+	return []network.Reserved{{Protocol: corev1.ProtocolTCP, At: d.tls, Owner: "jobd's API (--listen)"}}
 }
 
 // openSimulated is the same for pods without containers, which write no logs.

@@ -34,9 +34,12 @@ func CgroupParent(root string) string {
 	return "/" + RootName(root)
 }
 
+// RootPrefix is how every RootName begins.
+const RootPrefix = "jobd-"
+
 // RootName names what the daemon of a root has on this host where names are the host's: control groups and network
 // interfaces, for which it is short enough. Two daemons do not meet.
 func RootName(root string) string {
 	sum := sha256.Sum256([]byte(root))
-	return "jobd-" + hex.EncodeToString(sum[:4])
+	return RootPrefix + hex.EncodeToString(sum[:4])
 }

@@ -238,6 +238,52 @@ spec:
 	})
 }
 
+// A pod that asks for a port which it cannot have is told so, and is not started without it.
+func TestHostPortsThatNoPodGets(t *testing.T) {
+	listen := freePort(t)
+	d := start(t, "--listen", listen)
+	d.needBridge()
+	_, port, _ := net.SplitHostPort(listen)
+	subnet, err := netip.ParsePrefix(bridgeLine.FindStringSubmatch(d.output.String())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct{ port, says string }{
+		"elsewhere": {"hostPort: 80, hostIP: 93.184.216.34", "hostIP 93.184.216.34 is not an address of this host"},
+		"names": {
+			fmt.Sprintf("hostPort: 53, hostIP: %s, protocol: UDP", subnet.Addr().Next()),
+			"is reserved: the name server of the pods has it",
+		},
+		"listen": {"hostPort: " + port, "is reserved: jobd's API (--listen) has it at " + listen},
+	}
+	for name, c := range cases {
+		d.apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "busybox:1.36", command: [sleep, "1000"], ports: [{containerPort: 80, %s}]}]
+`, name, c.port))
+	}
+	for name, c := range cases {
+		d.eventually("pod "+name+" is told", func() error {
+			if events := d.jobctl("events", "--for", "pod/"+name); !strings.Contains(events, "FailedCreatePodSandBox") ||
+				!strings.Contains(events, c.says) {
+				return fmt.Errorf("events:\n%s", events)
+			}
+			return nil
+		})
+		if got := d.jobctl("get", "pod", name, "-o", "jsonpath={.status.phase} {.status.podIP}"); got != "Pending " {
+			t.Errorf("pod %s: %q", name, got)
+		}
+	}
+	if got := d.jobctl("get", "--raw", "/readyz"); got != "ok" {
+		t.Errorf("the API says %q", got)
+	}
+}
+
 func TestNetworkModes(t *testing.T) {
 	for mode, want := range map[string]string{"none": "lo\n", "host": "same\n"} {
 		t.Run(mode, func(t *testing.T) {

@@ -12,8 +12,6 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-const dnsPort = 53
-
 // Service lets pods find each other by name, and shows clients where Services lead.
 type Service struct {
 	index   *Index
@@ -29,7 +27,7 @@ func Open(n *network.Network, logger *slog.Logger) *Service {
 		return p
 	}
 	server, err := nameserver.Listen(nameserver.Config{
-		Address: netip.AddrPortFrom(n.Gateway(), dnsPort), Clients: n.Subnet(), Domain: oci.ClusterDomain,
+		Address: netip.AddrPortFrom(n.Gateway(), network.NamesPort), Clients: n.Subnet(), Domain: oci.ClusterDomain,
 		Names: p.index, Logger: logger,
 	})
 	if err != nil {

@@ -220,18 +220,19 @@ func (b *bridge) undo() {
 
 // forward enables IPv4 forwarding. Others on the host may rely on it by now, so it stays.
 func forward() error {
-	const setting = "/proc/sys/net/ipv4/ip_forward"
-	now, err := os.ReadFile(setting)
-	if err != nil {
-		return fmt.Errorf("forwarding: %w", err)
-	}
-	if string(bytes.TrimSpace(now)) != "0" {
-		return nil
-	}
-	if err := os.WriteFile(setting, []byte("1"), 0); err != nil {
+	if err := set("/proc/sys/net/ipv4/ip_forward", "1"); err != nil {
 		return fmt.Errorf("forwarding: %w", err)
 	}
 	return nil
+}
+
+// set changes a setting of the kernel where it has another value: it may be one that cannot be written.
+func set(setting, value string) error {
+	now, err := os.ReadFile(setting)
+	if err != nil || string(bytes.TrimSpace(now)) == value {
+		return err
+	}
+	return os.WriteFile(setting, []byte(value), 0)
 }
 
 // linkName is that of the host's end of a pod's link. Daemons do not share subnets, and so no names.

@@ -3,166 +3,203 @@ package network
 import (
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime"
 )
 
-// APIPort is that of the gateway at which pods find the API, as in a cluster.
-const APIPort = 443
-
-const (
-	// Of linux/netfilter/nf_conntrack_common.h.
-	stateEstablished = 1 << 1
-	stateRelated     = 1 << 2
-	statusDNAT       = 1 << 5
-
-	// Offsets in the IPv4 header.
-	sourceOffset      = 12
-	destinationOffset = 16
-	// And in those of TCP, UDP and SCTP alike.
-	portOffset = 2
-)
+// rules are what differs from one state of a bridge's nft table to the next.
+type rules struct {
+	ports []mappedPort
+	// own are the endpoints of the host that no port of a pod takes.
+	own []endpoint
+	// api is the port of the gateway where the daemon listens for pods, 0 if it does not.
+	api uint16
+}
 
 // writeRules replaces the nft table as a whole, in one transaction of the kernel:
 //
 //   - what pods send out has the host's address as its source;
 //   - from outside a pod is reached only by a port of the host or in reply, whatever routes others set up;
-//   - a port of the host that a pod has leads to it, from everywhere;
-//   - APIPort of the gateway leads to the port where the daemon listens, if it does, from pods and from the host.
-func (b *bridge) writeRules(ports []mappedPort, api uint16) error {
-	conn, err := nftables.New()
+//   - a port of the host that a pod has leads to it, from everywhere; what goes to no address of the host is let pass;
+//   - APIPort of the gateway leads to the port where the daemon listens, if it does, from pods and from the host;
+//   - no pod reaches the loopback addresses of the host or uses one of them as its own. This holds from the first
+//     transaction on, so that it holds when routeLoopback makes the kernel take such packets.
+func (b *bridge) writeRules(r rules) error {
+	conn, err := openNFT()
 	if err != nil {
-		return fmt.Errorf("nft: %w", err)
+		return err
 	}
-	table := &nftables.Table{Family: nftables.TableFamilyIPv4, Name: b.name}
-	conn.AddTable(table) // so that the deletion does not fail
-	conn.DelTable(table)
-	conn.AddTable(table)
-	chain := func(
-		name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority,
-	) func(...[]expr.Any) {
-		c := conn.AddChain(&nftables.Chain{Name: name, Table: table, Type: kind, Hooknum: hook, Priority: priority})
-		return func(parts ...[]expr.Any) {
-			rule := &nftables.Rule{Table: table, Chain: c}
-			for _, p := range parts {
-				rule.Exprs = append(rule.Exprs, p...)
-			}
-			conn.AddRule(rule)
-		}
-	}
+	t := newTable(conn, nftables.TableFamilyIPv4, b.name)
 	in, out := interfaceIs(expr.MetaKeyIIFNAME, b.name), interfaceIs(expr.MetaKeyOIFNAME, b.name)
+	fromPods := within(sourceOffset, b.subnet)
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
 
-	postrouting := chain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	fromPods := within(sourceOffset, b.subnet.Addr().AsSlice(), net.CIDRMask(b.subnet.Bits(), 32))
+	postrouting := t.hook("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	// What the host sends to itself from the gateway's address keeps its source.
 	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"), masquerade())
+	// A pod that comes by a port of the host is answered through it, and so is the host's own loopback.
+	postrouting(fromPods, out, conntrack(expr.CtKeySTATUS, statusDNAT), masquerade())
+	postrouting(within(sourceOffset, loopback), out, masquerade())
 
-	forward := chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
+	forward := t.hook("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	forward(out, in, verdict(expr.VerdictAccept))
 	forward(out, conntrack(expr.CtKeySTATE, stateEstablished|stateRelated), verdict(expr.VerdictAccept))
 	forward(out, conntrack(expr.CtKeySTATUS, statusDNAT), verdict(expr.VerdictAccept))
 	forward(out, verdict(expr.VerdictDrop))
 
-	if len(ports) == 0 && api == 0 {
-		return b.flush(conn)
-	}
-	prerouting := chain("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
-	output := chain("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
-	if api != 0 {
-		p := mappedPort{hostPort{Protocol: corev1.ProtocolTCP, HostIP: b.address, HostPort: APIPort, Port: api}, b.address}
-		to, err := p.match()
-		if err != nil {
-			return err
-		}
-		prerouting(in, to, p.translate())
-		output(to, p.translate())
-	}
-	if len(ports) > 0 {
-		// A pod that comes by a port of the host is answered through it, and so is the host's own loopback.
-		postrouting(fromPods, out, conntrack(expr.CtKeySTATUS, statusDNAT), masquerade())
-		loopback := within(sourceOffset, []byte{127, 0, 0, 0}, net.CIDRMask(8, 32))
-		postrouting(loopback, out, masquerade())
-		// Letting loopback addresses out to the bridge must not let them in.
-		raw := chain("raw", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
-		raw(in, within(destinationOffset, []byte{127, 0, 0, 0}, net.CIDRMask(8, 32)), verdict(expr.VerdictDrop))
-		for _, p := range ports {
-			to, err := p.match()
-			if err != nil {
-				return err
-			}
-			prerouting(to, p.translate())
-			output(to, p.translate())
-		}
-		if err := b.routeLoopback(); err != nil {
-			return err
-		}
-	}
-	return b.flush(conn)
-}
+	raw := t.hook("raw", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
+	raw(in, within(destinationOffset, loopback), verdict(expr.VerdictDrop))
+	raw(in, within(sourceOffset, loopback), verdict(expr.VerdictDrop))
 
-func (b *bridge) flush(conn *nftables.Conn) error {
+	toPods, err := t.hostPorts(r)
+	if err != nil {
+		return err
+	}
+	prerouting := t.hook("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
+	output := t.hook("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
+	if r.api != 0 {
+		lead := slices.Concat(
+			endpoint{netip.AddrPortFrom(b.address, APIPort), corev1.ProtocolTCP}.is(),
+			translateTo(netip.AddrPortFrom(b.address, r.api)),
+		)
+		prerouting(in, lead)
+		output(lead)
+	}
+	// Nor does it take what another daemon has on its bridge, where its name server is.
+	prerouting(interfaceBegins(expr.MetaKeyIIFNAME, runtime.RootPrefix), interfaceIsNot(expr.MetaKeyIIFNAME, b.name),
+		addressIsLocal(true), verdict(expr.VerdictAccept))
+	for _, chain := range []func(...[]expr.Any){prerouting, output} {
+		chain(addressIsLocal(false), []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: toPods}})
+	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s: %w", b.name, err)
 	}
-	return nil
+	return b.routeLoopback(len(r.ports) > 0)
 }
 
-// match returns the expressions that match packets to the port of the host.
-func (p mappedPort) match() ([]expr.Any, error) {
-	var out []expr.Any
-	if p.HostIP.IsValid() {
-		out = within(destinationOffset, p.HostIP.AsSlice(), net.CIDRMask(32, 32))
-	} else {
-		out = []expr.Any{
-			&expr.Fib{Register: 1, ResultADDRTYPE: true, FlagDADDR: true},
-			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
+// hostPorts adds the chain, and returns its name, that what goes to an address of the host has to take: it translates
+// the destination where that is a port of a pod. However many ports there are, a packet costs a lookup or three.
+func (t *table) hostPorts(r rules) (string, error) {
+	const name = "host-ports"
+	at := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
+	anywhere := nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
+	to := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
+	own := &nftables.Set{Table: t.table, ID: 1, Name: "own", KeyType: at}
+	portsAt := &nftables.Set{Table: t.table, ID: 2, Name: "ports-at", KeyType: at, DataType: to, IsMap: true}
+	ports := &nftables.Set{Table: t.table, ID: 3, Name: "ports", KeyType: anywhere, DataType: to, IsMap: true}
+
+	var ofOwn, ofPortsAt, ofPorts []nftables.SetElement
+	for _, e := range r.own {
+		ofOwn = append(ofOwn, nftables.SetElement{Key: e.key()})
+	}
+	for _, p := range r.ports {
+		if _, known := protocols[p.Protocol]; !known {
+			return "", fmt.Errorf("protocol %q of a host port is not known", p.Protocol)
+		}
+		element := nftables.SetElement{Key: portKey(p.Protocol, p.HostPort), Val: addressAndPort(netip.AddrPortFrom(p.pod, p.Port))}
+		if p.HostIP.IsValid() {
+			element.Key = endpoint{netip.AddrPortFrom(p.HostIP, p.HostPort), p.Protocol}.key()
+			ofPortsAt = append(ofPortsAt, element)
+		} else {
+			ofPorts = append(ofPorts, element)
 		}
 	}
-	number, ok := protocols[p.Protocol]
-	if !ok {
-		return nil, fmt.Errorf("protocol %q of a host port is not known", p.Protocol)
+	for set, elements := range map[*nftables.Set][]nftables.SetElement{own: ofOwn, portsAt: ofPortsAt, ports: ofPorts} {
+		if err := t.fill(set, elements); err != nil {
+			return "", err
+		}
 	}
-	return append(out,
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{number}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(p.HostPort)},
-	), nil
+
+	chain := t.chain(&nftables.Chain{Name: name})
+	// The key of a lookup stands in consecutive registers of four bytes, and so does what it finds.
+	portAt := func(register uint32) []expr.Any {
+		return []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
+			&expr.Payload{DestRegister: register + 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		}
+	}
+	addressAndPort := append([]expr.Any{
+		&expr.Payload{DestRegister: smallRegister, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 4},
+	}, portAt(smallRegister+1)...)
+	find := func(in *nftables.Set) []expr.Any {
+		return []expr.Any{
+			&expr.Lookup{SourceRegister: smallRegister, SetName: in.Name, SetID: in.ID, DestRegister: smallRegister, IsDestRegSet: in.IsMap},
+		}
+	}
+	translate := []expr.Any{
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: smallRegister, RegProtoMin: smallRegister + 1},
+	}
+	chain(addressAndPort, find(own), verdict(expr.VerdictAccept))
+	chain(addressAndPort, find(portsAt), translate)
+	chain(portAt(smallRegister), find(ports), translate)
+	return name, nil
 }
 
-// translate returns the expressions that redirect such packets to the pod.
-func (p mappedPort) translate() []expr.Any {
+// endpoint is a port of one address.
+type endpoint struct {
+	netip.AddrPort
+	protocol corev1.Protocol
+}
+
+// key is the endpoint as the key of a set.
+func (e endpoint) key() []byte {
+	return slices.Concat(e.Addr().AsSlice(), portKey(e.protocol, e.Port()))
+}
+
+func portKey(protocol corev1.Protocol, port uint16) []byte {
+	return append([]byte{protocols[protocol], 0, 0, 0}, paddedPort(port)...)
+}
+
+func addressAndPort(a netip.AddrPort) []byte {
+	return append(a.Addr().AsSlice(), paddedPort(a.Port())...)
+}
+
+func paddedPort(port uint16) []byte { return append(binaryutil.BigEndian.PutUint16(port), 0, 0) }
+
+// is returns the expressions that match packets to the endpoint.
+func (e endpoint) is() []expr.Any {
+	return append(within(destinationOffset, netip.PrefixFrom(e.Addr(), e.Addr().BitLen())),
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocols[e.protocol]}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(e.Port())},
+	)
+}
+
+// translateTo returns the expressions that redirect packets.
+func translateTo(a netip.AddrPort) []expr.Any {
 	return []expr.Any{
-		&expr.Immediate{Register: 1, Data: p.pod.AsSlice()},
-		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(p.Port)},
+		&expr.Immediate{Register: 1, Data: a.Addr().AsSlice()},
+		&expr.Immediate{Register: 2, Data: binaryutil.BigEndian.PutUint16(a.Port())},
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1, RegProtoMin: 2},
 	}
 }
 
-func interfaceIs(key expr.MetaKey, name string) []expr.Any {
-	return compareInterface(key, expr.CmpOpEq, name)
-}
-
-func interfaceIsNot(key expr.MetaKey, name string) []expr.Any {
-	return compareInterface(key, expr.CmpOpNeq, name)
-}
-
-func compareInterface(key expr.MetaKey, op expr.CmpOp, name string) []expr.Any {
-	padded := make([]byte, unix.IFNAMSIZ)
-	copy(padded, name)
-	return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Op: op, Register: 1, Data: padded}}
-}
+func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }
 
 // within returns the expressions that match an address of the IPv4 header in a network.
-func within(offset uint32, network, mask []byte) []expr.Any {
+func within(offset uint32, p netip.Prefix) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: network},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: net.CIDRMask(p.Bits(), 32), Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: p.Masked().Addr().AsSlice()},
+	}
+}
+
+// addressIsLocal returns the expressions that match what goes to an address of the host, or of the interface alone that
+// it came in by.
+func addressIsLocal(ofInterface bool) []expr.Any {
+	return []expr.Any{
+		&expr.Fib{Register: 1, ResultADDRTYPE: true, FlagDADDR: true, FlagIIF: ofInterface},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
 	}
 }
 
@@ -173,28 +210,4 @@ func conntrack(key expr.CtKey, bits uint32) []expr.Any {
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: make([]byte, 4)},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
 	}
-}
-
-func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }
-
-func verdict(kind expr.VerdictKind) []expr.Any { return []expr.Any{&expr.Verdict{Kind: kind}} }
-
-// droppingForward names a chain of the host's firewall that drops what no rule of its own accepts, and which no rule of
-// ours can overrule.
-func droppingForward() string {
-	conn, err := nftables.New()
-	if err != nil {
-		return ""
-	}
-	chains, err := conn.ListChains()
-	if err != nil {
-		return ""
-	}
-	for _, c := range chains {
-		if c.Hooknum != nil && *c.Hooknum == *nftables.ChainHookForward && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop &&
-			(c.Table.Family == nftables.TableFamilyIPv4 || c.Table.Family == nftables.TableFamilyINet) {
-			return c.Table.Name + " " + c.Name
-		}
-	}
-	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,6 +25,13 @@ import (
 
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/crash"
+)
+
+const (
+	// APIPort is that of the gateway at which pods find the API, as in a cluster.
+	APIPort = 443
+	// NamesPort is that of the gateway at which pods find the name server.
+	NamesPort = 53
 )
 
 // Mode is the network of pods that do not ask for the host's.
@@ -49,7 +57,9 @@ type Options struct {
 	Mode  Mode
 	// HostIP is shown as the address of pods that use the host's network.
 	HostIP string
-	Logger *slog.Logger
+	// Reserved are endpoints of the host that no hostPort may take. Those of the bridge need not be named.
+	Reserved []Reserved
+	Logger   *slog.Logger
 }
 
 // Network is safe for concurrent use.
@@ -59,6 +69,8 @@ type Network struct {
 	why    error // why it is None although nobody asked for that
 	hostIP string
 	bridge *bridge // nil without
+	// reserved are those of the bridge too.
+	reserved []Reserved
 
 	mu        sync.Mutex // over what follows
 	addresses *addresses
@@ -104,6 +116,12 @@ func (n *Network) openBridge(o Options) error {
 	if n.bridge, err = openBridge(o.Root, held); err != nil {
 		return err
 	}
+	names := netip.AddrPortFrom(n.bridge.address, NamesPort)
+	n.reserved = append(slices.Clone(o.Reserved),
+		Reserved{corev1.ProtocolUDP, names, "the name server of the pods"},
+		Reserved{corev1.ProtocolTCP, names, "the name server of the pods"},
+		Reserved{corev1.ProtocolTCP, netip.AddrPortFrom(n.bridge.address, APIPort), "the API for pods"},
+	)
 	n.addresses = newAddresses(n.bridge.subnet)
 	for uid, r := range held {
 		// An address outside the subnet is of an earlier boot, of which only the record is left.
@@ -154,7 +172,18 @@ func (n *Network) LeadToAPI(port uint16) error {
 	return nil
 }
 
-func (n *Network) writeRules() error { return n.bridge.writeRules(n.ports.list(), n.api) }
+func (n *Network) writeRules() error {
+	r := rules{ports: n.ports.list(), api: n.api}
+	for _, reserved := range n.reserved {
+		if reserved.At.Addr().Is4() {
+			r.own = append(r.own, endpoint{reserved.At, reserved.Protocol})
+		}
+	}
+	if n.api != 0 {
+		r.own = append(r.own, endpoint{netip.AddrPortFrom(n.bridge.address, n.api), corev1.ProtocolTCP})
+	}
+	return n.bridge.writeRules(r)
+}
 
 // Describe says for people which network pods get.
 func (n *Network) Describe() string {
@@ -263,6 +292,12 @@ func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 		return r, err
 	}
 	r = record{Ports: portsOf(pod)}
+	if err := n.bridge.onHost(r.Ports); err != nil {
+		return r, err
+	}
+	if err := taken(r.Ports, n.reserved, n.bridge.address); err != nil {
+		return r, err
+	}
 	if err := n.ports.free(r.Ports); err != nil {
 		return r, err
 	}

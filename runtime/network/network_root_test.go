@@ -240,6 +240,7 @@ func TestPortOfTheAPI(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("where another server has the port")
+		giveAddress(t, "192.0.2.1")
 		p := newPod("server", 1)
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Protocol: corev1.ProtocolTCP, ContainerPort: 80, HostPort: 443, HostIP: "192.0.2.1"}}
 		setUp(t, n, p)
