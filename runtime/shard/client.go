@@ -60,7 +60,8 @@ func (c *Client) Hello() protocol.Hello { return c.hello }
 
 // Start starts a container and returns when its process runs. One of that ID that exists already is left as it is and
 // returned, whatever its state, so that a start in doubt is simply repeated. The error is a *protocol.StartError when
-// the process could not be started. When ctx ends first, the start goes on.
+// the process could not be started, errdefs.ErrAborted when it was called off or deleted. When ctx ends first, the start
+// goes on; CallOff ends it.
 func (c *Client) Start(ctx context.Context, s protocol.Start) (protocol.Container, error) {
 	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpStart, Start: &s}, s.Spec)
 	return containerOf(reply, err)
@@ -75,6 +76,15 @@ func containerOf(m protocol.Message, err error) (protocol.Container, error) {
 		err = fmt.Errorf("shard answered without a container: %w", errdefs.ErrUnknown)
 	}
 	return protocol.Container{}, err
+}
+
+// CallOff ends the start of a container that is under way: the OCI runtime and what it has made are killed, Start returns
+// errdefs.ErrAborted, and nothing is left. The error is errdefs.ErrFailedPrecondition when the start is over,
+// errdefs.ErrNotFound when the container is not known, and errdefs.ErrNotImplemented when the shard is of an older
+// version.
+func (c *Client) CallOff(ctx context.Context, id string) error {
+	_, err := c.call(ctx, protocol.Message{Op: protocol.OpCallOff, ID: id}, nil)
+	return err
 }
 
 // Signal sends a signal to a container's first process, or with all to each of its processes. The error is

@@ -87,6 +87,15 @@ func (s *Shard) Start(ctx context.Context, start protocol.Start) (protocol.Conta
 	return retry(ctx, s, func(c *Client) (protocol.Container, error) { return c.Start(ctx, start) })
 }
 
+// CallOff is Client.CallOff. It is not repeated when the connection breaks: the error is errdefs.ErrUnavailable then.
+func (s *Shard) CallOff(ctx context.Context, id string) error {
+	c, err := s.current(ctx)
+	if err != nil {
+		return err
+	}
+	return c.CallOff(ctx, id)
+}
+
 // Signal is Client.Signal. It is not repeated when the connection breaks: the error is errdefs.ErrUnavailable then.
 func (s *Shard) Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error {
 	c, err := s.current(ctx)

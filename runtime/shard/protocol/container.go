@@ -50,9 +50,15 @@ type Start struct {
 	// Runtime is the path of crun or runc, RuntimeArgs are its global options before "run".
 	Runtime     string   `json:"runtime"`
 	RuntimeArgs []string `json:"runtimeArgs,omitempty"`
+	// RuntimeTimeout is how long one call of the OCI runtime for this container may take, in nanoseconds. Then the call
+	// is killed and has failed. 0: DefaultRuntimeTimeout.
+	RuntimeTimeout time.Duration `json:"runtimeTimeout,omitempty"`
 	// Labels are kept with the container and returned with it. They mean nothing to the shard.
 	Labels map[string]string `json:"labels,omitempty"`
 }
+
+// DefaultRuntimeTimeout is how long an OCI runtime may take, as a kubelet has it (runtimeRequestTimeout).
+const DefaultRuntimeTimeout = 2 * time.Minute
 
 // Container is what a shard knows about one of its containers.
 type Container struct {

@@ -33,6 +33,7 @@ type Op string
 const (
 	OpHello    Op = "hello"
 	OpStart    Op = "start" // the body is the OCI spec
+	OpCallOff  Op = "call-off"
 	OpSignal   Op = "signal"
 	OpDelete   Op = "delete"
 	OpList     Op = "list"
@@ -78,6 +79,8 @@ type Hello struct {
 const (
 	CanExec   = "exec"
 	CanAttach = "attach" // and starts containers with a terminal or stdin
+	// CanCallOff: it ends starts that are under way, and each call of an OCI runtime that takes too long.
+	CanCallOff = "call-off"
 )
 
 // Encode makes a frame of a header and a body, for one write.

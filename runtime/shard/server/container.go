@@ -50,18 +50,23 @@ type container struct {
 	left    bool          // that is so; set before
 	err     error         // set before started is closed: it was not even tried
 
+	starting context.Context         // ends when the start is called off
+	giveUp   context.CancelCauseFunc // ends it
+
 	mu       sync.Mutex
 	status   protocol.Container
-	process  process // while it runs, else the OCI runtime while that is at work, else nil
-	doomed   bool    // deleted before it ran
+	process  process // while it runs, else nil
+	ran      bool    // the OCI runtime has started it, so it cannot be called off any more
+	doomed   bool    // deleted or called off before it was running
 	output   *output // once it has been started; nil of a terminal that is gone
 	stdin    *stdin  // the same; nil without one
 	attached int     // how many are
 }
 
 func newContainer(h *host, dir string, s protocol.Start) *container {
+	starting, giveUp := context.WithCancelCause(context.Background())
 	return &container{
-		host: h, dir: dir, record: startRecord{Start: s},
+		host: h, dir: dir, record: startRecord{Start: s}, starting: starting, giveUp: giveUp,
 		started: make(chan struct{}), cleaned: make(chan struct{}),
 		status: protocol.Container{ID: s.ID, State: protocol.Starting, LogPath: s.LogPath, Labels: s.Labels},
 	}
@@ -74,13 +79,19 @@ func (c *container) current() protocol.Container {
 }
 
 // start starts the container and closes started. When the OCI runtime could not start it, it is kept as ended. After
-// any other error nothing was run, and nothing is left.
+// any other error nothing runs, and nothing is left.
 func (c *container) start() {
 	err := c.run()
+	c.giveUp(nil)
 	var failed *protocol.StartError
 	switch {
 	case err == nil:
 		close(c.started)
+	case c.isDoomed() && c.leaveNothing() == nil:
+		// Whoever has called it off does not want to hear of an end.
+		c.err = errCalledOff
+		close(c.started)
+		close(c.cleaned)
 	case errors.As(err, &failed):
 		end := c.current()
 		end.State, end.ExitCode, end.StartError = protocol.Exited, 128, failed.Message
@@ -94,6 +105,39 @@ func (c *container) start() {
 		close(c.started)
 		close(c.cleaned)
 	}
+}
+
+func (c *container) isDoomed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.doomed
+}
+
+// leaveNothing removes everything of a container that was called off. What cannot be removed is tried again when it is
+// deleted as one that could not be started.
+func (c *container) leaveNothing() error {
+	err := c.release()
+	if err == nil {
+		err = c.removeDir()
+	}
+	if err != nil {
+		c.host.logger.Error("cannot remove what a start that was called off has left", "container", c.record.ID, "error", err)
+		return err
+	}
+	c.host.launcher.overlays.giveBack(c.root)
+	return nil
+}
+
+// callOff ends the start of the container, and reports whether it was under way.
+func (c *container) callOff() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.status.State != protocol.Starting || c.ran {
+		return false
+	}
+	c.doomed = true
+	c.giveUp(errCalledOff)
+	return true
 }
 
 // result returns the outcome of a start, once it is over.
@@ -206,7 +250,9 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		socket = console.path
 	}
 	var unrecorded error
-	runtime, root, err := c.host.launcher.launch(launch{
+	ctx, cancel := c.bound(c.starting)
+	defer cancel()
+	status, root, err := c.host.call(ctx, expected, launch{
 		shared: c.record.Shared,
 		rootfs: filepath.Join(c.dir, rootfsDir),
 		mounts: c.record.Rootfs,
@@ -219,6 +265,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 			crash.At("shard.start.recorded")
 			return unrecorded
 		},
+		after: func() { crash.At("shard.runtime.started") },
 	})
 	c.root = root
 	switch {
@@ -227,9 +274,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	case err != nil:
 		return 0, in, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
 	}
-	crash.At("shard.runtime.started")
-	protocol.CloseAll(files[:])
-	if status := c.waitRuntime(expected, runtime); status != 0 {
+	if status != 0 {
 		return 0, in, &protocol.StartError{ID: c.record.ID, Message: c.runtimeFailure(status)}
 	}
 	if pid, err = readPID(filepath.Join(c.dir, pidFile)); err != nil {
@@ -246,6 +291,13 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 			return 0, in, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.doomed {
+		c.host.cgroups.Kill(c.record.Cgroup)
+		return 0, in, &protocol.StartError{ID: c.record.ID, Message: errCalledOff.Error()}
+	}
+	c.ran = true
 	return pid, in, nil
 }
 
@@ -272,20 +324,6 @@ func readPID(path string) (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(string(bytes.TrimSpace(content)))
-}
-
-// waitRuntime waits for the OCI runtime, which is killed when the container is deleted meanwhile.
-func (c *container) waitRuntime(expected expectation, pid int) unix.WaitStatus {
-	ended := make(chan unix.WaitStatus, 1)
-	expected.claim(pid, func(status unix.WaitStatus) { ended <- status })
-	c.mu.Lock()
-	c.process = child{c.host.reaper, pid}
-	doomed := c.doomed
-	c.mu.Unlock()
-	if doomed {
-		c.kill()
-	}
-	return <-ended
 }
 
 func (c *container) runtimeFailure(status unix.WaitStatus) string {
@@ -395,16 +433,13 @@ func (c *container) runtimeDelete() error {
 		"delete", "--force", c.record.ID)
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	pid, _, err := c.host.launcher.launch(launch{argv: argv, files: [3]*os.File{null, null, null}})
-	if err != nil {
-		return err
+	ctx, cancel := c.bound(context.Background())
+	defer cancel()
+	status, _, err := c.host.call(ctx, expected, launch{argv: argv, files: [3]*os.File{null, null, null}})
+	if err == nil && status != 0 {
+		err = errors.New(c.runtimeFailure(status))
 	}
-	ended := make(chan unix.WaitStatus, 1)
-	expected.claim(pid, func(status unix.WaitStatus) { ended <- status })
-	if status := <-ended; status != 0 {
-		return errors.New(c.runtimeFailure(status))
-	}
-	return nil
+	return err
 }
 
 // signal sends a signal to the first process, or with all to every one.
@@ -433,6 +468,7 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 func (c *container) kill() {
 	c.mu.Lock()
 	c.doomed = true
+	c.giveUp(errCalledOff)
 	state, process := c.status.State, c.process
 	c.mu.Unlock()
 	if process != nil {

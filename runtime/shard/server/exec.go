@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ type execution struct {
 }
 
 // exec starts a process in the container and returns when it runs. The error is a *StartError when the OCI runtime
-// could not start it.
-func (c *container) exec(e protocol.Exec) (_ *execution, err error) {
+// could not start it. When ctx ends first, the OCI runtime is killed.
+func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, err error) {
 	if len(e.Args) == 0 {
 		return nil, fmt.Errorf("exec of nothing in container %s: %w", c.record.ID, errdefs.ErrInvalidArgument)
 	}
@@ -75,13 +76,13 @@ func (c *container) exec(e protocol.Exec) (_ *execution, err error) {
 
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	runtime, _, err := c.host.launcher.launch(launch{argv: append(argv, c.record.ID), files: ends})
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	status, _, err := c.host.call(ctx, expected, launch{argv: append(argv, c.record.ID), files: ends})
 	if err != nil {
 		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
 	}
-	ended := make(chan unix.WaitStatus, 1)
-	expected.claim(runtime, func(status unix.WaitStatus) { ended <- status })
-	if status := <-ended; status != 0 {
+	if status != 0 {
 		message := runtimeWords(words)
 		if message == "" {
 			message = c.runtimeFailure(status)
@@ -184,7 +185,16 @@ func nullFiles() (files [3]*os.File, err error) {
 // serveExec answers a request for an exec, on a connection of its own, with the ends of the streams, and reports how
 // the process ended. When the daemon hangs up before that, the process is killed.
 func (s *Server) serveExec(p *peer, m *protocol.Message) {
-	x, err := s.exec(m)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-p.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	x, err := s.exec(ctx, m)
 	reply := &protocol.Message{Op: protocol.OpReply, Seq: m.Seq}
 	if err != nil {
 		reply.Error = protocol.EncodeError(err)
@@ -201,7 +211,7 @@ func (s *Server) serveExec(p *peer, m *protocol.Message) {
 	}
 }
 
-func (s *Server) exec(m *protocol.Message) (*execution, error) {
+func (s *Server) exec(ctx context.Context, m *protocol.Message) (*execution, error) {
 	if m.Exec == nil {
 		return nil, fmt.Errorf("exec of nothing: %w", errdefs.ErrInvalidArgument)
 	}
@@ -209,5 +219,5 @@ func (s *Server) exec(m *protocol.Message) (*execution, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.exec(*m.Exec)
+	return c.exec(ctx, *m.Exec)
 }

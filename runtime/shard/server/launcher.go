@@ -1,9 +1,13 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,28 +21,43 @@ import (
 type launcher struct {
 	host int    // the host's mount namespace
 	hide string // what the OCI runtime must not see
-	work chan func()
-	away bool // the thread could not get back from the last container's namespace
+	work chan func(*thread)
+	idle atomic.Int32 // how many threads wait for work
 
+	mu       sync.Mutex // guards programs
 	programs programs
 	overlays overlays
 }
 
-// newLauncher starts the thread that launches. There is only one, since each runtime is killed by the kernel when the
-// thread that started it ends, so that a half-made container does not outlive the shard.
+// thread is one that launches. It never ends, since each runtime is killed by the kernel when the thread that started
+// it does, so that a half-made container does not outlive the shard.
+type thread struct {
+	away bool // it could not get back from the last container's namespace
+}
+
+// newLauncher starts the first thread that launches. Another one is started only while all others hang in the kernel,
+// which a file system that a pod brings along can bring about.
 func newLauncher(hide string) (*launcher, error) {
 	host, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("open mount namespace", err)
 	}
-	l := &launcher{host: host, hide: hide, work: make(chan func()), programs: programs{}}
+	l := &launcher{host: host, hide: hide, work: make(chan func(*thread)), programs: programs{}}
+	l.addThread()
+	return l, nil
+}
+
+func (l *launcher) addThread() {
 	go func() {
 		runtime.LockOSThread()
-		for task := range l.work {
-			task()
+		t := &thread{}
+		for {
+			l.idle.Add(1)
+			task := <-l.work
+			l.idle.Add(-1)
+			task(t)
 		}
 	}()
-	return l, nil
 }
 
 // launch is a process to be started.
@@ -49,39 +68,87 @@ type launch struct {
 	argv   []string
 	files  [3]*os.File
 	before func() error // called last before the process is made; may be nil
+	after  func()       // called once it is made; may be nil
+}
+
+// hangTime is how long a launch may occupy its thread before another one is started for those that wait behind it.
+const hangTime = time.Second
+
+// launched is what comes of a launch.
+type launched struct {
+	pid  int
+	root *overlay
+	err  error
 }
 
 // launch mounts a root file system and starts a process that sees it. The overlay, which may be nil, has to be given
-// back.
-func (l *launcher) launch(p launch) (pid int, root *overlay, err error) {
-	done := make(chan struct{})
-	l.work <- func() {
-		defer close(done)
-		pid, root, err = l.inside(p)
-		l.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
+// back. When ctx ends first, no process is made, and the error is the cause.
+func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay, err error) {
+	done := make(chan launched, 1)
+	task := func(t *thread) {
+		late := time.AfterFunc(hangTime, func() {
+			if l.idle.Load() == 0 {
+				l.addThread()
+			}
+		})
+		defer late.Stop()
+		var r launched
+		r.pid, r.root, r.err = l.inside(ctx, t, p)
+		t.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
+		done <- r
 	}
-	<-done
-	return pid, root, err
+	select {
+	case l.work <- task:
+	case <-ctx.Done():
+		return 0, nil, context.Cause(ctx)
+	}
+	select {
+	case r := <-done:
+		return r.pid, r.root, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-done:
+		return r.pid, r.root, r.err
+	case <-time.After(killTime):
+		go func() {
+			r := <-done
+			if r.pid != 0 {
+				_ = unix.Kill(r.pid, unix.SIGKILL)
+			}
+			l.overlays.giveBack(r.root)
+		}()
+		return 0, nil, context.Cause(ctx)
+	}
 }
 
-func (l *launcher) inside(p launch) (pid int, root *overlay, err error) {
-	if err := l.enter(p.shared, p.rootfs); err != nil {
+func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, root *overlay, err error) {
+	if err := l.enter(t, p.shared, p.rootfs); err != nil {
 		return 0, nil, err
 	}
 	if root, err = l.overlays.mount(p.mounts, p.rootfs); err != nil {
 		return 0, nil, err
+	}
+	if ctx.Err() != nil {
+		return 0, root, context.Cause(ctx)
 	}
 	if p.before != nil {
 		if err := p.before(); err != nil {
 			return 0, root, err
 		}
 	}
-	pid, err = fork(l.programs.path(p.argv[0]), p.argv, p.files)
+	l.mu.Lock()
+	program := l.programs.path(p.argv[0])
+	l.mu.Unlock()
+	pid, err = fork(program, p.argv, p.files)
+	if err == nil && p.after != nil {
+		p.after()
+	}
 	return pid, root, err
 }
 
-func (l *launcher) enter(paths []string, rootfs string) error {
-	if l.away {
+func (l *launcher) enter(t *thread, paths []string, rootfs string) error {
+	if t.away {
 		if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("leave mount namespace: %w", err)
 		}

@@ -33,7 +33,7 @@ func TestSharedMountsAreNotMountedOnTheHostAgain(t *testing.T) {
 	files, err := nullFiles()
 	must(t, err)
 	defer protocol.CloseAll(files[:])
-	pid, _, err := l.launch(launch{shared: []string{dir, dir, below}, rootfs: rootfs, argv: []string{"/bin/true"}, files: files})
+	pid, _, err := l.launch(t.Context(), launch{shared: []string{dir, dir, below}, rootfs: rootfs, argv: []string{"/bin/true"}, files: files})
 	must(t, err)
 	var status unix.WaitStatus
 	_, err = unix.Wait4(pid, &status, 0, nil)

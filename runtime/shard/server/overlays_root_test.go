@@ -52,15 +52,15 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 				t.Helper()
 				var v *overlay
 				failed := make(chan error)
-				l.work <- func() {
-					err := l.enter(nil, root)
+				l.work <- func(th *thread) {
+					err := l.enter(th, nil, root)
 					if err == nil {
 						v, err = l.overlays.mount(mounts, root)
 					}
 					if err == nil {
 						err = do(root)
 					}
-					l.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
+					th.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
 					failed <- err
 				}
 				must(t, <-failed)

@@ -11,7 +11,7 @@ import (
 
 // programs are copies in memory of the OCI runtimes, which nobody can write to. A container must not be able to change
 // the program that sets up the next one (CVE-2019-5736), so a runtime that is not executed from such a copy makes one
-// each time and executes that: it starts twice. The zero value is ready. It is for one goroutine.
+// each time and executes that: it starts twice. The zero value is ready. It is for one goroutine at a time.
 type programs map[string]program
 
 type program struct {

@@ -266,7 +266,7 @@ func (s *Server) do(m *protocol.Message, body []byte, reply *protocol.Message) e
 	case protocol.OpHello:
 		reply.Hello = &protocol.Hello{
 			Version: protocol.Version, PID: os.Getpid(), Build: s.build,
-			Capabilities: []string{protocol.CanExec, protocol.CanAttach},
+			Capabilities: []string{protocol.CanExec, protocol.CanAttach, protocol.CanCallOff},
 		}
 		return nil
 	case protocol.OpStart:
@@ -279,6 +279,8 @@ func (s *Server) do(m *protocol.Message, body []byte, reply *protocol.Message) e
 			reply.Container = &c
 		}
 		return err
+	case protocol.OpCallOff:
+		return s.callOff(m.ID)
 	case protocol.OpSignal:
 		c, err := s.find(m.ID)
 		if err != nil {
@@ -358,6 +360,22 @@ func (s *Server) remove(id string) (protocol.Container, error) {
 	crash.At("shard.removed")
 	s.forget(c)
 	return c.current(), nil
+}
+
+// callOff ends the start of a container, if it is under way, and returns when nothing of it is left.
+func (s *Server) callOff(id string) error {
+	c, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if !c.callOff() {
+		return fmt.Errorf("container %s: its start is over: %w", id, errdefs.ErrFailedPrecondition)
+	}
+	_, err = s.remove(id)
+	if errors.Is(err, errdefs.ErrNotFound) { // whoever has started it was faster
+		return nil
+	}
+	return err
 }
 
 func (s *Server) list() []protocol.Container {

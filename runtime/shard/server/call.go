@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
+)
+
+// killTime is how long a process that was killed may take to end. One that takes longer hangs in the kernel, and is
+// given up.
+const killTime = 10 * time.Second
+
+// errCalledOff is why the OCI runtime is killed while it starts a container that nobody wants any more.
+var errCalledOff = fmt.Errorf("the start was called off: %w", errdefs.ErrAborted)
+
+// timeoutError is why the OCI runtime is killed when it takes too long.
+type timeoutError struct{ after time.Duration }
+
+func (e timeoutError) Error() string {
+	return fmt.Sprintf("the OCI runtime has not come to an end within %v, and was killed", e.after)
+}
+
+// bound returns a context for one call of the OCI runtime.
+func (c *container) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := c.record.RuntimeTimeout
+	if limit <= 0 {
+		limit = protocol.DefaultRuntimeTimeout
+	}
+	return context.WithTimeoutCause(ctx, limit, timeoutError{limit})
+}
+
+// call runs an OCI runtime to its end. When ctx ends first, the runtime and every process below it are killed, and the
+// error is the cause. The overlay, which may be nil whatever the error, has to be given back.
+func (h *host) call(ctx context.Context, expected expectation, l launch) (unix.WaitStatus, *overlay, error) {
+	pid, root, err := h.launcher.launch(ctx, l)
+	if err != nil {
+		return 0, root, err
+	}
+	ended := make(chan unix.WaitStatus, 1)
+	expected.claim(pid, func(status unix.WaitStatus) { ended <- status })
+	select {
+	case status := <-ended:
+		return status, root, nil
+	case <-ctx.Done():
+	}
+	h.reaper.killTree(pid)
+	select {
+	case status := <-ended:
+		if !status.Signaled() {
+			return status, root, nil // it was just coming to its end
+		}
+	case <-time.After(killTime):
+		h.logger.Error("an OCI runtime that was killed does not end", "pid", pid, "command", strings.Join(l.argv, " "))
+	}
+	return 0, root, context.Cause(ctx)
+}
+
+// killTree kills a claimed child of this process and every process below it. Each is stopped before anything is killed,
+// so that none can escape by forking, or by losing its parent. It does nothing when the child has ended.
+func (r *reaper) killTree(root int) {
+	if r.signal(root, unix.SIGSTOP) != nil {
+		return
+	}
+	below := map[int]int{} // handles by process
+	defer func() {
+		for _, fd := range below {
+			unix.Close(fd)
+		}
+	}()
+	inTree := func(p procStat) bool {
+		_, ok := below[p.parent]
+		return ok || p.parent == root || p.group == root
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range processes() {
+			if _, known := below[p.pid]; known || p.pid == root || p.pid == os.Getpid() || !inTree(p) {
+				continue
+			}
+			fd, err := unix.PidfdOpen(p.pid, 0)
+			if err != nil {
+				continue // it has ended
+			}
+			// It may be another one of the same number by now; what the handle holds is not.
+			if now, err := readProcStat(p.pid); err != nil || !inTree(now) {
+				unix.Close(fd)
+				continue
+			}
+			_ = unix.PidfdSendSignal(fd, unix.SIGSTOP, nil, 0)
+			below[p.pid], grown = fd, true
+		}
+	}
+	_ = r.signal(root, unix.SIGKILL)
+	for _, fd := range below {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// procStat is what the tree of processes is made of.
+type procStat struct{ pid, parent, group int }
+
+// processes returns all processes of this PID namespace.
+func processes() []procStat {
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	var all []procStat
+	for _, path := range paths {
+		pid, err := strconv.Atoi(filepath.Base(path))
+		if err != nil {
+			continue
+		}
+		if p, err := readProcStat(pid); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func readProcStat(pid int) (procStat, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return procStat{}, err
+	}
+	// The name is in parentheses, and may hold some itself: "12 (a) b) S 1 12 ...".
+	_, rest, _ := strings.Cut(string(content)[strings.LastIndexByte(string(content), ')')+1:], " ")
+	fields := strings.Fields(rest)
+	if len(fields) < 3 {
+		return procStat{}, fmt.Errorf("/proc/%d/stat: %w", pid, errdefs.ErrUnknown)
+	}
+	parent, err := strconv.Atoi(fields[1])
+	group, groupErr := strconv.Atoi(fields[2])
+	return procStat{pid, parent, group}, errors.Join(err, groupErr)
+}
