@@ -54,7 +54,7 @@ func init() {
 		panic(err)
 	}
 	klog.SetLogger(logr.Discard()) // both sides are given what no server would let through, and complain
-	capabilities.Setup(true, 0) // as clusters are set up
+	capabilities.Setup(true, 0)    // as clusters are set up
 }
 
 // strategy is what both sides have for each kind.
