@@ -3,7 +3,6 @@ package pod
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -177,8 +176,3 @@ func (l *life) exited(name string, attempt, code int) Observation {
 func (l *life) failed(name string, attempt int, reason, message string) Observation {
 	return Observation{What: StartFailed, Container: name, Attempt: attempt, Reason: reason, Message: message}
 }
-
-const (
-	term = syscall.SIGTERM
-	kill = syscall.SIGKILL
-)

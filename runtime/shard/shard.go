@@ -179,7 +179,9 @@ func (s *Shard) Shutdown(ctx context.Context) error {
 		return err
 	}
 	process, unknown := watch(c.Hello().PID)
-	defer process.Close()
+	if unknown == nil {
+		defer process.Close()
+	}
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
