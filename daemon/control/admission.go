@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
@@ -30,7 +31,7 @@ type admission struct {
 	room     *node.Node
 	name, ip string // of the node
 	pods     *podController
-	gangs    *gangs
+	gangs    *gang.Gangs
 	// waits are the pods that wait for room and do not say why yet, the longest waiting first.
 	waits []wait
 }
@@ -126,7 +127,7 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 		fmt.Sprintf("Successfully assigned %s/%s to %s", obj.Namespace, obj.Name, obj.Spec.NodeName)); err != nil {
 		return err
 	}
-	if err := a.gangs.show(p, obj, groupScheduled); err != nil {
+	if err := a.gangs.Show(p, obj, gang.Scheduled); err != nil {
 		return err
 	}
 	return a.pods.touch(p, key, obj)
@@ -154,7 +155,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 		return err
 	}
 	if a.room.Together(obj.UID) {
-		if err := a.gangs.show(p, obj, groupPreempted); err != nil {
+		if err := a.gangs.Show(p, obj, gang.Preempted(preempting)); err != nil {
 			return err
 		}
 	}
@@ -216,7 +217,7 @@ func (a *admission) unschedulable(p *loop.Pass, key string, obj *corev1.Pod, why
 		return nil
 	}
 	p.Pods.Changed(key, obj)
-	if err := a.gangs.show(p, obj, groupWaits(why)); err != nil {
+	if err := a.gangs.Show(p, obj, gang.Waits(why)); err != nil {
 		return err
 	}
 	return p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeWarning, "FailedScheduling", why)

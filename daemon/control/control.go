@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
@@ -101,7 +102,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		pods      = newPodController(timers, config.Workers, config.Logs)
 		jobs      = newJobController(timers, config.Settings, config.Logs)
 		cronJobs  = newCronJobController(timers)
-		gangs     = newGangs(room, config.Settings)
+		gangs     = gang.New(room, config.Settings)
 		admission = newAdmission(timers, room, config.NodeName, config.NodeIP)
 		taints    = newTaints(timers)
 		files     = newFiles(pods)

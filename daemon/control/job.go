@@ -11,6 +11,7 @@ import (
 
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
@@ -26,7 +27,7 @@ type jobController struct {
 	logs     Logs
 	pods     *podController
 	cronJobs *cronJobController
-	gangs    *gangs
+	gangs    *gang.Gangs
 	ttl      *ttlController
 	garbage  *gc.Collector
 
@@ -118,7 +119,7 @@ func (c *jobController) settle(p *loop.Pass, uid types.UID) error {
 		return fmt.Errorf("%s: %w", rec.key, err)
 	}
 	p.Figures.JobSynced(rec.Mode(), d, time.Since(begin))
-	c.gangs.shrink(rec)
+	c.gangs.Shrink(rec.key, rec.AtOnce())
 	if d.More {
 		c.enqueue(uid)
 	} else if rec.Finished() && rec.Empty() {
@@ -199,7 +200,7 @@ func (c *jobController) set(p *loop.Pass, key string, j *batchv1.Job) error {
 	}
 	c.note(key, j)
 	c.cronJobs.jobChanged(j)
-	return c.gangs.resize(p, key, j)
+	return c.gangs.Resize(p, key, j)
 }
 
 // record makes sure that there is a record of a Job, and folds the Job in as it is.

@@ -133,7 +133,7 @@ func (c *jobController) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job,
 	if err != nil {
 		return false, err
 	}
-	group, refusal, err := c.gangs.group(p, rec, j, references)
+	group, refusal, err := c.gangs.Group(p, j, rec.Started(), references)
 	if err != nil {
 		return false, err
 	} else if refusal != nil {

@@ -39,7 +39,7 @@ func liveWithGangs(t *testing.T, w *world, r *rand.Rand) {
 		name := fmt.Sprintf("g%d", len(names))
 		names = append(names, name)
 		parallelism := 1 + r.Int32N(3)
-		j := ask(gang(name), []string{"500m", "1"}[r.IntN(2)])
+		j := ask(gangOf(name), []string{"500m", "1"}[r.IntN(2)])
 		j.Spec.Parallelism, j.Spec.Completions = &parallelism, ptr.To(parallelism+r.Int32N(3))
 		if r.IntN(2) == 0 {
 			j.Spec.Scheduling.SchedulingPolicy.Gang.MinCount = ptr.To(1 + r.Int32N(parallelism))

@@ -100,8 +100,8 @@ func (w *world) running() (names []string) {
 	return names
 }
 
-// gang is a Job of three pods that run for 10 s and need all of the small node.
-func gang(name string) *batchv1.Job {
+// gangOf is a Job of three pods that run for 10 s and need all of the small node.
+func gangOf(name string) *batchv1.Job {
 	j := simulate(name, "10s", "0")
 	j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](3), ptr.To[int32](3)
 	j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
@@ -138,7 +138,7 @@ func TestAGangStartsTogether(t *testing.T) {
 		w := small(t)
 		defer w.end()
 		w.bare("blocker", "2", "30s", nil)
-		w.create(ask(gang("g"), "1"))
+		w.create(ask(gangOf("g"), "1"))
 		time.Sleep(5 * time.Second)
 		if got := w.running(); !slices.Equal(got, []string{"blocker"}) {
 			t.Fatalf("%v run, want the one that blocks alone", got)
@@ -193,7 +193,7 @@ func TestAPodOfAGangIsReplacedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
 		defer w.end()
-		j := ask(gang("g"), "1")
+		j := ask(gangOf("g"), "1")
 		j.Spec.Template.Annotations[simulated.ExitCode] = "1:1"
 		j.Spec.BackoffLimitPerIndex = ptr.To[int32](1)
 		w.create(j)
@@ -212,7 +212,7 @@ func TestAGangFollowsItsJobInSizeAndSuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := small(t)
 		defer w.end()
-		w.create(ask(gang("g"), "1"))
+		w.create(ask(gangOf("g"), "1"))
 		time.Sleep(time.Second)
 		before := w.group(t)
 		change := func(fn func(*batchv1.Job)) {
@@ -250,7 +250,7 @@ func TestJobsAreGangsByThemselvesWhereThatIsSet(t *testing.T) {
 				w.gangs = on
 				w.stop()
 				w.start()
-				j := ask(gang("g"), "1")
+				j := ask(gangOf("g"), "1")
 				j.Spec.Scheduling = nil
 				w.bare("blocker", "2", "30s", nil)
 				w.create(j)
@@ -404,7 +404,7 @@ func TestAJobUsesTheWorkloadThatNamesIt(t *testing.T) {
 					}
 					w.put(objects.Key(objects.Workloads, made), made)
 				}
-				w.create(ask(gang("g"), "1"))
+				w.create(ask(gangOf("g"), "1"))
 				time.Sleep(time.Second)
 				if said := strings.Join(w.events("g"), "\n"); !strings.Contains(said, c.want) {
 					t.Errorf("no event %q in\n%s", c.want, said)

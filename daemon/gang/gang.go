@@ -1,4 +1,9 @@
-package control
+// Package gang makes and follows Workloads and PodGroups, by which the pods of a Job start together or wait together
+// (KEP-4671, JobSpec.Scheduling).
+//
+// Changes of both kinds come in, and what becomes of the Jobs and pods that they are for. What goes out are the objects that
+// it writes in the loop's passes, and the groups that the node's room admits as one.
+package gang
 
 import (
 	"fmt"
@@ -14,6 +19,7 @@ import (
 
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
@@ -21,8 +27,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// gangs makes and follows Workloads and PodGroups, by which the pods of a Job start together or wait together.
-type gangs struct {
+// Gangs is the controller of Workloads and PodGroups.
+type Gangs struct {
 	loop.Base
 	room     *node.Node
 	settings job.Settings
@@ -32,15 +38,16 @@ type gangs struct {
 	minCounts         map[string]int32 // of the PodGroups
 }
 
-func newGangs(room *node.Node, settings job.Settings) *gangs {
-	return &gangs{
+// New makes the controller, which groups pods in a node's room.
+func New(room *node.Node, settings job.Settings) *Gangs {
+	return &Gangs{
 		room: room, settings: settings,
 		workloads: newReferences(), groups: newReferences(), minCounts: map[string]int32{},
 	}
 }
 
 // Rebuild reads all Workloads and PodGroups.
-func (g *gangs) Rebuild(s *store.Snapshot, _ time.Time) error {
+func (g *Gangs) Rebuild(s *store.Snapshot, _ time.Time) error {
 	if err := objects.Each(s, objects.Workloads, func(key string, w *schedulingv1beta1.Workload) error {
 		g.setWorkload(key, w)
 		return nil
@@ -54,7 +61,7 @@ func (g *gangs) Rebuild(s *store.Snapshot, _ time.Time) error {
 }
 
 // Fold follows what clients do to Workloads and PodGroups. Gone follows their end.
-func (g *gangs) Fold(_ *loop.Pass, c loop.Change) error {
+func (g *Gangs) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Deleted {
 		return nil
 	}
@@ -76,7 +83,7 @@ func (g *gangs) Fold(_ *loop.Pass, c loop.Change) error {
 }
 
 // Gone follows the end of a Workload or PodGroup.
-func (g *gangs) Gone(_ *loop.Pass, o store.Object) {
+func (g *Gangs) Gone(_ *loop.Pass, o store.Object) {
 	switch objects.ResourceOf(o.Key) {
 	case objects.Workloads:
 		g.workloads.set(o.Key, "")
@@ -87,7 +94,7 @@ func (g *gangs) Gone(_ *loop.Pass, o store.Object) {
 	}
 }
 
-func (g *gangs) setWorkload(key string, w *schedulingv1beta1.Workload) {
+func (g *Gangs) setWorkload(key string, w *schedulingv1beta1.Workload) {
 	named := ""
 	if ref := w.Spec.ControllerRef; ref != nil && ref.Kind == "Job" && ref.APIGroup == batchv1.GroupName {
 		named = store.Key(objects.Jobs, w.Namespace, ref.Name)
@@ -95,7 +102,7 @@ func (g *gangs) setWorkload(key string, w *schedulingv1beta1.Workload) {
 	g.workloads.set(key, named)
 }
 
-func (g *gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
+func (g *Gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
 	named := ""
 	if ref := pg.Spec.WorkloadRef; ref != nil {
 		named = store.Key(objects.Workloads, pg.Namespace, ref.WorkloadName)
@@ -110,7 +117,7 @@ func (g *gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
 }
 
 // groupOf returns the key of a Job's PodGroup, empty if it has none or several.
-func (g *gangs) groupOf(jobKey string) string {
+func (g *Gangs) groupOf(jobKey string) string {
 	of := g.workloads.by(jobKey)
 	if len(of) != 1 {
 		return ""
@@ -122,16 +129,16 @@ func (g *gangs) groupOf(jobKey string) string {
 	return groups[0]
 }
 
-// group returns the PodGroup that new pods of a Job belong to, and makes it first, and its Workload, if they are missing.
+// Group returns the PodGroup that new pods of a Job belong to, and makes it first, and its Workload, if they are missing.
 // Nil: they are scheduled one by one. A refusal says why it cannot be made.
-func (g *gangs) group(
-	p *loop.Pass, rec *jobRecord, j *batchv1.Job, references *storage.PodReferences,
+func (g *Gangs) Group(
+	p *loop.Pass, j *batchv1.Job, started bool, references *storage.PodReferences,
 ) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	if !job.IsGang(j, g.settings) {
 		return nil, nil, nil
 	}
-	found := g.workloads.by(rec.key)
-	if len(found) == 0 && j.Spec.Scheduling == nil && rec.Started() {
+	found := g.workloads.by(objects.Key(objects.Jobs, j))
+	if len(found) == 0 && j.Spec.Scheduling == nil && started {
 		return nil, nil, nil
 	}
 	var w *schedulingv1beta1.Workload
@@ -146,7 +153,7 @@ func (g *gangs) group(
 			return nil, nil, err
 		}
 	default:
-		return nil, nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("%d Workloads name the Job", len(found))))
+		return nil, nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("%d Workloads name the Job", len(found))))
 	}
 	switch groups := g.groups.by(objects.Key(objects.Workloads, w)); len(groups) {
 	case 0:
@@ -158,11 +165,11 @@ func (g *gangs) group(
 		}
 		return pg, nil, nil
 	default:
-		return nil, nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("%d PodGroups name the Workload %s", len(groups), w.Name)))
+		return nil, nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("%d PodGroups name the Workload %s", len(groups), w.Name)))
 	}
 }
 
-func (g *gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (*schedulingv1beta1.Workload, error) {
+func (g *Gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (*schedulingv1beta1.Workload, error) {
 	w, err := job.NewWorkload(j)
 	if err != nil {
 		return nil, err
@@ -170,21 +177,21 @@ func (g *gangs) makeWorkload(p *loop.Pass, j *batchv1.Job) (*schedulingv1beta1.W
 	w.UID, w.CreationTimestamp, w.Generation = uuid.NewUUID(), metav1.NewTime(p.Now), 1
 	key := objects.Key(objects.Workloads, w)
 	if _, taken := p.Get(key); taken {
-		return nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("there is another Workload %s", w.Name)))
+		return nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("there is another Workload %s", w.Name)))
 	}
 	g.setWorkload(key, w)
 	if err := p.Put(key, w); err != nil {
 		return nil, err
 	}
-	return w, jobEvent(p, j, job.WorkloadCreated(j.Name, w.Name))
+	return w, event(p, j, job.WorkloadCreated(j.Name, w.Name))
 }
 
-func (g *gangs) makePodGroup(
+func (g *Gangs) makePodGroup(
 	p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload, references *storage.PodReferences,
 ) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	pg, err = job.NewPodGroup(j, w)
 	if err != nil { // the Workload is of another kind
-		return nil, nil, jobEvent(p, j, job.WorkloadUnused(err.Error()))
+		return nil, nil, event(p, j, job.WorkloadUnused(err.Error()))
 	}
 	if refusal := references.ResolveGroup(pg); refusal != nil {
 		return nil, fmt.Errorf("podgroups %q is forbidden: %w", pg.Name, refusal), nil
@@ -194,17 +201,17 @@ func (g *gangs) makePodGroup(
 	pg.UID, pg.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)
 	key := objects.Key(objects.PodGroups, pg)
 	if _, taken := p.Get(key); taken {
-		return nil, nil, jobEvent(p, j, job.WorkloadUnused(fmt.Sprintf("there is another PodGroup %s", pg.Name)))
+		return nil, nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("there is another PodGroup %s", pg.Name)))
 	}
 	g.setPodGroup(key, pg)
 	if err := p.Put(key, pg); err != nil {
 		return nil, nil, err
 	}
-	return pg, nil, jobEvent(p, j, job.PodGroupCreated(j.Name, pg.Name))
+	return pg, nil, event(p, j, job.PodGroupCreated(j.Name, pg.Name))
 }
 
-// resize lets a gang follow its Job: how many pods it needs (JobSpec.Parallelism, GangSchedulingPolicy.MinCount).
-func (g *gangs) resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
+// Resize lets a gang follow its Job: how many pods it needs (JobSpec.Parallelism, GangSchedulingPolicy.MinCount).
+func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 	key := g.groupOf(jobKey)
 	if key == "" {
 		return nil
@@ -235,15 +242,15 @@ func (g *gangs) resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 	return p.Put(objects.Key(objects.Workloads, w), w)
 }
 
-// shrink says how many pods of a Job's gang there will be from now on.
-func (g *gangs) shrink(rec *jobRecord) {
-	if key := g.groupOf(rec.key); key != "" {
-		g.room.Resize(strings.TrimPrefix(key, objects.PodGroups+"/"), rec.AtOnce())
+// Shrink says how many pods of a Job's gang there will be at a time from now on.
+func (g *Gangs) Shrink(jobKey string, pods int) {
+	if key := g.groupOf(jobKey); key != "" {
+		g.room.Resize(strings.TrimPrefix(key, objects.PodGroups+"/"), pods)
 	}
 }
 
-// show notes on the PodGroup of a pod whether its pods are scheduled.
-func (g *gangs) show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
+// Show notes on the PodGroup of a pod whether its pods are scheduled.
+func (g *Gangs) Show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
 	if obj.Spec.SchedulingGroup == nil || obj.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
 	}
@@ -262,21 +269,28 @@ func (g *gangs) show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
 	return p.Put(key, pg)
 }
 
-var (
-	groupScheduled = metav1.Condition{
-		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled",
-		Message: "All required pods have been successfully scheduled",
-	}
-	groupPreempted = metav1.Condition{
-		Type: schedulingv1beta1.DisruptionTarget, Status: metav1.ConditionTrue,
-		Reason:  schedulingv1beta1.PodGroupReasonPreemptionByScheduler,
-		Message: preempting,
-	}
-)
+// Scheduled says that the pods of a group have been scheduled.
+var Scheduled = metav1.Condition{
+	Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled",
+	Message: "All required pods have been successfully scheduled",
+}
 
-func groupWaits(why string) metav1.Condition {
+// Preempted says that the pods of a group make way for others.
+func Preempted(message string) metav1.Condition {
+	return metav1.Condition{
+		Type: schedulingv1beta1.DisruptionTarget, Status: metav1.ConditionTrue,
+		Reason: schedulingv1beta1.PodGroupReasonPreemptionByScheduler, Message: message,
+	}
+}
+
+// Waits says why the pods of a group wait.
+func Waits(why string) metav1.Condition {
 	return metav1.Condition{
 		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse,
 		Reason: schedulingv1beta1.PodGroupReasonUnschedulable, Message: why,
 	}
+}
+
+func event(p *loop.Pass, j *batchv1.Job, e job.Event) error {
+	return p.Event(objects.JobReference(j), events.JobController, e.Type, e.Reason, e.Message)
 }
