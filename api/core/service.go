@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,23 +51,47 @@ func SetServiceDefaults(s *corev1.Service) {
 	}
 }
 
-// PrepareService brings a Service into the form that is stored. No Service has a virtual address here: its name leads
-// to its pods themselves, as that of a headless one does, and it is shown as one.
+// PrepareService brings a new Service into the form that is stored. No Service has a virtual address yet: its name
+// leads to its pods themselves, as that of a headless one does, and it is shown as one. If its ports lead to other ports
+// of the pods, it is shown without an address instead, since clients such as kubectl port-forward take the ports of
+// a headless Service for those of its pods.
 func PrepareService(s *corev1.Service) {
 	s.Status = corev1.ServiceStatus{}
-	if s.Spec.Type == corev1.ServiceTypeExternalName {
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName, s.Spec.ClusterIP != corev1.ClusterIPNone && mapsPorts(s):
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
-		return
+	default:
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
 	}
-	s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
 }
 
-// serviceWarnings names what is accepted and is not as in a cluster. It gets the Service as it was sent.
+// prepareServiceUpdate brings a changed Service into the form that is stored. One that begins to map ports was perhaps
+// made headless by PrepareService alone.
+func prepareServiceUpdate(s, old *corev1.Service) {
+	if mapsPorts(s) && !mapsPorts(old) {
+		s.Spec.ClusterIP = ""
+	}
+	PrepareService(s)
+}
+
+// mapsPorts reports whether a port of the Service leads to another port of its pods.
+func mapsPorts(s *corev1.Service) bool {
+	return slices.ContainsFunc(s.Spec.Ports, mapped)
+}
+
+func mapped(p corev1.ServicePort) bool { return p.TargetPort != intstr.FromInt32(p.Port) }
+
+// serviceWarnings names what is accepted and is not as in a cluster. It gets the Service as it is stored.
 func serviceWarnings(s *corev1.Service) []string {
 	var out []string
 	for i, p := range s.Spec.Ports {
-		if p.TargetPort != intstr.FromInt32(p.Port) && s.Spec.Type != corev1.ServiceTypeExternalName {
-			out = append(out, fmt.Sprintf("spec.ports[%d].targetPort: has no effect in jobd: the name leads to the pods themselves, which are reached at their own ports", i))
+		if mapped(p) && s.Spec.Type != corev1.ServiceTypeExternalName {
+			said := fmt.Sprintf("spec.ports[%d].targetPort: there is no virtual address in jobd yet: "+
+				"the name leads to the pods themselves, which are reached at their own ports", i)
+			if s.Spec.ClusterIP != corev1.ClusterIPNone {
+				said += fmt.Sprintf("; only port-forward goes from port %d to %s", p.Port, p.TargetPort.String())
+			}
+			out = append(out, said)
 		}
 	}
 	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer {

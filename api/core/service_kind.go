@@ -24,7 +24,7 @@ func ServiceKind() *kind.Kind {
 		},
 		Rules: kind.Rules[*corev1.Service]{
 			Create:      PrepareService,
-			Update:      func(s, _ *corev1.Service) { PrepareService(s) },
+			Update:      prepareServiceUpdate,
 			Check:       validateService,
 			CheckUpdate: validateServiceUpdate,
 			Warn:        serviceWarnings,

@@ -45,8 +45,53 @@ func TestService(t *testing.T) {
 			if warned := serviceWarnings(s); !slices.EqualFunc(warned, c.warned, strings.HasPrefix) {
 				t.Errorf("warnings %q, want %q", warned, c.warned)
 			}
-			if s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone {
-				t.Errorf("clusterIP %q: there are no virtual addresses", s.Spec.ClusterIP)
+			if ip := s.Spec.ClusterIP; ip != "" && ip != corev1.ClusterIPNone || s.Spec.Type == corev1.ServiceTypeExternalName && ip != "" {
+				t.Errorf("clusterIP %q: there are no virtual addresses", ip)
+			}
+		})
+	}
+}
+
+// TestServicesThatMapPortsAreNotHeadless keeps kubectl port-forward working: it goes to the targetPort only if clusterIP
+// is not None.
+func TestServicesThatMapPortsAreNotHeadless(t *testing.T) {
+	prepared := func(spec string, old *corev1.Service) *corev1.Service {
+		s := &corev1.Service{}
+		if err := yaml.UnmarshalStrict([]byte(spec), &s.Spec); err != nil {
+			t.Fatal(err)
+		}
+		SetServiceDefaults(s)
+		if old != nil {
+			prepareServiceUpdate(s, old)
+		} else {
+			PrepareService(s)
+		}
+		return s
+	}
+	const (
+		plain, mapped  = `{ports: [{port: 80}]}`, `{ports: [{port: 80, targetPort: 8080}]}`
+		headless       = `{clusterIP: None, ports: [{port: 80}]}`
+		mappedToName   = `{ports: [{port: 80, targetPort: http}]}`
+		headlessMapped = `{clusterIP: None, ports: [{port: 80, targetPort: 8080}]}`
+	)
+	for _, c := range []struct{ name, was, now, want string }{
+		{"the same port", "", plain, "None"},
+		{"another port", "", mapped, ""},
+		{"a port by its name", "", mappedToName, ""},
+		{"headless as it was asked", "", headlessMapped, "None"},
+		{"one that begins to map, written with the address it had", headless, headlessMapped, ""},
+		{"one that maps and is asked to be headless", mapped, headlessMapped, "None"},
+		{"one that maps, written again", mapped, mapped, ""},
+		{"one that ceases to map", mapped, plain, "None"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var old *corev1.Service
+			if c.was != "" {
+				old = prepared(c.was, nil)
+			}
+			s := prepared(c.now, old)
+			if s.Spec.ClusterIP != c.want || (len(s.Spec.ClusterIPs) == 0) != (c.want == "") {
+				t.Errorf("clusterIP %q %q, want %q", s.Spec.ClusterIP, s.Spec.ClusterIPs, c.want)
 			}
 		})
 	}

@@ -21,25 +21,38 @@ func TestPortForward(t *testing.T) {
 		return fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
-metadata: {name: %s}
+metadata: {name: %s, labels: {app: %s}}
 spec:
   terminationGracePeriodSeconds: 1
   hostNetwork: %s
   containers:
   - {name: web, image: "busybox:1.36", ports: [{name: http, containerPort: %s}], command: [sh, -c, "mkdir /w; echo I am %s >/w/index.html; exec httpd -f -p 127.0.0.1:%s -h /w"],
      readinessProbe: {exec: {command: [wget, -q, -O, /dev/null, "http://127.0.0.1:%s/"]}, periodSeconds: 1, timeoutSeconds: 60}}
-`, name, network, port, name, port, port)
+`, name, name, network, port, name, port, port)
 	}
-	d.apply(web("inside", "8080", "false") + "---" + web("outside", port, "true"))
+	d.apply(web("inside", "8080", "false") + "---" + web("outside", port, "true") + `---
+apiVersion: v1
+kind: Service
+metadata: {name: number}
+spec: {selector: {app: inside}, ports: [{port: 80, targetPort: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: name}
+spec: {selector: {app: inside}, ports: [{port: 80, targetPort: http}]}
+`)
 	d.jobctl("wait", "--for=condition=Ready", "pod/inside", "pod/outside", "--timeout=120s")
 	for name, program := range d.programs(t) {
 		t.Run(name, func(t *testing.T) {
-			for pod, port := range map[string]string{"inside": "http", "outside": port} {
-				c := talk(t, program("port-forward", pod, ":"+port))
+			for _, to := range []struct{ object, port, pod string }{
+				{"inside", "http", "inside"}, {"outside", port, "outside"},
+				{"svc/number", "80", "inside"}, {"svc/name", "80", "inside"},
+			} {
+				c := talk(t, program("port-forward", to.object, ":"+to.port))
 				at := c.forwards()
 				for range 3 {
-					if got, err := ask(at); err != nil || got != "I am "+pod+"\n" {
-						t.Errorf("%s answers %q, %v", pod, got, err)
+					if got, err := ask(at); err != nil || got != "I am "+to.pod+"\n" {
+						t.Errorf("%s answers %q, %v", to.object, got, err)
 					}
 				}
 				c.kill()
