@@ -38,8 +38,10 @@ func networkOnHost(root, output string) (found []string) {
 		}
 	}
 	if conn, err := nftables.New(); err == nil {
-		if table, err := conn.ListTableOfFamily(name, nftables.TableFamilyIPv4); err == nil && table != nil {
-			found = append(found, "nft table "+name)
+		for _, family := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyBridge} {
+			if table, err := conn.ListTableOfFamily(name, family); err == nil && table != nil {
+				found = append(found, "nft table "+name)
+			}
 		}
 	}
 	return found

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -77,8 +76,7 @@ func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 func (b *bridge) create(root string) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = b.name
-	// A fixed hardware address: the kernel's would change with the pods that come and go.
-	attrs.HardwareAddr = append(net.HardwareAddr{0x02}, []byte(b.name)[len(b.name)-5:]...)
+	attrs.HardwareAddr = hardwareAddressOf(b.name)
 	attrs.MTU = uplinkMTU()
 	snooping := false
 	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}); err != nil {
@@ -86,7 +84,9 @@ func (b *bridge) create(root string) (netlink.Link, error) {
 	}
 	b.made = true
 	// Nobody speaks IPv6 here: no address, no router solicitations.
-	_ = os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", b.name, "disable_ipv6"), []byte("1"), 0)
+	if err := withoutIPv6(b.name); err != nil {
+		return nil, err
+	}
 	return netlink.LinkByName(b.name)
 }
 
@@ -269,12 +269,18 @@ func (b *bridge) connect(pod netip.Addr) error {
 	if err != nil {
 		return err
 	}
+	if err := withoutIPv6(podInterface); err != nil {
+		return err
+	}
 	if err := netlink.LinkSetUp(eth); err != nil {
 		return fmt.Errorf("%s: %w", podInterface, err)
 	}
 	addr := &netlink.Addr{IPNet: &net.IPNet{IP: pod.AsSlice(), Mask: net.CIDRMask(subnetBits, 32)}}
 	if err := netlink.AddrAdd(eth, addr); err != nil {
 		return fmt.Errorf("address %s: %w", pod, err)
+	}
+	if err := b.fixGateway(eth); err != nil {
+		return err
 	}
 	route := &netlink.Route{LinkIndex: eth.Attrs().Index, Gw: b.address.AsSlice()}
 	if err := netlink.RouteAdd(route); err != nil {

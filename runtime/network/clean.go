@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Clean removes the bridge of a root, the links on it and the nft table. Whoever ends the pods' processes removes their
+// Clean removes the bridge of a root, the links on it and the nft tables. Whoever ends the pods' processes removes their
 // namespaces. It may be repeated, and does nothing where nothing was made.
 func Clean(root string) error {
 	if err := remove(runtime.RootName(root)); err != nil {
@@ -27,7 +27,7 @@ func remove(name string) error {
 		return err
 	}
 	// Without the privilege to create a table there is none.
-	if err := removeTable(name); err != nil && !(gone && errors.Is(err, unix.EPERM)) {
+	if err := removeTables(name); err != nil && !(gone && errors.Is(err, unix.EPERM)) {
 		return err
 	}
 	if gone {
@@ -51,12 +51,16 @@ func remove(name string) error {
 	return nil
 }
 
-func removeTable(name string) error {
-	conn, err := nftables.New()
+func removeTables(name string) error {
+	return errors.Join(removeTable(name, nftables.TableFamilyIPv4), removeTable(name, nftables.TableFamilyBridge))
+}
+
+func removeTable(name string, family nftables.TableFamily) error {
+	conn, err := openNFT()
 	if err != nil {
 		return err
 	}
-	conn.DelTable(&nftables.Table{Family: nftables.TableFamilyIPv4, Name: name})
+	conn.DelTable(&nftables.Table{Family: family, Name: name})
 	err = conn.Flush()
 	switch {
 	case errors.Is(err, unix.ENOENT):

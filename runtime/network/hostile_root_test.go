@@ -1,6 +1,7 @@
 package network
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
@@ -8,10 +9,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -373,5 +376,205 @@ func TestPodDoesNotReachTheLoopbackOfTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("with route_localnet set by others", "1")
+	})
+}
+
+// checksum is the Internet checksum of some parts together.
+func checksum(parts ...[]byte) uint16 {
+	sum := uint32(0)
+	for _, p := range parts {
+		for i := 0; i < len(p); i += 2 {
+			sum += uint32(binary.BigEndian.Uint16(p[i:]))
+		}
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}
+
+// routerAdvertisement is the IPv6 packet of a router that gives all neighbours an address and a default route.
+func routerAdvertisement() []byte {
+	message := []byte{134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0}
+	prefix := make([]byte, 32) // option 3, on-link and for addresses, for ever
+	prefix[0], prefix[1], prefix[2], prefix[3] = 3, 4, 64, 0xc0
+	binary.BigEndian.PutUint32(prefix[4:], 0xffffffff)
+	binary.BigEndian.PutUint32(prefix[8:], 0xffffffff)
+	copy(prefix[16:], net.ParseIP("2001:db8::"))
+	message = append(message, prefix...)
+	ip := make([]byte, 40)
+	ip[0], ip[6], ip[7] = 0x60, unix.IPPROTO_ICMPV6, 255
+	binary.BigEndian.PutUint16(ip[4:], uint16(len(message)))
+	copy(ip[8:], net.ParseIP("fe80::1"))
+	copy(ip[24:], net.ParseIP("ff02::1"))
+	length := []byte{0, 0, 0, byte(len(message)), 0, 0, 0, unix.IPPROTO_ICMPV6}
+	binary.BigEndian.PutUint16(message[2:], checksum(ip[8:], length, message))
+	return append(ip, message...)
+}
+
+// arpReply says that an address is at a hardware address.
+func arpReply(address netip.Addr, at net.HardwareAddr, to netip.Addr, toHardware net.HardwareAddr) []byte {
+	return slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, 2}, at, address.AsSlice(), toHardware, to.AsSlice())
+}
+
+// tagged is a frame's payload behind another VLAN tag, of priority alone.
+func tagged(kind uint16, payload []byte) []byte {
+	return append([]byte{0, 0, byte(kind >> 8), byte(kind)}, payload...)
+}
+
+// frames opens a socket that hears all frames of eth0 in the thread's network.
+func frames(t *testing.T) int {
+	t.Helper()
+	const all = unix.ETH_P_ALL>>8&0xff | unix.ETH_P_ALL<<8&0xff00
+	eth, err := net.InterfaceByName(podInterface)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(socket) })
+	if err := unix.Bind(socket, &unix.SockaddrLinklayer{Protocol: all, Ifindex: eth.Index}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
+		t.Fatal(err)
+	}
+	return socket
+}
+
+func TestPodDoesNotPassForTheGateway(t *testing.T) {
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		if err := n.bridge.guardFrames(); err != nil {
+			t.Skipf("needs a kernel whose nf_tables sees bridged frames: %v", err)
+		}
+		thief, victim := setUp(t, n, newPod("thief", 1)), setUp(t, n, newPod("victim", 1))
+		gateway := n.Gateway()
+		thiefIP, victimIP := netip.MustParseAddr(thief.IPs[0]), netip.MustParseAddr(victim.IPs[0])
+		thiefMAC, victimMAC := hardwareAddress(thiefIP), hardwareAddress(victimIP)
+		gatewayMAC := hardwareAddressOf(n.bridge.name)
+		bridge, err := netlink.LinkByName(n.bridge.name)
+		if err != nil || bridge.Attrs().HardwareAddr.String() != gatewayMAC.String() {
+			t.Fatalf("the gateway is at %v, want %s: %v", bridge, gatewayMAC, err)
+		}
+		all := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+		allIPv6 := net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}
+		advertisement := routerAdvertisement()
+		dns := datagram(netip.AddrPortFrom(gateway, 53), netip.AddrPortFrom(victimIP, 1000), "forged")
+		dhcp := datagram(netip.AddrPortFrom(thiefIP, 67), netip.MustParseAddrPort("255.255.255.255:68"), "forged")
+		greeting := datagram(netip.AddrPortFrom(thiefIP, 1000), netip.AddrPortFrom(victimIP, 1000), "hello")
+		for name, f := range map[string]struct {
+			from, to net.HardwareAddr
+			kind     uint16
+			payload  []byte
+		}{
+			"a router advertisement":                         {thiefMAC, allIPv6, unix.ETH_P_IPV6, advertisement},
+			"a router advertisement in a frame with a tag":   {thiefMAC, allIPv6, unix.ETH_P_8021Q, tagged(unix.ETH_P_IPV6, advertisement)},
+			"a router advertisement in a frame with two":     {thiefMAC, allIPv6, unix.ETH_P_8021AD, tagged(unix.ETH_P_8021Q, tagged(unix.ETH_P_IPV6, advertisement))},
+			"the gateway's address in ARP":                   {thiefMAC, all, unix.ETH_P_ARP, arpReply(gateway, thiefMAC, victimIP, victimMAC)},
+			"the gateway's address in ARP, behind a tag":     {thiefMAC, all, unix.ETH_P_8021Q, tagged(unix.ETH_P_ARP, arpReply(gateway, thiefMAC, victimIP, victimMAC))},
+			"an answer of the name server":                   {thiefMAC, victimMAC, unix.ETH_P_IP, dns},
+			"an answer of the name server, behind a tag":     {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, dns)},
+			"the gateway's hardware address":                 {gatewayMAC, victimMAC, unix.ETH_P_IP, greeting},
+			"a DHCP server":                                  {thiefMAC, all, unix.ETH_P_IP, dhcp},
+			"a protocol that nobody has on a bridge of jobd": {thiefMAC, all, unix.ETH_P_PPP_DISC, []byte("forged")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var socket int
+				if err := inside(t, victim, func() error { socket = frames(t); return nil }); err != nil {
+					t.Fatal(err)
+				}
+				if err := inside(t, thief, func() error {
+					if err := sendFrameFrom(f.from, f.to, f.kind, f.payload); err != nil {
+						return err
+					}
+					return sendFrame(victimMAC, unix.ETH_P_IP, greeting)
+				}); err != nil {
+					t.Fatal(err)
+				}
+				for buffer := make([]byte, 2000); ; {
+					length, _, err := unix.Recvfrom(socket, buffer, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					heard := buffer[:length]
+					if bytes.Equal(heard[6:12], thiefMAC) && bytes.HasSuffix(heard, greeting) {
+						return
+					}
+					if bytes.HasSuffix(heard, f.payload[max(0, len(f.payload)-20):]) {
+						t.Errorf("it arrives: %x", heard)
+					}
+				}
+			})
+		}
+	})
+}
+
+// A pod has no IPv6 but at its loopback interface, even where nothing guards the frames (CVE-2020-10749), and knows for
+// good where the gateway is.
+func TestPodListensToNoRouter(t *testing.T) {
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		if err := removeTable(n.bridge.name, nftables.TableFamilyBridge); err != nil {
+			t.Fatal(err)
+		}
+		thief, victim := setUp(t, n, newPod("thief", 1)), setUp(t, n, newPod("victim", 1))
+		thiefMAC, victimIP := hardwareAddress(netip.MustParseAddr(thief.IPs[0])), netip.MustParseAddr(victim.IPs[0])
+		socket := -1
+		if err := inside(t, victim, func() error { socket = frames(t); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := inside(t, thief, func() error {
+			if err := sendFrame(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, unix.ETH_P_IPV6, routerAdvertisement()); err != nil {
+				return err
+			}
+			forged := arpReply(n.Gateway(), thiefMAC, victimIP, hardwareAddress(victimIP))
+			return sendFrame(hardwareAddress(victimIP), unix.ETH_P_ARP, forged)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for buffer := make([]byte, 2000); binary.BigEndian.Uint16(buffer[12:]) != unix.ETH_P_ARP; {
+			if _, _, err := unix.Recvfrom(socket, buffer, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := inside(t, victim, func() error {
+			l, err := net.Listen("tcp6", "[::1]:0")
+			if err != nil {
+				return fmt.Errorf("::1: %w", err)
+			}
+			l.Close()
+			eth, err := netlink.LinkByName(podInterface)
+			if err != nil {
+				return err
+			}
+			addresses, err := netlink.AddrList(eth, netlink.FAMILY_V6)
+			if err != nil || len(addresses) > 0 {
+				t.Errorf("addresses of IPv6: %v, %v", addresses, err)
+			}
+			routes, err := netlink.RouteList(eth, netlink.FAMILY_V6)
+			if err != nil || len(routes) > 0 {
+				t.Errorf("routes of IPv6: %v, %v", routes, err)
+			}
+			neighbours, err := netlink.NeighList(eth.Attrs().Index, netlink.FAMILY_V4)
+			if err != nil {
+				return err
+			}
+			if i := slices.IndexFunc(neighbours, func(known netlink.Neigh) bool {
+				return known.IP.Equal(n.Gateway().AsSlice()) && known.State == netlink.NUD_PERMANENT &&
+					bytes.Equal(known.HardwareAddr, hardwareAddressOf(n.bridge.name))
+			}); i < 0 {
+				t.Errorf("the gateway's place is not fixed: %v", neighbours)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 	})
 }

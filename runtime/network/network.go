@@ -4,7 +4,7 @@
 //
 // In come pods, out go the paths of their namespaces and their addresses. What it has made is its only record: the
 // bridge carries the subnet, and a directory for each pod below STATE/ns holds the pinned namespaces and the pod's
-// address. On the host it touches the bridge, its links and the nft table that are named after the root, and switches
+// address. On the host it touches the bridge, its links and the nft tables that are named after the root, and switches
 // on forwarding.
 package network
 
@@ -132,6 +132,10 @@ func (n *Network) openBridge(o Options) error {
 	if err := n.writeRules(); err != nil {
 		n.bridge.undo()
 		return err
+	}
+	if err := n.bridge.guardFrames(); err != nil {
+		o.Logger.Warn("the kernel does not look at the frames on the bridge: a pod with CAP_NET_RAW can pass for the "+
+			"gateway towards other pods", "bridge", n.bridge.name, "error", err)
 	}
 	if policy := droppingForward(); policy != "" {
 		o.Logger.Warn("the firewall of the host drops what is forwarded: pods reach each other and the host, "+

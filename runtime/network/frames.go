@@ -1,0 +1,114 @@
+package network
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// Offsets in an Ethernet header, and in the ARP message for IPv4 behind one.
+	sourceHardwareOffset = 6
+	senderAddressOffset  = 14
+
+	dhcpServerPort = 67
+	// bridgedFirst is the priority of what sees a frame before all else, NF_BR_PRI_NAT_DST_BRIDGED of
+	// linux/netfilter_bridge.h.
+	bridgedFirst = -300
+)
+
+// linkPrefix is how the names of the host's ends of all pods' links begin.
+func (b *bridge) linkPrefix() string {
+	return "jobd" + hex.EncodeToString(b.subnet.Addr().AsSlice())[:b.subnet.Bits()/4]
+}
+
+// hardwareAddressOf is that of a bridge. It is fixed: the kernel's would change with the pods that come and go.
+func hardwareAddressOf(bridge string) net.HardwareAddr {
+	return append(net.HardwareAddr{0x02}, []byte(bridge)[len(bridge)-5:]...)
+}
+
+// guardFrames keeps pods from passing for the gateway towards each other, which CAP_NET_RAW would let them:
+//
+//   - of them come IPv4 and ARP alone: nobody here speaks IPv6, in which a single router advertisement would lead the
+//     traffic of all pods to the one that sends it;
+//   - none has the gateway's address, be it in ARP, in IPv4 or of the hardware;
+//   - none answers as a DHCP server.
+//
+// What one pod can forge in the name of another is not looked at.
+func (b *bridge) guardFrames() error {
+	conn, err := openNFT()
+	if err != nil {
+		return err
+	}
+	t := newTable(conn, nftables.TableFamilyBridge, b.name)
+	drop, gateway := verdict(expr.VerdictDrop), b.address.AsSlice()
+	fromPods := t.chain(&nftables.Chain{Name: "from-pods"})
+	fromPods(holds(expr.PayloadBaseLLHeader, sourceHardwareOffset, hardwareAddressOf(b.name)), drop)
+	fromPods(etherTypeIs(unix.ETH_P_ARP), holds(expr.PayloadBaseNetworkHeader, senderAddressOffset, gateway), drop)
+	fromPods(etherTypeIs(unix.ETH_P_ARP), verdict(expr.VerdictAccept))
+	fromPods(etherTypeIs(unix.ETH_P_IP), holds(expr.PayloadBaseNetworkHeader, sourceOffset, gateway), drop)
+	fromPods(etherTypeIs(unix.ETH_P_IP), []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
+	}, holds(expr.PayloadBaseTransportHeader, 0, binaryutil.BigEndian.PutUint16(dhcpServerPort)), drop)
+	fromPods(etherTypeIs(unix.ETH_P_IP), verdict(expr.VerdictAccept))
+	fromPods(drop)
+	prerouting := t.hook("prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting,
+		nftables.ChainPriorityRef(bridgedFirst))
+	prerouting(interfaceBegins(expr.MetaKeyIIFNAME, b.linkPrefix()),
+		[]expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: "from-pods"}})
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("nft table %s of the bridge family: %w", b.name, err)
+	}
+	return nil
+}
+
+// holds returns the expressions that match bytes of a header.
+func holds(base expr.PayloadBase, offset uint32, data []byte) []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: base, Offset: offset, Len: uint32(len(data))},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: data},
+	}
+}
+
+// etherTypeIs returns the expressions that match what a frame carries, behind a VLAN tag too.
+func etherTypeIs(kind uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(kind)},
+	}
+}
+
+// withoutIPv6 makes an interface of the thread's namespace deaf to IPv6, so that no neighbour can give it an address
+// and a route. The loopback interface keeps its ::1.
+func withoutIPv6(link string) error {
+	for _, setting := range []struct{ name, value string }{{"accept_ra", "0"}, {"disable_ipv6", "1"}} {
+		err := set(filepath.Join("/proc/sys/net/ipv6/conf", link, setting.name), setting.value)
+		// Without IPv6 there is none; and where settings cannot be written the bridge's rules have to do.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) {
+			return fmt.Errorf("without IPv6: %w", err)
+		}
+	}
+	return nil
+}
+
+// fixGateway tells the thread's namespace where the gateway is, so that no neighbour can.
+func (b *bridge) fixGateway(link netlink.Link) error {
+	gateway := &netlink.Neigh{
+		LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
+		IP: b.address.AsSlice(), HardwareAddr: hardwareAddressOf(b.name),
+	}
+	if err := netlink.NeighSet(gateway); err != nil {
+		return fmt.Errorf("neighbour %s: %w", b.address, err)
+	}
+	return nil
+}
