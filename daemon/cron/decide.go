@@ -14,13 +14,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Decision is what is to be done for a CronJob, all of it in one transaction, in the order of the fields.
+// Decision is what is to be done for a CronJob, all in one transaction and in the order of the fields.
 type Decision struct {
 	Events []Event
 	Delete []Job     // with their pods, in the background
-	Start  time.Time // the scheduled time of a Job that is to be made now: NewJob, then Started; zero for none
+	Start  time.Time // the scheduled time of a Job to be created now: NewJob, then Started; zero for none
 
-	// Status is as it is to be without the Job that is made now. Changed tells whether it differs from what it was.
+	// Status is the next status, without the Job that is created now. Changed says that it differs from the stored one.
 	Status  batchv1.CronJobStatus
 	Changed bool
 
@@ -29,10 +29,11 @@ type Decision struct {
 	told time.Time
 }
 
-// Event is one to be recorded for the CronJob.
+// Event is an event to be recorded for the CronJob.
 type Event struct{ Type, Reason, Message string }
 
-// Decide says what a CronJob needs now. It changes nothing: the same CronJob, Record and time give the same Decision.
+// Decide returns what a CronJob needs now. It changes nothing: for the same CronJob, Record and time it returns the
+// same Decision.
 func Decide(cj *batchv1.CronJob, r *Record, now time.Time) Decision {
 	d := &decision{cj: cj, r: r, now: now, jobs: r.Jobs()}
 	cj.Status.DeepCopyInto(&d.Status)
@@ -66,7 +67,7 @@ func (d *decision) say(reason, format string, args ...any) {
 	d.event(corev1.EventTypeNormal, reason, format, args...)
 }
 
-// follow brings CronJobStatus up to what has become of the Jobs.
+// follow updates CronJobStatus to what has become of the Jobs.
 func (d *decision) follow() {
 	for _, j := range d.jobs {
 		active := d.active(j.UID)
@@ -95,13 +96,13 @@ func (d *decision) active(uid types.UID) bool {
 	return slices.ContainsFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == uid })
 }
 
-// drop takes a Job from those that are active.
+// drop removes a Job from status.active.
 func (d *decision) drop(uid types.UID) {
 	d.Status.Active = slices.DeleteFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == uid })
 	d.Changed = true
 }
 
-// schedule decides whether a Job is to be started. Of several starts that were missed only the last is made up for.
+// schedule decides whether a Job is to be started. If several starts were missed, one Job is started, for the last.
 func (d *decision) schedule() {
 	spec := &d.cj.Spec
 	if _, err := zone(spec); err != nil {
@@ -154,13 +155,13 @@ func (d *decision) schedule() {
 	}
 }
 
-// tell notes a scheduled time that is not kept and tells whether that was not said before.
+// tell records a scheduled time at which no Job is started, and reports whether there was no event about it yet.
 func (d *decision) tell(at time.Time) bool {
 	d.told = at
 	return !d.r.told.Equal(at)
 }
 
-// concurrent applies CronJobSpec.ConcurrencyPolicy and tells whether a Job may be started.
+// concurrent applies CronJobSpec.ConcurrencyPolicy and reports whether a Job may be started.
 func (d *decision) concurrent(at time.Time) bool {
 	switch d.cj.Spec.ConcurrencyPolicy {
 	case batchv1.ForbidConcurrent:

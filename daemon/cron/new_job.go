@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NewJob makes the Job of a scheduled time from the CronJob's template, without what a server gives a new object. Its
-// name holds the minute, so that no time is served twice.
+// NewJob makes the Job of a scheduled time from the CronJob's template, without what the server sets in a new object.
+// Its name contains the minute, so that no Job is started twice for the same time.
 func NewJob(cj *batchv1.CronJob, at time.Time) (*batchv1.Job, error) {
 	in, err := zone(&cj.Spec)
 	if err != nil {
@@ -38,7 +38,7 @@ func NewJob(cj *batchv1.CronJob, at time.Time) (*batchv1.Job, error) {
 	}, nil
 }
 
-// Started notes in the status that the Job of a scheduled time is there, as the given revision.
+// Started records in the status that the Job of a scheduled time exists, in the given revision.
 func Started(s *batchv1.CronJobStatus, j *batchv1.Job, revision string, at time.Time) {
 	s.LastScheduleTime = &metav1.Time{Time: at}
 	if end(j) != "" || slices.ContainsFunc(s.Active, func(ref corev1.ObjectReference) bool { return ref.UID == j.UID }) {
@@ -50,17 +50,17 @@ func Started(s *batchv1.CronJobStatus, j *batchv1.Job, revision string, at time.
 	})
 }
 
-// Created is the event of a Job that was made.
+// Created returns the event of a Job that was created.
 func Created(name string) Event {
 	return Event{corev1.EventTypeNormal, "SuccessfulCreate", "Created job " + name}
 }
 
-// CreationFailed is the event of a Job that could not be made.
+// CreationFailed returns the event of a Job that could not be created.
 func CreationFailed(err error) Event {
 	return Event{corev1.EventTypeWarning, "FailedCreate", fmt.Sprintf("Error creating job: %v", err)}
 }
 
-// Controller gives the UID of the CronJob that a Job says controls it, empty for none.
+// Controller returns the UID of the CronJob that controls a Job, empty for none.
 func Controller(j *batchv1.Job) types.UID {
 	owner := metav1.GetControllerOfNoCopy(j)
 	if owner == nil || owner.Kind != "CronJob" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {

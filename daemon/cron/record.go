@@ -1,5 +1,8 @@
-// Package cron decides what a batch/v1 CronJob needs next. Everything in it is a function of what is known and the
-// time; the daemon's loop folds changes into a Record, asks Decide, and carries the Decision out in one transaction.
+// Package cron decides what a batch/v1 CronJob needs next.
+//
+// In come the CronJob, changes of its Jobs, which the control loop folds into a Record, and the time. Out goes a
+// Decision: a Job to be started, Jobs to be deleted, the status, events, and when to decide again. The loop carries it
+// out in one transaction. Nothing here does I/O.
 package cron
 
 import (
@@ -13,17 +16,17 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 )
 
-// Record is what decisions need to know of a CronJob beside its object: the Jobs that it controls, and what has been
-// said already. One goroutine at a time may use it.
+// Record is what decisions need to know about a CronJob beside its object: the Jobs that it controls, and which events
+// were recorded already. It must not be used by several goroutines at a time.
 type Record struct {
 	jobs map[types.UID]*Job
 
 	schedule string    // as it was last seen
-	since    time.Time // when that became the schedule, zero if it was when the daemon started
-	told     time.Time // the scheduled time that was last told not to be kept
+	since    time.Time // when the schedule was changed to that, zero if not since the daemon started
+	told     time.Time // the last scheduled time for which an event said that no Job is started
 }
 
-// Job is what must be known of a CronJob's Job.
+// Job is what decisions need of a CronJob's Job.
 type Job struct {
 	UID  types.UID
 	Name string
@@ -35,20 +38,20 @@ type Job struct {
 	known     bool // a decision has seen it before
 }
 
-// NewRecord makes the record of a CronJob, whose Jobs are then to be given to SetJob.
+// NewRecord makes the record of a CronJob. SetJob is then to be called with its Jobs.
 func NewRecord(cj *batchv1.CronJob) *Record {
 	return &Record{jobs: map[types.UID]*Job{}, schedule: scheduleOf(&cj.Spec)}
 }
 
-// SetCronJob folds a new version of the CronJob in, which was stored at now: a schedule that has changed says nothing
-// about the time before.
+// SetCronJob folds in a new version of the CronJob, which was stored at now. A schedule that has changed does not apply
+// to the time before.
 func (r *Record) SetCronJob(cj *batchv1.CronJob, now time.Time) {
 	if s := scheduleOf(&cj.Spec); s != r.schedule {
 		r.schedule, r.since = s, now
 	}
 }
 
-// SetJob folds in a Job that the CronJob controls, and tells whether there may be something to decide.
+// SetJob folds in a Job that the CronJob controls, and reports whether Decide is to be called.
 func (r *Record) SetJob(j *batchv1.Job) bool {
 	next := Job{UID: j.UID, Name: j.Name, end: end(j), deleting: j.DeletionTimestamp != nil}
 	if t := j.Status.StartTime; t != nil {
@@ -68,7 +71,7 @@ func (r *Record) SetJob(j *batchv1.Job) bool {
 // DropJob folds in that a Job is gone, or not the CronJob's any more.
 func (r *Record) DropJob(uid types.UID) { delete(r.jobs, uid) }
 
-// Jobs gives the Jobs from the first that was started to the last.
+// Jobs returns the Jobs in the order in which they were started.
 func (r *Record) Jobs() []Job {
 	all := make([]Job, 0, len(r.jobs))
 	for _, j := range r.jobs {
@@ -86,7 +89,7 @@ func (r *Record) Jobs() []Job {
 	return all
 }
 
-// Told folds in that a Decision was carried out: what it said needs not to be said again.
+// Told folds in that a Decision was carried out, so that its events are not recorded again.
 func (r *Record) Told(d Decision) {
 	for _, j := range r.jobs {
 		j.known = true
@@ -96,7 +99,7 @@ func (r *Record) Told(d Decision) {
 	}
 }
 
-// end is what a Job has finished with, Complete or Failed, empty if it has not.
+// end returns what a Job has finished with, Complete or Failed, and nothing while it has not.
 func end(j *batchv1.Job) batchv1.JobConditionType {
 	if c := job.End(&j.Status); c != nil {
 		return c.Type

@@ -10,11 +10,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// manyMissed is how many missed starts are taken for a sign that something is wrong.
+// manyMissed is the number of missed starts above which something is taken to be wrong.
 const manyMissed = 100
 
-// scheduleOf gives CronJobSpec.Schedule as it is to be parsed: in CronJobSpec.TimeZone, or without one in the zone of
-// the machine.
+// scheduleOf returns CronJobSpec.Schedule as it is to be parsed: in CronJobSpec.TimeZone, or in the zone of the machine
+// if there is none.
 func scheduleOf(spec *batchv1.CronJobSpec) string {
 	if spec.TimeZone == nil || strings.Contains(spec.Schedule, "TZ") {
 		return spec.Schedule
@@ -22,7 +22,7 @@ func scheduleOf(spec *batchv1.CronJobSpec) string {
 	return "TZ=" + *spec.TimeZone + " " + spec.Schedule
 }
 
-// last gives the latest time of a schedule that is after start and not after now, zero for none. The times of @every
+// last returns the latest time of a schedule that is after start and not after now, zero for none. The times of @every
 // are counted from start.
 func last(s cron.Schedule, start, now time.Time) time.Time {
 	if due := s.Next(start); due.IsZero() || due.After(now) {
@@ -32,7 +32,7 @@ func last(s cron.Schedule, start, now time.Time) time.Time {
 		start = start.Truncate(time.Second)
 		return start.Add(now.Sub(start) / every.Delay * every.Delay)
 	}
-	// The next time after lo has come, that after hi has not.
+	// The next time after lo is not after now, the one after hi is.
 	lo, hi := start, now
 	for hi.Sub(lo) > time.Second {
 		mid := lo.Add(hi.Sub(lo) / 2)
@@ -45,7 +45,7 @@ func last(s cron.Schedule, start, now time.Time) time.Time {
 	return s.Next(lo)
 }
 
-// many tells whether a schedule has more times after start and not after now than there should be.
+// many reports whether a schedule has more than manyMissed times after start and not after now.
 func many(s cron.Schedule, start, now time.Time) bool {
 	if every, ok := s.(cron.ConstantDelaySchedule); ok {
 		return now.Sub(start)/every.Delay > manyMissed
@@ -57,7 +57,7 @@ func many(s cron.Schedule, start, now time.Time) bool {
 	return n > manyMissed
 }
 
-// zone is where the times of a CronJob are shown.
+// zone returns the time zone in which the times of a CronJob are shown.
 func zone(spec *batchv1.CronJobSpec) (*time.Location, error) {
 	if spec.TimeZone == nil {
 		return time.UTC, nil

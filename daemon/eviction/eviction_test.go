@@ -28,10 +28,10 @@ func TestThresholds(t *testing.T) {
 		{rule: "room enough", setting: "nodefs.available<10%", disk: left(200<<20, 0)},
 		{rule: "less than twice what must be left is near", setting: "nodefs.available<10%", disk: left(200<<20-1, 0), near: true},
 		{rule: "what must be left is enough", setting: "nodefs.available<10%", disk: left(100<<20, 0), near: true},
-		{rule: "less is not", setting: "nodefs.available<10%", disk: left(100<<20-1, 0), short: NodeFsAvailable, near: true},
-		{rule: "an amount", setting: " nodefs.available < 1Mi ", disk: left(1<<20-1, 0), short: NodeFsAvailable, near: true},
-		{rule: "inodes", setting: "nodefs.available<1%,nodefs.inodesFree<5%", disk: left(100<<20, 49), short: NodeFsInodesFree, near: true},
-		{rule: "a number of inodes", setting: "nodefs.inodesFree<100", disk: left(0, 99), short: NodeFsInodesFree, near: true},
+		{rule: "less is not", setting: "nodefs.available<10%", disk: left(100<<20-1, 0), short: nodeFsAvailable, near: true},
+		{rule: "an amount", setting: " nodefs.available < 1Mi ", disk: left(1<<20-1, 0), short: nodeFsAvailable, near: true},
+		{rule: "inodes", setting: "nodefs.available<1%,nodefs.inodesFree<5%", disk: left(100<<20, 49), short: nodeFsInodesFree, near: true},
+		{rule: "a number of inodes", setting: "nodefs.inodesFree<100", disk: left(0, 99), short: nodeFsInodesFree, near: true},
 		{rule: "a file system without a limit of inodes", setting: "nodefs.inodesFree<5%", disk: Disk{Capacity: Size{Bytes: 1 << 30}}},
 		{rule: "0 is never", setting: "nodefs.available<0%", disk: left(0, 0)},
 		{rule: "another signal", setting: "memory.available<100Mi", refused: "memory.available"},
@@ -75,7 +75,7 @@ func TestFirst(t *testing.T) {
 	const plain, asks, high, critical = `containers: [{name: c}]`, `containers: [{name: c, resources: {requests: {ephemeral-storage: 10Mi}}}]`,
 		`{priority: 5, containers: [{name: c}]}`, `{priority: 2000000000, containers: [{name: c}]}`
 	wrote := func(mb, inodes int64) map[string]Size { return map[string]Size{"c": {mb << 20, inodes}} }
-	bytes, inodes := Shortage{NodeFsAvailable, 100 << 20, 50 << 20}, Shortage{NodeFsInodesFree, 100, 50}
+	bytes, inodes := Shortage{nodeFsAvailable, 100 << 20, 50 << 20}, Shortage{nodeFsInodesFree, 100, 50}
 	for _, c := range []struct {
 		rule      string
 		short     Shortage

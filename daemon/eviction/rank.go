@@ -16,12 +16,12 @@ import (
 const (
 	// criticalPriority is that of pods which a kubelet never evicts (scheduling.SystemCriticalPriority).
 	criticalPriority = 2_000_000_000
-	// Pods that take less than this are left alone: their end would give nobody room. A cluster would start them on
-	// another node; here they would fail for nothing when the disk is full of something else.
+	// Pods that use less than this are not evicted: it would free nothing. A cluster would start them on another node;
+	// here they would fail for nothing when the disk is full of something else.
 	leastBytes, leastInodes = 1 << 20, 1000
 )
 
-// Use is what a pod takes of the disk, and its end would give back.
+// Use is what a pod uses of the disk, and eviction would free.
 type Use struct {
 	Pod        *corev1.Pod
 	Containers map[string]Size // what each has written into its root file system
@@ -36,14 +36,15 @@ func (u *Use) total(s Signal) (sum int64) {
 	return sum
 }
 
-// request is what the pod has asked for of that.
+// request returns what the pod has requested of that.
 func (u *Use) request(s Signal) int64 {
 	q := resourcehelper.PodRequests(u.Pod, resourcehelper.PodResourcesOptions{})[s.Resource()]
 	return q.Value()
 }
 
-// First gives the pod that has to go first, and why in a kubelet's words: one that takes more than it has requested before
-// one that does not, then the lowest priority, then the one that takes most beyond its request. Nil: none would help.
+// First returns the pod to evict first, and why in a kubelet's words: a pod that uses more than it has requested before
+// one that does not, then the lowest priority, then the one that uses most beyond its request. Nil: evicting would not
+// help.
 func First(pods []Use, short Shortage) (*corev1.Pod, string) {
 	least := short.Signal.of(Size{leastBytes, leastInodes})
 	may := slices.DeleteFunc(slices.Clone(pods), func(u Use) bool {
@@ -72,7 +73,7 @@ func priority(p *corev1.Pod) int32 {
 func message(u Use, short Shortage) string {
 	name := short.Signal.Resource()
 	quantity := func(n int64) *resource.Quantity {
-		if short.Signal == NodeFsInodesFree {
+		if short.Signal == nodeFsInodesFree {
 			return resource.NewQuantity(n, resource.DecimalSI)
 		}
 		return resource.NewQuantity(n, resource.BinarySI)

@@ -1,6 +1,8 @@
-// Package eviction decides when the disk of this machine is so full that pods have to make way, and which of them goes
-// first: a kubelet's node-pressure eviction, for the one disk that jobd keeps everything on. It only decides: what there is
-// of the disk and what pods take of it is measured elsewhere.
+// Package eviction decides when the disk of this machine is so full that pods are evicted, and which pod is first: a
+// kubelet's node-pressure eviction, for the one disk that jobd keeps everything on.
+//
+// In come thresholds, what is left of the disk, and what each pod uses of it, all measured elsewhere. Out come whether
+// there is pressure, and the pod to evict. Nothing here does I/O.
 package eviction
 
 import (
@@ -13,32 +15,32 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Signal is what a threshold is for, by a kubelet's name.
+// Signal is what a threshold is about, by a kubelet's name.
 type Signal string
 
 const (
-	NodeFsAvailable  Signal = "nodefs.available"
-	NodeFsInodesFree Signal = "nodefs.inodesFree"
+	nodeFsAvailable  Signal = "nodefs.available"
+	nodeFsInodesFree Signal = "nodefs.inodesFree"
 )
 
 // Size is an amount of disk.
 type Size struct{ Bytes, Inodes int64 }
 
-// Plus adds another amount.
+// Plus returns the sum with another amount.
 func (s Size) Plus(other Size) Size { return Size{s.Bytes + other.Bytes, s.Inodes + other.Inodes} }
 
-// Disk is the file system that everything is on. One without a fixed number of inodes has a capacity of none.
+// Disk is the file system that everything is on. Its capacity of inodes is 0 if it has no fixed number of them.
 type Disk struct{ Capacity, Available Size }
 
-// Threshold is how little may be left (KubeletConfiguration.EvictionHard).
+// Threshold is how much must be left (KubeletConfiguration.EvictionHard).
 type Threshold struct {
 	Signal   Signal
 	Quantity resource.Quantity
-	Percent  float64 // of the capacity, where there is no quantity
+	Percent  float64 // of the capacity; 0: Quantity applies
 }
 
-// Parse reads thresholds as a kubelet's --eviction-hard has them: "nodefs.available<10%,nodefs.inodesFree<1000". Without
-// any there is never pressure.
+// Parse parses thresholds in the format of a kubelet's --eviction-hard: "nodefs.available<10%,nodefs.inodesFree<1000".
+// Without any there is never pressure.
 func Parse(setting string) (all []Threshold, err error) {
 	for one := range strings.SplitSeq(setting, ",") {
 		if one = strings.TrimSpace(one); one == "" {
@@ -50,8 +52,8 @@ func Parse(setting string) (all []Threshold, err error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%q is not like nodefs.available<1%%", one)
-		case t.Signal != NodeFsAvailable && t.Signal != NodeFsInodesFree:
-			return nil, fmt.Errorf("%q is not known: %s or %s", t.Signal, NodeFsAvailable, NodeFsInodesFree)
+		case t.Signal != nodeFsAvailable && t.Signal != nodeFsInodesFree:
+			return nil, fmt.Errorf("%q is not known: %s or %s", t.Signal, nodeFsAvailable, nodeFsInodesFree)
 		case slices.ContainsFunc(all, func(other Threshold) bool { return other.Signal == t.Signal }):
 			return nil, fmt.Errorf("%s stands there twice", t.Signal)
 		}
@@ -68,29 +70,29 @@ func Parse(setting string) (all []Threshold, err error) {
 	return all, nil
 }
 
-// of gives the part of a size that the signal is about.
+// of returns the bytes or the inodes of a size, whichever the signal is about.
 func (s Signal) of(size Size) int64 {
-	if s == NodeFsInodesFree {
+	if s == nodeFsInodesFree {
 		return size.Inodes
 	}
 	return size.Bytes
 }
 
-// Resource is what a pod is said to have taken too much of.
+// Resource returns the resource that a pod has used too much of, as messages name it.
 func (s Signal) Resource() corev1.ResourceName {
-	if s == NodeFsInodesFree {
+	if s == nodeFsInodesFree {
 		return "inodes"
 	}
 	return corev1.ResourceEphemeralStorage
 }
 
-// Shortage is a threshold that is met.
+// Shortage is a threshold that has been crossed.
 type Shortage struct {
 	Signal               Signal
 	Threshold, Available int64
 }
 
-// amount is how much has to be left at least.
+// amount returns how much must be left.
 func (t Threshold) amount(d Disk) int64 {
 	if t.Percent > 0 {
 		return int64(float64(t.Signal.of(d.Capacity)) * t.Percent / 100)
@@ -98,11 +100,11 @@ func (t Threshold) amount(d Disk) int64 {
 	return t.Quantity.Value()
 }
 
-// Short tells which threshold is met first; false if none is.
+// Short returns the first threshold that is crossed, false if none is.
 func Short(all []Threshold, d Disk) (Shortage, bool) {
 	for _, t := range all {
 		if t.Signal.of(d.Capacity) <= 0 {
-			continue // there is no such limit
+			continue // the disk has no such limit
 		}
 		if s := (Shortage{t.Signal, t.amount(d), t.Signal.of(d.Available)}); s.Available < s.Threshold {
 			return s, true
@@ -111,7 +113,7 @@ func Short(all []Threshold, d Disk) (Shortage, bool) {
 	return Shortage{}, false
 }
 
-// Near tells whether so little is left that it should be looked at often: twice what must be left, or less.
+// Near reports whether less than twice of what must be left is left, so that the disk should be measured often.
 func Near(all []Threshold, d Disk) bool {
 	return slices.ContainsFunc(all, func(t Threshold) bool {
 		return t.Signal.of(d.Capacity) > 0 && t.Signal.of(d.Available) < 2*t.amount(d)

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// deadline is when spec.activeDeadlineSeconds ends a Job that started at start; false when there is none. A suspended
-// Job has none.
+// deadline returns when spec.activeDeadlineSeconds ends a Job that started at start; false if there is no deadline, as
+// for a suspended Job.
 func (r *Record) deadline(start *metav1.Time) (time.Time, bool) {
 	if r.spec.deadline < 0 || r.spec.suspend || start == nil {
 		return time.Time{}, false

@@ -2,8 +2,9 @@ package job
 
 import "time"
 
-// backoffUntil is the time before which no pod may be created, zero for none: the base doubled with each failure since
-// the last success, from the end of the last failed pod on. It depends on when pods ended, not on when that was seen.
+// backoffUntil returns the time before which no pod may be created, zero for none. The delay is doubled with each
+// failure since the last success, and counts from the end of the last failed pod: when that was observed does not
+// matter.
 func (r *Record) backoffUntil(s Settings) time.Time {
 	n := len(r.backoff.Failures)
 	if n == 0 || r.spec.perIndex >= 0 {
@@ -12,7 +13,7 @@ func (r *Record) backoffUntil(s Settings) time.Time {
 	return time.Unix(r.backoff.Failures[n-1], 0).Add(r.delay(n, s))
 }
 
-// delay is the back-off after n failures in a row.
+// delay returns the back-off after n failures in a row.
 func (r *Record) delay(n int, s Settings) time.Duration {
 	base, limit := s.BackoffBase, s.BackoffCap
 	if r.spec.backoffBase > 0 {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// failsIndex tells whether a failed pod is the last one that spec.backoffLimitPerIndex allows its index.
+// failsIndex reports whether a failed pod is the last one that spec.backoffLimitPerIndex allows its index.
 func (r *Record) failsIndex(p *pod) bool {
 	return r.spec.perIndex >= 0 &&
 		(p.action == failIndexAction || p.action != ignoreAction && p.failures >= r.spec.perIndex)
 }
 
-// supersedes tells whether p is the later failure of the same index: the one that the next pod continues from.
+// supersedes reports whether p is the later failure of the same index, whose counts the next pod carries on.
 func supersedes(p, q *pod) bool {
 	if a, b := p.failures+p.ignored, q.failures+q.ignored; a != b {
 		return a > b
@@ -19,7 +19,8 @@ func supersedes(p, q *pod) bool {
 	return earlier(q, p)
 }
 
-// absoluteFailures is the number of failures of an index with its held pod. More of them delay no longer.
+// absoluteFailures returns the number of failures of an index, its held pod included. It is capped where more failures
+// would not delay the next pod any longer.
 func absoluteFailures(p *pod) int { return int(min(p.failures+p.ignored+1, remembered)) }
 
 // retries are held pods with the same number of failures, the one that ended first on top.
@@ -46,8 +47,8 @@ func (h *retries) Pop() any {
 	return p
 }
 
-// due visits the pods at or below node i that ended at or before limit, and gives the earliest end of the others that
-// it met, 0 for none.
+// due visits the pods at or below node i of the heap that ended at or before limit, and returns the earliest end of the
+// other ones that it comes across, 0 for none.
 func (h retries) due(i int, limit int64, visit func(*pod)) (next int64) {
 	if i >= len(h) {
 		return 0
@@ -64,12 +65,12 @@ func (h retries) due(i int, limit int64, visit func(*pod)) (next int64) {
 	return next
 }
 
-// nextPerIndex picks up to most pods to create for the wanted lowest missing indexes. Each index has a back-off of
-// its own; one that is in it holds its place among the wanted. It also gives the held pods that they replace, and when
-// the next back-off ends.
+// nextPerIndex picks at most most pods to create, for as many of the lowest missing indexes as are wanted. Each index
+// has a back-off of its own; an index whose back-off is not over keeps its place among those wanted. It also returns
+// the held pods that the new ones replace, and when the next back-off ends.
 func (r *Record) nextPerIndex(wanted, most int, now time.Time, s Settings) (create []NewPod, replaced []*pod, next time.Time) {
-	last := min(r.occupied.NthMissing(wanted), r.spec.completions-1)
-	for i := r.blocked.Missing(0); i <= last && len(create) < most; i = r.blocked.Missing(i + 1) {
+	last := min(r.occupied.nthMissing(wanted), r.spec.completions-1)
+	for i := r.blocked.missing(0); i <= last && len(create) < most; i = r.blocked.missing(i + 1) {
 		create = append(create, NewPod{Index: i, PerIndex: true})
 	}
 	for n, heap := range r.held {
@@ -94,7 +95,7 @@ func (r *Record) nextPerIndex(wanted, most int, now time.Time, s Settings) (crea
 	return create, replaced, next
 }
 
-// replacement is the pod that follows a failed one, with its failure counts carried over.
+// replacement returns the pod that follows a failed one and carries on its failure counts.
 func replacement(p *pod) NewPod {
 	n := NewPod{Index: p.index, PerIndex: true, Failures: p.failures, IgnoredFailures: p.ignored}
 	if p.action == ignoreAction {

@@ -9,10 +9,10 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// completionIndexEnv tells a container of an Indexed Job its index.
+// completionIndexEnv is the environment variable that holds the index in the containers of an Indexed Job.
 const completionIndexEnv = "JOB_COMPLETION_INDEX"
 
-// Mode is the Job's completion mode, for figures about it.
+// Mode returns the Job's completion mode, for metrics.
 func (r *Record) Mode() string {
 	if r.spec.indexed {
 		return string(batchv1.IndexedCompletion)
@@ -20,12 +20,12 @@ func (r *Record) Mode() string {
 	return string(batchv1.NonIndexedCompletion)
 }
 
-// inRange tells whether a pod may count: that of an Indexed Job must have one of its indexes.
+// inRange reports whether a pod can count: a pod of an Indexed Job must have one of the Job's indexes.
 func (r *Record) inRange(p *pod) bool {
 	return !r.spec.indexed || p.index >= 0 && p.index < r.spec.completions
 }
 
-// setIndex tells a pod its index in all the ways that clusters do.
+// setIndex sets a pod's completion index in all the places where clusters do.
 func setIndex(pod *corev1.Pod, jobName string, index int32) {
 	s := strconv.Itoa(int(index))
 	put(&pod.Labels, batchv1.JobCompletionIndexAnnotation, s)

@@ -1,5 +1,8 @@
-// Package job decides what a batch/v1 Job needs next. Everything in it is a function of what is known and the time;
-// the daemon's loop folds changes into a Record, asks Decide, and carries the Decision out in one transaction.
+// Package job decides what a batch/v1 Job needs next.
+//
+// In come changes of the Job and its pods, which the control loop folds into a Record, and the time. Out goes a
+// Decision: pods to be created and deleted, the next status, events, and when to decide again. The loop carries it out
+// in one transaction. Nothing here does I/O; only the methods that fold something in change a Record.
 package job
 
 import (
@@ -17,7 +20,7 @@ type Settings struct {
 	Batch       int           // pods created, deleted or adopted in one Decision: 500
 	StatusRate  int           // bytes of index lists written for one Job in a second: 256 KiB
 
-	// WorkloadWithJob makes gangs of Jobs that are Indexed and have all their indexes at a time.
+	// WorkloadWithJob makes gangs of Indexed Jobs that run all their indexes at the same time.
 	WorkloadWithJob bool
 }
 
@@ -38,22 +41,22 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// Decision is what is to be done for a Job, all of it in one transaction, in the order of the fields. What was done is
+// Decision is what is to be done for a Job, all in one transaction and in the order of the fields. What was done is
 // then to be folded into the Record.
 type Decision struct {
 	Adopt   []Ref     // make the Job their controller and track them: Adopt
 	Orphan  []Ref     // let them go: Orphan
-	Create  []NewPod  // in this order; at the first refusal call CreationRefused, leave the rest of it all, and decide again
+	Create  []NewPod  // in this order; at the first refusal call CreationRefused, skip all the rest, and decide again
 	Release []Release // take the tracking finalizer from them: Untrack
 	Delete  []Ref     // with the grace of their spec
 
 	// Status holds the revisions to be written one after the other: none, one, or two, so that a watcher sees the
 	// interim condition before the final one.
 	Status []batchv1.JobStatus
-	Memory *Memory // to be stored with the Job; nil: as it was
-	Events []Event // to be recorded after those of created pods
+	Memory *Memory // to be stored with the Job; nil: unchanged
+	Events []Event // to be recorded after those of the created pods
 
-	More bool      // more is to be done at once: fold this in and decide again
+	More bool      // more is to be done at once: fold this in, then decide again
 	Wake time.Time // when to decide again without a change; zero: never
 }
 
@@ -63,25 +66,25 @@ type Ref struct {
 	Name string
 }
 
-// Release is a pod that ceases to be tracked, and what it was counted as.
+// Release is a pod whose tracking finalizer is removed, and what it was counted as.
 type Release struct {
 	Ref
 	Outcome Outcome
-	Action  batchv1.PodFailurePolicyAction // of the rule of podFailurePolicy that decided; empty for none
+	Action  batchv1.PodFailurePolicyAction // of the podFailurePolicy rule that matched; empty for none
 }
 
 // Outcome is what a pod was counted as.
 type Outcome uint8
 
 // A pod is counted as neither when the controller removed it for another reason than a failure, when a rule of
-// podFailurePolicy ignores its failure, or when its index is none of the Job's or was failed before.
+// podFailurePolicy ignores its failure, or when its index is none of the Job's or has failed before.
 const (
-	Neither Outcome = iota
+	neither Outcome = iota
 	Succeeded
 	Failed
 )
 
-// Decide says what a Job needs now. It changes nothing: the same Record and time give the same Decision.
+// Decide returns what a Job needs now. It changes nothing: for the same Record and time it returns the same Decision.
 func Decide(r *Record, now time.Time, s Settings) Decision {
 	d := &decision{r: r, now: now, s: s.withDefaults(), next: r.status}
 	switch {
@@ -139,7 +142,7 @@ func (d *decision) start() {
 	d.forced = true
 }
 
-// time is now as clusters write it: in whole seconds.
+// time returns the current time as clusters write it: in whole seconds.
 func (d *decision) time() *metav1.Time {
 	t := metav1.NewTime(d.now.Truncate(time.Second))
 	return &t
@@ -152,7 +155,7 @@ func (d *decision) wake(t time.Time) {
 	}
 }
 
-// judge says whether the Job ends, and why: the first of these that holds.
+// judge returns why the Job ends, nil if it does not. The first rule that applies decides.
 func (d *decision) judge() *verdict {
 	r := d.r
 	if v := standing(r.status.Conditions, batchv1.JobSuccessCriteriaMet); v != nil {
@@ -185,7 +188,7 @@ func (d *decision) stop() {
 	}
 }
 
-// run brings a Job that goes on to the number of pods it wants, and finds out whether that was the last of them.
+// run brings the number of pods of a Job that goes on to what it wants, and finds out whether the Job is complete.
 func (d *decision) run() {
 	r := d.r
 	if !r.deleting {
@@ -207,7 +210,7 @@ func (d *decision) run() {
 	}
 }
 
-// remove deletes an active pod. Unless the Job fails it counts as nothing, so its finalizer goes first.
+// remove deletes an active pod. Unless the Job fails, the pod is not counted, so its finalizer is removed at once.
 func (d *decision) remove(p *pod) {
 	d.Delete = append(d.Delete, p.ref())
 	d.Events = append(d.Events, deleted(p.name()))
@@ -221,7 +224,7 @@ func (d *decision) remove(p *pod) {
 	}
 }
 
-// release takes a pod's finalizer and counts it.
+// release removes a pod's tracking finalizer and counts the pod.
 func (d *decision) release(p *pod) {
 	r := d.r
 	rel := Release{Ref: p.ref()}
@@ -245,7 +248,7 @@ func (d *decision) release(p *pod) {
 	d.Release = append(d.Release, rel)
 }
 
-// account counts the pods that are over.
+// account counts the pods that have ended.
 func (d *decision) account() {
 	r := d.r
 	for _, p := range r.lists[done] {
@@ -265,7 +268,7 @@ func (d *decision) account() {
 	for _, p := range r.lists[ending] {
 		d.release(p)
 	}
-	if d.end == nil { // being deleted: its active pods are let go
+	if d.end == nil { // being deleted: its active pods are released
 		for _, p := range r.lists[live] {
 			if p.is(isTracked) {
 				d.release(p)
@@ -274,7 +277,7 @@ func (d *decision) account() {
 	}
 }
 
-// releaseAll lets go of pods that are still tracked when the Job has finished.
+// releaseAll releases pods that are still tracked when the Job has finished.
 func (d *decision) releaseAll() {
 	for _, p := range d.r.pods {
 		if p.is(isTracked) && !p.is(isOrphan) {
@@ -283,13 +286,13 @@ func (d *decision) releaseAll() {
 	}
 }
 
-// adopt takes orphans in. Nothing else is decided before they are, since they count.
+// adopt adopts orphans. Nothing else is decided before that, since they count.
 func (d *decision) adopt() {
 	d.Adopt = d.refs(adopting)
 	d.More = true
 }
 
-// orphan lets pods go that the selector no longer selects. They have ceased to count.
+// orphan releases pods that the selector no longer selects. They do not count any more.
 func (d *decision) orphan() {
 	d.Orphan = d.refs(letting)
 	d.More = d.More || len(d.Orphan) < len(d.r.lists[letting])

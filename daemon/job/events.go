@@ -4,17 +4,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Event is one to be recorded on the Job, with source job-controller.
+// Event is an event to be recorded on the Job, with the source job-controller.
 type Event struct {
 	Type, Reason, Message string
 }
 
-// Created is the event of a pod that was created.
+// Created returns the event of a pod that was created.
 func Created(pod string) Event {
 	return Event{corev1.EventTypeNormal, "SuccessfulCreate", "Created pod: " + pod}
 }
 
-// CreationFailed is the event of a pod that was refused.
+// CreationFailed returns the event of a pod whose creation was refused.
 func CreationFailed(err error) Event {
 	return Event{corev1.EventTypeWarning, "FailedCreate", "Error creating: " + err.Error()}
 }

@@ -7,14 +7,14 @@ import (
 
 const chunkBits = 1024
 
-// chunk holds the indexes of one aligned stretch.
+// chunk holds the indexes of one aligned stretch of chunkBits indexes.
 type chunk struct {
 	words [chunkBits / 64]uint64
 	n     int
 }
 
-// filled is shared by all stretches that have every index, so that a long run costs a pointer for each stretch. It is
-// never written.
+// filled is shared by all stretches in which every index is set, so that a long run costs one pointer for each stretch.
+// It is never written.
 var filled = func() *chunk {
 	c := &chunk{n: chunkBits}
 	for i := range c.words {
@@ -23,18 +23,18 @@ var filled = func() *chunk {
 	return c
 }()
 
-// Indexes is a set of completion indexes. The zero value is empty. Adding, removing and asking cost the same whatever
-// the size, and whether the indexes form one run or alternate.
+// Indexes is a set of completion indexes. The zero value is empty. Add, Remove and Has take the same time whatever the
+// size, and whether the indexes form one run or alternate.
 type Indexes struct {
-	chunks []*chunk // nil: none of the stretch
+	chunks []*chunk // nil: the stretch has no index
 	n      int
 	low    int // every chunk before this one is filled
 }
 
-// Len is the number of indexes.
+// Len returns the number of indexes.
 func (x *Indexes) Len() int { return x.n }
 
-// Has tells whether i is in the set.
+// Has reports whether i is in the set.
 func (x *Indexes) Has(i int32) bool {
 	c := int(i) / chunkBits
 	if i < 0 || c >= len(x.chunks) || x.chunks[c] == nil {
@@ -44,7 +44,7 @@ func (x *Indexes) Has(i int32) bool {
 	return x.chunks[c].words[b/64]&(1<<(b%64)) != 0
 }
 
-// Add puts i, which is not negative, into the set and tells whether it was not there before.
+// Add puts i, which must not be negative, into the set, and reports whether it was not there before.
 func (x *Indexes) Add(i int32) bool {
 	if x.Has(i) {
 		return false
@@ -65,7 +65,7 @@ func (x *Indexes) Add(i int32) bool {
 	return true
 }
 
-// Remove takes i out of the set and tells whether it was there.
+// Remove takes i out of the set, and reports whether it was there.
 func (x *Indexes) Remove(i int32) bool {
 	if !x.Has(i) {
 		return false
@@ -126,8 +126,8 @@ func (x *Indexes) raise() {
 	}
 }
 
-// Missing is the lowest index at or above from that is not in the set.
-func (x *Indexes) Missing(from int32) int32 {
+// missing returns the lowest index at or above from that is not in the set.
+func (x *Indexes) missing(from int32) int32 {
 	i := max(int(from), x.low*chunkBits)
 	for i/chunkBits < len(x.chunks) {
 		c := x.chunks[i/chunkBits]
@@ -148,8 +148,8 @@ func (x *Indexes) Missing(from int32) int32 {
 	return int32(i)
 }
 
-// NthMissing is the n-th lowest index that is not in the set, counted from 1.
-func (x *Indexes) NthMissing(n int) int32 {
+// nthMissing returns the n-th lowest index that is not in the set, counted from 1.
+func (x *Indexes) nthMissing(n int) int32 {
 	c := x.low
 	for ; c < len(x.chunks); c++ {
 		free := chunkBits
@@ -166,12 +166,12 @@ func (x *Indexes) NthMissing(n int) int32 {
 		return i + int32(n)
 	}
 	for ; n > 0; n-- {
-		i = x.Missing(i + 1)
+		i = x.missing(i + 1)
 	}
 	return i
 }
 
-// next is the lowest index at or above from that is in the set, -1 for none.
+// next returns the lowest index at or above from that is in the set, -1 for none.
 func (x *Indexes) next(from int32) int32 {
 	i := int(from)
 	for i/chunkBits < len(x.chunks) {
@@ -189,7 +189,7 @@ func (x *Indexes) next(from int32) int32 {
 	return -1
 }
 
-// run is the first run of neighbours that starts at or above from.
+// run returns the first run of consecutive indexes that starts at or above from.
 func (x *Indexes) run(from int32) (first, last int32, ok bool) {
 	first = x.next(from)
 	if first < 0 {
@@ -206,10 +206,10 @@ func (x *Indexes) run(from int32) (first, last int32, ok bool) {
 	return first, last, true
 }
 
-// Equal tells whether both sets hold the same indexes.
+// Equal reports whether both sets hold the same indexes.
 func (x *Indexes) Equal(y *Indexes) bool { return x.n == y.n && x.common(y) == x.n }
 
-// common is the number of indexes that are in both sets.
+// common returns the number of indexes that are in both sets.
 func (x *Indexes) common(y *Indexes) int {
 	n := 0
 	for c := range min(len(x.chunks), len(y.chunks)) {
@@ -229,7 +229,7 @@ func (x *Indexes) common(y *Indexes) int {
 	return n
 }
 
-// String writes the set as status.completedIndexes and status.failedIndexes have it: "1,3,4,7-9".
+// String formats the set as status.completedIndexes and status.failedIndexes have it: "1,3,4,7-9".
 func (x *Indexes) String() string {
 	var s []byte
 	for first, last, ok := x.run(0); ok; first, last, ok = x.run(last + 1) {
@@ -238,7 +238,7 @@ func (x *Indexes) String() string {
 	return string(s)
 }
 
-// is tells whether String would give s, without building it.
+// is reports whether String would return s, without building that.
 func (x *Indexes) is(s string) bool {
 	first, last, ok := x.run(0)
 	for ok {
@@ -278,7 +278,7 @@ func appendRun(s []byte, first, last int32) []byte {
 	return strconv.AppendInt(s, int64(last), 10)
 }
 
-// ParseIndexes reads what String writes; indexes at or above limit, and whatever is not well-formed, are left out.
+// ParseIndexes parses what String returns. Indexes at or above limit, and whatever is malformed, are left out.
 func ParseIndexes(s string, limit int32) *Indexes {
 	x := &Indexes{}
 	for len(s) > 0 {
@@ -291,7 +291,7 @@ func ParseIndexes(s string, limit int32) *Indexes {
 	return x
 }
 
-// parseRun reads "3" or "3-5" up to a comma; first is -1 when it is neither.
+// parseRun parses "3" or "3-5" up to a comma; first is -1 if it is neither.
 func parseRun(s string) (first, last int32, rest string) {
 	n := 0
 	number := func() int32 {

@@ -87,7 +87,7 @@ func TestIndexesBehaveAsASet(t *testing.T) {
 				for model[missing] {
 					missing++
 				}
-				if got := x.Missing(from); got != missing {
+				if got := x.missing(from); got != missing {
 					t.Fatalf("first missing from %d: %d, want %d", from, got, missing)
 				}
 				n := rapid.IntRange(1, 30).Draw(t, "n")
@@ -96,7 +96,7 @@ func TestIndexesBehaveAsASet(t *testing.T) {
 					for nth++; model[nth]; nth++ {
 					}
 				}
-				if got := x.NthMissing(n); got != nth {
+				if got := x.nthMissing(n); got != nth {
 					t.Fatalf("missing number %d: %d, want %d", n, got, nth)
 				}
 			},

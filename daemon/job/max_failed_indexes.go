@@ -2,8 +2,8 @@ package job
 
 import batchv1 "k8s.io/api/batch/v1"
 
-// failedIndexes tells whether the failed indexes of a Job with backoffLimitPerIndex end it: too many of them for
-// spec.maxFailedIndexes, or no other index is left.
+// failedIndexes returns why the failed indexes of a Job with backoffLimitPerIndex end it: there are more of them than
+// spec.maxFailedIndexes, or no other index is left. Nil: they do not.
 func (r *Record) failedIndexes() *verdict {
 	n := r.failedSet.Len()
 	switch {

@@ -2,12 +2,12 @@ package job
 
 import "slices"
 
-// remembered is how many failures are kept: doubling any back-off more often passes every cap.
+// remembered is how many failures are kept: doubling a back-off more often than that exceeds every cap.
 const remembered = 64
 
-// Memory is what must be known of pods that may be gone, to go on after a restart as if there had been none. It is
-// stored with the Job, as JSON, in the transaction that counts the pods. The zero value is that of a new Job. All times
-// are Unix seconds.
+// Memory is what has to be known about pods that may be gone, so that a restart of the daemon changes no back-off. It
+// is stored with the Job, as JSON, in the transaction that counts the pods. The zero value is that of a new Job. All
+// times are Unix seconds.
 type Memory struct {
 	// LastSuccess is the latest finish time of a succeeded pod.
 	LastSuccess int64 `json:"lastSuccess,omitempty"`

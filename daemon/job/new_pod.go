@@ -14,7 +14,7 @@ import (
 type NewPod struct {
 	Index int32 // completion index, -1 unless the Job is Indexed
 
-	// PerIndex says that the counts are to be written on the pod: the failures of its index before it.
+	// PerIndex says that the pod is to be annotated with the failures of its index before it.
 	PerIndex                  bool
 	Failures, IgnoredFailures int32
 }
@@ -25,8 +25,8 @@ const (
 	maxGenerateName = 63 - suffixLength
 )
 
-// NewPodFor makes a pod from the Job's template as a cluster's controller does, named with a suffix of 5 characters.
-// Defaults, UID and creation time are left to the one who stores it.
+// NewPodFor makes a pod from the Job's template as a cluster's controller does. The suffix of its name has 5
+// characters. Defaults, UID and creation time are left to the caller.
 func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 	template := &job.Spec.Template
 	pod := &corev1.Pod{

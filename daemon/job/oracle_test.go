@@ -95,7 +95,7 @@ func (s *scenario) at(t float64) time.Time {
 	return s.zero.Add(time.Duration(t * float64(time.Second)))
 }
 
-// posted gives the Job as the API stores it.
+// posted returns the Job as the API stores it.
 func (s *scenario) job() *batchv1.Job {
 	job := s.Manifest.DeepCopy()
 	job.Namespace, job.UID, job.CreationTimestamp = s.AtEnd.Namespace, s.AtEnd.UID, s.AtEnd.CreationTimestamp
@@ -184,7 +184,7 @@ func (r *replay) script() {
 	}
 }
 
-// name gives a new pod the suffix of the recorded one that it stands for.
+// name returns a new pod the suffix of the recorded one that it stands for.
 func (r *replay) name(n NewPod) string {
 	for _, p := range r.s.Pods.Summary {
 		if !r.used[p.Name] && (n.Index < 0 || p.Index != nil && *p.Index == strconv.Itoa(int(n.Index))) {
@@ -196,7 +196,7 @@ func (r *replay) name(n NewPod) string {
 	return fmt.Sprintf("%05d", len(r.w.created))
 }
 
-// byUser tells whether it was not the controller that deleted a pod.
+// byUser reports whether it was not the controller that deleted a pod.
 func (r *replay) byUser(pod string) bool {
 	for _, a := range r.s.Pods.Actions {
 		if len(a.Action) == 2 && a.Action[1] == pod {

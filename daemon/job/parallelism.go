@@ -12,7 +12,7 @@ const (
 	refusalCap  = time.Minute
 )
 
-// wanted is the number of pods that should be active. A work queue starts none once a pod has succeeded.
+// wanted returns the number of pods that should be active. A work queue starts none once a pod has succeeded.
 func (d *decision) wanted() int32 {
 	s := &d.r.spec
 	switch {
@@ -24,14 +24,14 @@ func (d *decision) wanted() int32 {
 	return s.parallelism
 }
 
-// scale removes pods that are too many, or else creates those that are missing.
+// scale removes surplus pods, or else creates those that are missing.
 func (d *decision) scale() {
 	r, want := d.r, d.wanted()
 	if rm := d.surplus(int(d.active - want)); len(rm) > 0 {
 		for _, p := range rm {
 			d.remove(p)
 		}
-		d.More = d.More || d.active < want // duplicates: what they stood for is created next
+		d.More = d.More || d.active < want // some were duplicates: what is missing is created next
 		return
 	}
 	missing := int(want - r.placeholders() - d.active)
@@ -56,7 +56,7 @@ func (d *decision) scale() {
 			d.wake(next)
 		}
 	case r.spec.indexed:
-		for i := r.occupied.Missing(0); i < r.spec.completions && len(d.Create) < most; i = r.occupied.Missing(i + 1) {
+		for i := r.occupied.missing(0); i < r.spec.completions && len(d.Create) < most; i = r.occupied.missing(i + 1) {
 			d.Create = append(d.Create, NewPod{Index: i})
 		}
 	default:
@@ -79,8 +79,8 @@ func (r *Record) refusedUntil() time.Time {
 	return r.refused.Add(min(delay, refusalCap))
 }
 
-// surplus picks active pods to remove, at least so many of them unless the batch ends before: those without an index
-// of the Job and all but one of each index whatever the number, then those that would be missed least.
+// surplus picks active pods to remove, at least so many unless the batch is smaller: first all pods without an index of
+// the Job and all but one of each index, then the most expendable ones.
 func (d *decision) surplus(atLeast int) []*pod {
 	r := d.r
 	if atLeast <= 0 && len(r.strays) == 0 && len(r.duplicates) == 0 {
@@ -121,7 +121,7 @@ func (d *decision) surplus(atLeast int) []*pod {
 	return rm
 }
 
-// least gives the n most expendable pods in order, without those that are excluded.
+// least returns the n most expendable pods in order, except those that are excluded.
 func least(pods []*pod, n int, except map[*pod]bool) []*pod {
 	best := make([]*pod, 0, min(2*n, len(pods)))
 	var last *pod // of n that are known to come before it
@@ -145,7 +145,7 @@ func least(pods []*pod, n int, except map[*pod]bool) []*pod {
 
 // expendable orders active pods: those to be removed first come first.
 func expendable(p, q *pod) int {
-	first := func(a, b bool) int { // where only one is, it comes first
+	first := func(a, b bool) int { // the one for which it is true comes first
 		switch {
 		case a == b:
 			return 0

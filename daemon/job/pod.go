@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// Pod is what a Record needs to see of a pod. It is passed on and not kept: the Record stores less.
+// Pod is what a Record needs to know about a pod. It is not kept: the Record stores less.
 type Pod struct {
 	UID        types.UID
 	Name       string
@@ -33,17 +33,17 @@ type Pod struct {
 	// Unix times; clusters compare them in whole seconds.
 	Created, ReadySince, Finished int64
 
-	Exits      []Exit                // containers that ended with another code than 0, main ones first
-	Conditions []corev1.PodCondition // podFailurePolicy may ask for them
+	Exits      []Exit                // of containers with an exit code other than 0, main containers first
+	Conditions []corev1.PodCondition // podFailurePolicy may refer to them
 }
 
-// Exit is the end of a container.
+// Exit is how a container ended.
 type Exit struct {
 	Container string
 	Code      int32
 }
 
-// Summarize extracts from a stored pod what decisions need.
+// Summarize returns what decisions need of a stored pod.
 func Summarize(pod *corev1.Pod) Pod {
 	p := Pod{
 		UID:        pod.UID,
@@ -89,7 +89,7 @@ func tracked(pod *corev1.Pod) bool {
 	return false
 }
 
-// number reads an annotation that holds a count; what is missing, malformed or negative gives other.
+// number returns the count in an annotation, or other if it is missing, malformed or negative.
 func number(annotations map[string]string, key string, other int32) int32 {
 	s, ok := annotations[key]
 	if !ok {
@@ -102,8 +102,8 @@ func number(annotations map[string]string, key string, other int32) int32 {
 	return int32(n)
 }
 
-// finishTime is when a pod ended, as back-off counts it: when the last of its containers did; unknown, when it ceased
-// to be ready; never ready, when its deletion was asked for; else its creation.
+// finishTime returns when a pod ended, for the back-off: when the last of its containers did. If that is not known it
+// is when the pod ceased to be ready, or else when its deletion was requested, or else when it was created.
 func finishTime(pod *corev1.Pod) time.Time {
 	if t := containersEnd(pod); !t.IsZero() {
 		return t
@@ -124,7 +124,7 @@ func finishTime(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// containersEnd is the latest end of the main and the restartable init containers, zero unless all have ended.
+// containersEnd returns the latest end of the main containers and the sidecars, zero unless all have ended.
 func containersEnd(pod *corev1.Pod) time.Time {
 	var last time.Time
 	note := func(c *corev1.ContainerStatus) bool {

@@ -7,8 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// match is what spec.podFailurePolicy says of a failed pod: the action of the first rule that matches, empty for none,
-// and with FailJob the message for the Job's condition.
+// match applies spec.podFailurePolicy to a failed pod. It returns the action of the first rule that matches, empty for
+// none, and for FailJob the message for the Job's condition.
 func match(policy *batchv1.PodFailurePolicy, namespace string, p *Pod) (batchv1.PodFailurePolicyAction, string) {
 	if policy == nil {
 		return "", ""
@@ -25,7 +25,7 @@ func match(policy *batchv1.PodFailurePolicy, namespace string, p *Pod) (batchv1.
 	return "", ""
 }
 
-// matchRule says why a rule matches, empty when it does not.
+// matchRule returns why a rule matches, empty if it does not.
 func matchRule(rule *batchv1.PodFailurePolicyRule, namespace string, p *Pod) string {
 	if codes := rule.OnExitCodes; codes != nil {
 		for _, e := range p.Exits {
@@ -48,7 +48,7 @@ func matchRule(rule *batchv1.PodFailurePolicyRule, namespace string, p *Pod) str
 	return ""
 }
 
-// failJob is the verdict of a FailJob rule; of several pods that matched, the one that ended first is named.
+// failJob returns the verdict of a FailJob rule. Of several pods that matched one, the first that ended is named.
 func (r *Record) failJob() *verdict {
 	var first *pod
 	for p := range r.failJobs {

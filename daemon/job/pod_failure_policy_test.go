@@ -110,7 +110,7 @@ func TestPodFailurePolicyInAJob(t *testing.T) {
 		}
 		for _, releases := range w.outcomes {
 			for _, rel := range releases {
-				if want := map[Outcome]batchv1.PodFailurePolicyAction{Failed: "FailJob", Neither: "Ignore"}[rel.Outcome]; rel.Action != want {
+				if want := map[Outcome]batchv1.PodFailurePolicyAction{Failed: "FailJob", neither: "Ignore"}[rel.Outcome]; rel.Action != want {
 					t.Errorf("%v", rel)
 				}
 			}

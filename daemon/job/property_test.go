@@ -386,7 +386,7 @@ func (r *run) check(t *rapid.T) {
 	}
 }
 
-// wholeBatch gives the pods if a batch may not hold all of them: which it holds is then a matter of chance.
+// wholeBatch returns the pods if a batch may not hold all of them: which it holds is then a matter of chance.
 func (s Settings) wholeBatch(pods map[string]*corev1.Pod) map[string]*corev1.Pod {
 	if len(pods) > s.Batch {
 		return pods

@@ -14,9 +14,9 @@ import (
 	"github.com/jobd/jobd/api/batch"
 )
 
-// Record is what decisions need to know of one Job and its pods. It holds no template and no decoded pods, and keeps
-// its sums as it goes, so that folding a change of a pod costs the same whatever the size of the Job. One goroutine
-// at a time may use it.
+// Record is what decisions need to know about one Job and its pods. It holds neither the template nor decoded pods. All
+// sums are kept up to date, so that folding in a change of a pod takes the same time whatever the size of the Job. It
+// must not be used by several goroutines at a time.
 type Record struct {
 	uid             types.UID
 	namespace, name string
@@ -27,7 +27,7 @@ type Record struct {
 	successPolicy *batchv1.SuccessPolicy
 	status        batchv1.JobStatus
 	deleting      bool
-	written       time.Time // when the status last changed, zero if that is not known
+	written       time.Time // when the status last changed, zero if it is not known
 
 	pods    map[types.UID]*pod
 	byIndex map[int32]*pod // of an Indexed Job: the pods that count, chained
@@ -38,16 +38,16 @@ type Record struct {
 
 	active, ready, terminating int32
 	restarts                   int64 // of pending and running pods
-	succeeded, failed          int32 // tracked pods that are over, not yet in the status
+	succeeded, failed          int32 // tracked pods that have ended and are not yet in the status
 
-	hasty                int             // pods in place done that may yet end as something else
+	hasty                int             // pods in place done that have not ended yet
 	completed, failedSet Indexes         // also of tracked pods
-	changedIndexes       bool            // they are no longer what the status says
+	changedIndexes       bool            // these sets differ from the status
 	occupied             Indexes         // indexes that need no pod
-	blocked              Indexes         // occupied, or in a back-off of their own
+	blocked              Indexes         // occupied indexes, and those whose back-off is not over
 	duplicates           map[int32]bool  // indexes with several active pods
 	strays               map[*pod]bool   // active pods without an index of the Job
-	failJobs             map[*pod]string // failed pods that matched a FailJob rule, and what it says
+	failJobs             map[*pod]string // failed pods that matched a FailJob rule, with its message
 	successRules         []successRule
 
 	counted Memory // of pods whose end is in the status
@@ -58,7 +58,7 @@ type Record struct {
 	slow     int       // with refusals: how many pods to create at a time
 }
 
-// spec is the part of a JobSpec that may change, and flags of the template.
+// spec is what decisions need of a JobSpec.
 type spec struct {
 	parallelism, completions   int32 // completions -1: a work queue
 	backoffLimit               int32
@@ -92,8 +92,8 @@ func specOf(job *batchv1.Job) spec {
 	}
 }
 
-// NewRecord makes the record of a stored Job, whose pods are then to be given to SetPod. m is what was stored with it,
-// nil for nothing. The Record keeps parts of the Job, which must not be changed in place afterwards.
+// NewRecord makes the record of a stored Job. SetPod is then to be called with its pods. m is the Memory that was
+// stored with the Job, nil for none. The Record keeps parts of the Job, which must not be changed in place afterwards.
 func NewRecord(job *batchv1.Job, m *Memory) *Record {
 	r := &Record{
 		uid: job.UID, namespace: job.Namespace, name: job.Name,
@@ -113,7 +113,7 @@ func NewRecord(job *batchv1.Job, m *Memory) *Record {
 	return r
 }
 
-// SetJob folds a new version of the Job in, which was stored at now.
+// SetJob folds in a new version of the Job, which was stored at now.
 func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 	spec, status := r.spec, r.status
 	r.fold(job)
@@ -137,7 +137,7 @@ func (r *Record) fold(job *batchv1.Job) {
 	r.deleting = job.DeletionTimestamp != nil
 }
 
-// recount builds everything that is summed up anew from the pods, the status and the memory.
+// recount rebuilds all sums from the pods, the status and the memory.
 func (r *Record) recount() {
 	all := make([]*pod, 0, len(r.pods))
 	for _, p := range r.pods {
@@ -175,7 +175,8 @@ func (r *Record) recount() {
 	r.recall()
 }
 
-// SetPod folds a pod in as it is now. Every pod that the Job controls is to be given, and orphans that it Adopts.
+// SetPod folds in a pod as it is now. It is to be called for every pod that the Job controls, and for orphans that it
+// Adopts.
 func (r *Record) SetPod(p Pod) {
 	c := r.claim(&p)
 	q, message := r.compact(&p, c)
@@ -184,7 +185,7 @@ func (r *Record) SetPod(p Pod) {
 	switch {
 	case c == foreign && over && q.is(isTracked):
 		r.forget(old)
-		r.recount() // nobody will count it
+		r.recount() // it will not be counted
 	case c == foreign || c == ours && !q.is(isTracked) && q.terminal():
 		r.drop(old)
 	case old == nil:
@@ -210,7 +211,7 @@ func (r *Record) SetPod(p Pod) {
 		r.matched(old, message)
 		switch {
 		case over && (q.is(isOrphan|isLeaving) || q.index != was.index || q.phase == succeededPhase && was.phase != q.phase):
-			r.recount() // it will not be counted as what it was taken for
+			r.recount() // it will be counted as something else than before
 		case wasDone && q.is(isTracked):
 			r.recall()
 		case old.place == done:
@@ -219,7 +220,7 @@ func (r *Record) SetPod(p Pod) {
 	}
 }
 
-// DropPod folds in that a pod is gone. A tracked one that was over has been counted, or it could not be gone.
+// DropPod folds in that a pod is gone. A tracked pod that had ended has been counted, or it could not be gone.
 func (r *Record) DropPod(uid types.UID) { r.drop(r.pods[uid]) }
 
 func (r *Record) drop(p *pod) {
@@ -238,7 +239,8 @@ func (r *Record) forget(p *pod) {
 	delete(r.pods, types.UID(p.uid()))
 }
 
-// matched notes what a FailJob rule says of a pod. With a podFailurePolicy only the phase makes a pod failed.
+// matched records the message of a FailJob rule that matches a pod. With a podFailurePolicy only the phase makes a pod
+// failed.
 func (r *Record) matched(p *pod, message string) {
 	if message == "" || p.phase != failedPhase || p.is(isOrphan|isLeaving) {
 		delete(r.failJobs, p)
@@ -250,7 +252,7 @@ func (r *Record) matched(p *pod, message string) {
 	r.failJobs[p] = message
 }
 
-// remember notes the end of a pod for the back-off.
+// remember records the end of a pod for the back-off.
 func (r *Record) remember(m *Memory, p *pod) {
 	switch {
 	case r.spec.perIndex >= 0 || !r.inRange(p):
@@ -261,7 +263,7 @@ func (r *Record) remember(m *Memory, p *pod) {
 	}
 }
 
-// recall adds the pods that are not yet counted to what is remembered of the others.
+// recall derives the back-off from the memory of counted pods and the pods that are yet to be counted.
 func (r *Record) recall() {
 	r.backoff = r.counted.clone()
 	for _, p := range r.lists[done] {
@@ -269,19 +271,19 @@ func (r *Record) recall() {
 	}
 }
 
-// CreationRefused notes that a pod could not be created at now; the rest of that batch was not tried. Pods are then
-// created one, two, four ... at a time, after a delay that grows with each refusal.
+// CreationRefused records that a pod could not be created at now, and that the rest of its batch was not tried. Pods
+// are then created one, two, four ... at a time, after a delay that grows with each refusal.
 func (r *Record) CreationRefused(now time.Time) {
 	r.refusals++
 	r.refused, r.slow = now, 1
 }
 
-// accepted notes that a pod was created.
+// accepted records that a pod was created.
 func (r *Record) accepted() {
 	if r.slow > 0 {
 		r.refusals, r.slow = 0, r.slow+1
 	}
 }
 
-// Empty tells that no pod counts for the Job any more, or will without a change.
+// Empty reports whether the Job has no pods left that count or have to be released.
 func (r *Record) Empty() bool { return len(r.pods) == 0 }

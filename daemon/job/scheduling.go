@@ -16,7 +16,8 @@ import (
 	"github.com/jobd/jobd/api/batch"
 )
 
-// IsGang tells whether a Job's pods get a Workload and a PodGroup (JobSpec.Scheduling), or would if they were made now.
+// IsGang reports whether a Job's pods get a Workload and a PodGroup (JobSpec.Scheduling), or would if they were created
+// now.
 func IsGang(job *batchv1.Job, s Settings) bool { return batch.IsGang(&job.Spec, s.WorkloadWithJob) }
 
 // NewWorkload makes the Workload of a Job.
@@ -30,7 +31,7 @@ func NewWorkload(job *batchv1.Job) (*schedulingv1beta1.Workload, error) {
 	}).BuildWorkload()
 }
 
-// NewPodGroup makes the PodGroup of a Job from the one template of its Workload, which somebody else may have made.
+// NewPodGroup makes the PodGroup of a Job from the only template of its Workload, which a client may have created.
 func NewPodGroup(job *batchv1.Job, w *schedulingv1beta1.Workload) (*schedulingv1beta1.PodGroup, error) {
 	if n := len(w.Spec.PodGroupTemplates); n != 1 {
 		return nil, fmt.Errorf("workload %q has %d podGroupTemplates, not one", w.Name, n)
@@ -47,7 +48,7 @@ func NewPodGroup(job *batchv1.Job, w *schedulingv1beta1.Workload) (*schedulingv1
 	return g, nil
 }
 
-// MinCount is how many pods of a Job that is a gang have to start together, 0 if it is none.
+// MinCount returns how many pods of a Job have to start together, 0 if it is not a gang.
 func MinCount(job *batchv1.Job) int32 {
 	w, err := NewWorkload(job)
 	if err != nil || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil {
@@ -56,7 +57,7 @@ func MinCount(job *batchv1.Job) int32 {
 	return w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang.MinCount
 }
 
-// Join makes a new pod one of a group.
+// Join makes a new pod a member of a PodGroup.
 func Join(pod *corev1.Pod, g *schedulingv1beta1.PodGroup) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
 	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{
@@ -64,12 +65,13 @@ func Join(pod *corev1.Pod, g *schedulingv1beta1.PodGroup) {
 	})
 }
 
-// Started tells whether the Job has, or has had, pods. Then it does not become a gang by itself any more.
+// Started reports whether the Job has, or has had, pods. If it has, it does not become a gang by default any more.
 func (r *Record) Started() bool {
 	return len(r.pods) > 0 || r.status.Succeeded+r.status.Failed > 0
 }
 
-// AtOnce is how many pods the Job will have at a time from now on: the last ones of a gang are fewer than it began with.
+// AtOnce returns how many pods the Job will have at a time from now on: towards its end a gang has fewer than it began
+// with.
 func (r *Record) AtOnce() int {
 	s := &r.spec
 	switch {
@@ -83,16 +85,18 @@ func (r *Record) AtOnce() int {
 	return int(s.parallelism)
 }
 
-// WorkloadCreated and PodGroupCreated are the events of what was made for a Job; WorkloadUnused says that its pods are
-// scheduled one by one, since of what others have made it is not clear what they are to be scheduled by.
+// WorkloadCreated returns the event of a Workload that was created for a Job.
 func WorkloadCreated(job, workload string) Event {
 	return Event{corev1.EventTypeNormal, "WorkloadCreated", fmt.Sprintf("Created Workload %s for Job %s", workload, job)}
 }
 
+// PodGroupCreated returns the event of a PodGroup that was created for a Job.
 func PodGroupCreated(job, group string) Event {
 	return Event{corev1.EventTypeNormal, "PodGroupCreated", fmt.Sprintf("Created PodGroup %s for Job %s", group, job)}
 }
 
+// WorkloadUnused returns the event of a Job whose pods are scheduled one by one, since it is not clear which of the
+// Workloads and PodGroups that clients have created they belong to.
 func WorkloadUnused(why string) Event {
 	return Event{corev1.EventTypeWarning, "WorkloadUnused", "Pods are scheduled one by one: " + why}
 }
@@ -103,7 +107,7 @@ func hash(of string) string {
 	return utilrand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
-// cut puts a suffix to a name, which is shortened so that both fit.
+// cut appends a suffix to a name, which is shortened so that both fit.
 func cut(name, suffix string) string {
 	return strings.TrimRight(name[:min(len(name), utilvalidation.DNS1123SubdomainMaxLength-len(suffix))], "-.") + suffix
 }

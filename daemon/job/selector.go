@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Matches tells whether spec.selector selects a pod with these labels.
+// Matches reports whether spec.selector selects a pod with these labels.
 func (r *Record) Matches(l map[string]string) bool { return r.selector.Matches(labels.Set(l)) }
 
-// Adopts tells whether the Job takes in orphans with these labels. They are to be given to SetPod.
+// Adopts reports whether the Job adopts orphans with these labels. SetPod is to be called with them.
 func (r *Record) Adopts(l map[string]string) bool {
 	return !r.deleting && !r.Finished() && r.Matches(l)
 }
@@ -27,7 +27,7 @@ const (
 	leaving // ours, but no longer selected
 )
 
-// claim says what a pod is to the Job. A Job that is being deleted neither adopts nor lets go.
+// claim returns what a pod is to the Job. A Job that is being deleted neither adopts nor releases pods.
 func (r *Record) claim(p *Pod) claim {
 	switch selected := r.Matches(p.Labels); {
 	case p.Controller == r.uid && selected:
@@ -40,7 +40,7 @@ func (r *Record) claim(p *Pod) claim {
 	return foreign
 }
 
-// Adopt makes the Job the controller of an orphan and tracks it.
+// Adopt makes the Job the controller of an orphan, and adds the tracking finalizer.
 func Adopt(job *batchv1.Job, pod *corev1.Pod) {
 	pod.OwnerReferences = append(slices.Clip(pod.OwnerReferences), controllerReference(job))
 	if !tracked(pod) {
@@ -48,13 +48,13 @@ func Adopt(job *batchv1.Job, pod *corev1.Pod) {
 	}
 }
 
-// Orphan lets a pod go: it has no owner of that UID any more, and is not tracked.
+// Orphan removes an owner and the tracking finalizer from a pod.
 func Orphan(owner types.UID, pod *corev1.Pod) {
 	pod.OwnerReferences = slices.DeleteFunc(slices.Clone(pod.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == owner })
 	Untrack(pod)
 }
 
-// Untrack takes the tracking finalizer from a pod and tells whether there was one.
+// Untrack removes the tracking finalizer from a pod, and reports whether there was one.
 func Untrack(pod *corev1.Pod) bool {
 	if !tracked(pod) {
 		return false

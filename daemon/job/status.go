@@ -25,7 +25,7 @@ func failure(reason, message string) *verdict {
 	return &verdict{batchv1.JobFailureTarget, reason, message}
 }
 
-// standing is the verdict that a condition holds, nil for none.
+// standing returns the verdict that a condition holds, nil for none.
 func standing(conditions []batchv1.JobCondition, t batchv1.JobConditionType) *verdict {
 	for i := range conditions {
 		if c := &conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
@@ -35,7 +35,7 @@ func standing(conditions []batchv1.JobCondition, t batchv1.JobConditionType) *ve
 	return nil
 }
 
-// End is the condition that a Job has finished with, Complete or Failed; nil while it has not.
+// End returns the condition that a Job has finished with, Complete or Failed, and nil while it has not.
 func End(s *batchv1.JobStatus) *batchv1.JobCondition {
 	for i := range s.Conditions {
 		if c := &s.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
@@ -45,12 +45,12 @@ func End(s *batchv1.JobStatus) *batchv1.JobCondition {
 	return nil
 }
 
-// Finished tells whether the Job is Complete or Failed: then nothing of it changes any more.
+// Finished reports whether the Job is Complete or Failed, and so does not change any more.
 func (r *Record) Finished() bool { return End(&r.status) != nil }
 
-// writeStatus counts pods and writes what follows. Where index lists are large that waits, so that a Job of many
-// indexes does not write them all for each of its pods: the pods stay tracked until they are counted, and nothing that
-// starts or ends depends on it.
+// writeStatus counts pods and writes the status. With large index lists that is delayed, so that a Job of many indexes
+// does not write them all for each of its pods. The pods stay tracked until they are counted, and no start or end of
+// anything depends on it.
 func (d *decision) writeStatus() {
 	r := d.r
 	if d.end != nil {
@@ -60,7 +60,7 @@ func (d *decision) writeStatus() {
 	d.next.Ready = &d.ready
 	d.next.Terminating = &d.terminating
 	d.next.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
-	// A pod that somebody deletes has failed at once, whatever it ends as, so that must not wait either.
+	// A pod that is being deleted counts as failed at once, whatever it ends as, so that must not be delayed either.
 	d.forced = d.forced || d.end != nil || r.deleting || r.hasty > 0
 	if due := r.statusDue(d.s); !d.forced && d.now.Before(due) {
 		if len(r.lists[done]) > 0 || len(d.replaced) > 0 || !sameStatus(&d.next, &r.status) {
@@ -82,7 +82,7 @@ func (d *decision) writeStatus() {
 	}
 }
 
-// statusDue is when the status may be written again.
+// statusDue returns when the status may be written again.
 func (r *Record) statusDue(s Settings) time.Time {
 	size := len(r.status.CompletedIndexes) + len(ptr.Deref(r.status.FailedIndexes, ""))
 	if size <= smallStatus || r.written.IsZero() {
@@ -124,8 +124,8 @@ func (d *decision) finish() {
 	d.Status = append(d.Status, last)
 }
 
-// setCondition sets a condition of a Job and reports whether its status is new. One that is absent is as good as False. The
-// list that was there is left alone.
+// setCondition sets a condition of a Job and reports whether its status is new. One that is absent is as good as False.
+// The list that was there is left alone.
 func setCondition(list *[]batchv1.JobCondition, t batchv1.JobConditionType, s corev1.ConditionStatus, reason, message string, now metav1.Time) bool {
 	c := batchv1.JobCondition{
 		Type: t, Status: s, Reason: reason, Message: message,

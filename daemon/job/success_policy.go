@@ -6,7 +6,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// successRule is a rule of spec.successPolicy with the number of succeeded indexes that it asks about.
+// successRule is a rule of spec.successPolicy, with how many succeeded indexes it needs and has.
 type successRule struct {
 	indexes *Indexes // nil: all
 	need    int

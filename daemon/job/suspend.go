@@ -5,8 +5,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// suspendOrResume brings the condition Suspended in line with spec.suspend. A suspended Job has no start time, and a
-// resumed one starts anew, so that its deadline counts from there.
+// suspendOrResume sets the condition Suspended according to spec.suspend. A suspended Job has no start time, and a
+// resumed one gets a new one, from which its deadline counts.
 func (d *decision) suspendOrResume() {
 	now := *d.time()
 	if d.r.spec.suspend {

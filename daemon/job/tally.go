@@ -10,14 +10,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// pod is what a Record keeps of a pod: it is small, since a Job may have a hundred thousand.
+// pod is what a Record keeps of a pod. It is small, since a Job may have a hundred thousand of them.
 type pod struct {
 	id   string // UID and name in one allocation
 	next *pod   // of the same index
 
 	index, failures, ignored int32
 	restarts                 int32
-	pos                      int32  // in its place
+	pos                      int32  // index in the list of its place
 	created, readySince      uint32 // Unix seconds
 	finished                 uint32
 
@@ -46,7 +46,7 @@ const (
 	isAssigned
 	isReady
 	isOrphan  // to be adopted
-	isLeaving // to be let go
+	isLeaving // to be released
 )
 
 type action uint8
@@ -66,16 +66,16 @@ var actions = map[batchv1.PodFailurePolicyAction]action{
 	batchv1.PodFailurePolicyActionFailJob:   failJobAction,
 }
 
-// place says which pods a decision has to look at.
+// place is the list that a pod is in: what a decision has to do with it.
 type place uint8
 
 const (
 	nowhere  place = iota
 	adopting       // orphans to be adopted
-	letting        // to be let go
+	letting        // to be released
 	live           // active
 	ending         // tracked, terminating, and not failed before they have ended
-	done           // tracked and over: to be counted
+	done           // tracked and ended: to be counted
 	places
 	held // failed, to be counted when their index gets its next pod, or ends
 )
@@ -88,7 +88,7 @@ func (p *pod) terminal() bool    { return p.phase >= succeededPhase }
 func (p *pod) active() bool      { return !p.terminal() && !p.is(isDeleting) }
 func (p *pod) terminating() bool { return !p.terminal() && p.is(isDeleting) }
 
-// same tells whether folding q in instead of p would change nothing.
+// same reports whether p and q are equal but for their places in the Record.
 func (p *pod) same(q *pod) bool {
 	a, b := *p, *q
 	a.next, a.place, a.pos = nil, 0, 0
@@ -96,7 +96,7 @@ func (p *pod) same(q *pod) bool {
 	return a == b
 }
 
-// compact also gives the message of a FailJob match.
+// compact returns what is kept of a pod, and the message of a FailJob rule that it matches.
 func (r *Record) compact(p *Pod, c claim) (*pod, string) {
 	q := &pod{
 		id:        string(p.UID) + p.Name,
@@ -136,7 +136,8 @@ func (r *Record) compact(p *Pod, c claim) (*pod, string) {
 
 func seconds(t int64) uint32 { return uint32(min(max(t, 0), math.MaxUint32)) }
 
-// counts tells whether a pod is one that succeeded and failed are made of: tracked, over, and of one of the indexes.
+// counts reports whether a pod is one of those summed up in succeeded and failed: tracked, ended, and of one of the
+// indexes.
 func (r *Record) counts(p *pod) bool {
 	return p.is(isTracked) && (p.phase == succeededPhase || r.over(p)) && r.inRange(p)
 }
@@ -177,7 +178,7 @@ func (r *Record) enter(p *pod) {
 	r.refresh(p.index)
 }
 
-// leave takes a pod out of all sums. What it meant for its index stays: once it is counted the status says the same.
+// leave removes a pod from all sums. Its index stays completed or failed: once the pod is counted the status says so.
 func (r *Record) leave(p *pod) {
 	r.detach(p)
 	if r.spec.indexed && r.inRange(p) && !p.is(isOrphan|isLeaving) {
@@ -185,7 +186,7 @@ func (r *Record) leave(p *pod) {
 	}
 }
 
-// detach is leave without a look at what that means for the index.
+// detach is leave without an update of the index.
 func (r *Record) detach(p *pod) {
 	r.pull(p)
 	if p.is(isOrphan | isLeaving) {
@@ -234,8 +235,8 @@ func (r *Record) sum(p *pod, by int32) {
 	}
 }
 
-// endIndex notes that a pod completed its index or failed it for good. An index ends once: what the status says of it
-// stands. Of pods that are yet to be counted one that succeeded wins, in whatever order they are seen.
+// endIndex records that a pod completed its index or failed it for good. An index ends once: what the status says about
+// it stands. Among pods that are yet to be counted one that succeeded wins, in whatever order they are folded in.
 func (r *Record) endIndex(p *pod) {
 	i := p.index
 	switch {
@@ -254,12 +255,12 @@ func (r *Record) endIndex(p *pod) {
 	}
 }
 
-// statedFailed tells whether the stored status has an index as failed.
+// statedFailed reports whether an index is failed according to the stored status.
 func (r *Record) statedFailed(i int32) bool {
 	return ParseIndexes(ptr.Deref(r.status.FailedIndexes, ""), r.spec.completions).Has(i)
 }
 
-// refresh finds out anew whether an index needs a pod, and which of its failed pods is held.
+// refresh updates whether an index needs a pod, and which of its failed pods is held.
 func (r *Record) refresh(i int32) {
 	var active int
 	var terminating bool

@@ -14,22 +14,22 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Follow keeps the index as the store is, until ctx ends or the store is closed. Pods are read only once there is a
-// Service that selects some: most Jobs have none, and go without the work.
-func (x *Index) Follow(ctx context.Context, s *store.Store, logger *slog.Logger) {
+// follow keeps the index up to date with the store, until ctx ends or the store is closed. Pods are read only once
+// there is a Service that selects some: most Jobs have none, and are spared the work.
+func (x *index) follow(ctx context.Context, s *store.Store, logger *slog.Logger) {
 	var (
 		once  sync.Once
 		group sync.WaitGroup
 	)
 	defer group.Wait()
 	warn := func(key string, err error) {
-		logger.Warn("names: an object cannot be read", "object", key, "error", err)
+		logger.Warn("cannot decode an object that names are made from", "object", key, "error", err)
 	}
 	group.Go(func() { x.followSlices(ctx, s, warn) })
-	follow(ctx, s, "services/", follower{drop: x.dropServices, show: func(o store.Object, gone bool) {
+	followPrefix(ctx, s, "services/", follower{drop: x.dropServices, show: func(o store.Object, gone bool) {
 		namespace, name := split(o.Key)
 		if gone {
-			x.DropService(namespace, name)
+			x.dropService(namespace, name)
 			return
 		}
 		obj := &corev1.Service{}
@@ -37,18 +37,18 @@ func (x *Index) Follow(ctx context.Context, s *store.Store, logger *slog.Logger)
 			warn(o.Key, err)
 			return
 		}
-		x.SetService(obj)
+		x.setService(obj)
 		if len(obj.Spec.Selector) > 0 {
 			once.Do(func() { group.Go(func() { x.followPods(ctx, s, warn) }) })
 		}
 	}})
 }
 
-func (x *Index) followPods(ctx context.Context, s *store.Store, warn func(key string, err error)) {
-	follow(ctx, s, "pods/", follower{drop: x.dropPods, shown: x.allPodsShown, show: func(o store.Object, gone bool) {
+func (x *index) followPods(ctx context.Context, s *store.Store, warn func(key string, err error)) {
+	followPrefix(ctx, s, "pods/", follower{drop: x.dropPods, shown: x.allPodsShown, show: func(o store.Object, gone bool) {
 		namespace, name := split(o.Key)
 		if gone {
-			x.DropPod(namespace, name)
+			x.deletePod(namespace, name)
 			return
 		}
 		obj := &corev1.Pod{}
@@ -56,26 +56,26 @@ func (x *Index) followPods(ctx context.Context, s *store.Store, warn func(key st
 			warn(o.Key, err)
 			return
 		}
-		x.SetPod(obj)
+		x.setPod(obj)
 	}})
 }
 
-func (x *Index) followSlices(ctx context.Context, s *store.Store, warn func(key string, err error)) {
-	follow(ctx, s, store.Key(endpointSlices, "", ""), follower{drop: x.dropSlices, show: func(o store.Object, gone bool) {
+func (x *index) followSlices(ctx context.Context, s *store.Store, warn func(key string, err error)) {
+	followPrefix(ctx, s, store.Key(endpointSlices, "", ""), follower{drop: x.dropSlices, show: func(o store.Object, gone bool) {
 		obj := &discoveryv1.EndpointSlice{}
 		if err := scheme.Decode(o.Value, obj); err != nil {
 			warn(o.Key, err)
 			return
 		}
 		if gone {
-			x.DropSlice(obj)
+			x.dropSlice(obj)
 		} else {
-			x.SetSlice(obj)
+			x.setSlice(obj)
 		}
 	}})
 }
 
-// split gives the namespace and the name in a key of the store.
+// split returns the namespace and the name in a key of the store.
 func split(key string) (namespace, name string) {
 	_, rest, _ := strings.Cut(key, "/")
 	namespace, name, _ = strings.Cut(rest, "/")
@@ -85,15 +85,16 @@ func split(key string) (namespace, name string) {
 // batch is how many changes are taken at a time.
 const batch = 256
 
-// follower is shown every object below a prefix, and then each of its changes. Where changes have been missed, everything is
-// dropped and shown anew.
+// follower is called with every object below a prefix, and then with each change. If changes were missed, everything is
+// dropped and read again.
 type follower struct {
 	drop  func()
 	show  func(o store.Object, gone bool)
-	shown func() // when all objects were; may be nil
+	shown func() // called once all objects were shown; may be nil
 }
 
-func follow(ctx context.Context, s *store.Store, prefix string, f follower) {
+// followPrefix calls f with the objects below a prefix, until ctx ends or the store is closed.
+func followPrefix(ctx context.Context, s *store.Store, prefix string, f follower) {
 	for {
 		var at uint64
 		if err := s.View(func(snapshot *store.Snapshot) error {

@@ -1,5 +1,8 @@
-// Package names knows under which names pods are found by each other: those of Services, and those that a pod has by its
-// hostname and subdomain. What it knows it also shows to clients, in EndpointSlices.
+// Package names resolves the names by which pods find each other: those of Services, and those that a pod has by its
+// hostname and subdomain.
+//
+// In come Services, pods and EndpointSlices of the store. Out go answers for the name server on the pods' bridge, and
+// EndpointSlices, which are all that this package writes.
 package names
 
 import (
@@ -16,22 +19,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Index answers from what it was shown last. It is safe for use by several goroutines; New makes an empty one.
-type Index struct {
+// index answers queries from the objects that it was given last. It is safe for concurrent use; newIndex makes an empty
+// one.
+type index struct {
 	mu       sync.RWMutex
 	services map[string]map[string]service    // by namespace, by name
 	pods     map[string]map[string]pod        // by namespace, by name
-	slices   map[string]map[string]slice      // by namespace, by name: those that others keep
+	slices   map[string]map[string]slice      // by namespace, by name: those that clients manage
 	hosts    map[string]map[string]netip.Addr // by HOSTNAME.SUBDOMAIN.NAMESPACE, by the pod's name
 
-	podsShown bool // before, nobody can tell where a Service leads
+	podsShown bool // all pods were read; before that the endpoints of Services are not known
 	changed   map[serviceRef]struct{}
-	news      chan struct{} // that there is something in changed
+	news      chan struct{} // receives when there is something in changed
 }
 
-// New makes an index that knows nothing.
-func New() *Index {
-	return &Index{changed: map[serviceRef]struct{}{}, news: make(chan struct{}, 1)}
+// newIndex returns an empty index.
+func newIndex() *index {
+	return &index{changed: map[serviceRef]struct{}{}, news: make(chan struct{}, 1)}
 }
 
 // serviceRef names a Service whose EndpointSlices may be out of date.
@@ -40,7 +44,7 @@ type serviceRef struct {
 	uid             types.UID
 }
 
-// service is what names need of a Service.
+// service is what the index keeps of a Service.
 type service struct {
 	uid      types.UID
 	selector labels.Selector // nil: it selects nothing
@@ -49,7 +53,7 @@ type service struct {
 	ports    []corev1.ServicePort
 }
 
-// pod is what names need of a pod that has an address.
+// pod is what the index keeps of a pod that has an address.
 type pod struct {
 	uid         types.UID
 	node        string
@@ -62,14 +66,14 @@ type pod struct {
 	ports       []corev1.ContainerPort // those that have a name
 }
 
-// slice is what names need of an EndpointSlice.
+// slice is what the index keeps of an EndpointSlice.
 type slice struct {
 	service   string
 	endpoints []discoveryv1.Endpoint
 	ports     []discoveryv1.EndpointPort
 }
 
-// host is the key of a pod in hosts, empty if it has none.
+// host returns the key of a pod in hosts, empty if it has none.
 func (p pod) host(namespace string) string {
 	if p.hostname == "" || p.subdomain == "" {
 		return ""
@@ -77,11 +81,11 @@ func (p pod) host(namespace string) string {
 	return p.hostname + "." + p.subdomain + "." + namespace
 }
 
-// ready tells whether a Service sends anybody to the pod.
+// ready reports whether a Service has the pod as an endpoint.
 func (p pod) ready() bool { return p.serving && !p.terminating }
 
-// SetService shows a Service as it is.
-func (x *Index) SetService(s *corev1.Service) {
+// setService folds in a Service.
+func (x *index) setService(s *corev1.Service) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	put(&x.services, s.Namespace, s.Name, newService(s))
@@ -98,15 +102,15 @@ func newService(s *corev1.Service) service {
 	return out
 }
 
-// DropService forgets a Service.
-func (x *Index) DropService(namespace, name string) {
+// dropService folds in that a Service is gone.
+func (x *index) dropService(namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.note(namespace, name)
 	drop(x.services, namespace, name)
 }
 
-func (x *Index) dropServices() {
+func (x *index) dropServices() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for namespace, all := range x.services {
@@ -117,7 +121,7 @@ func (x *Index) dropServices() {
 	clear(x.services)
 }
 
-func (x *Index) dropPods() {
+func (x *index) dropPods() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.podsShown = false
@@ -125,8 +129,8 @@ func (x *Index) dropPods() {
 	clear(x.hosts)
 }
 
-// allPodsShown says that every pod there is was shown.
-func (x *Index) allPodsShown() {
+// allPodsShown records that all pods were read.
+func (x *index) allPodsShown() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.podsShown = true
@@ -137,21 +141,21 @@ func (x *Index) allPodsShown() {
 	}
 }
 
-// note says that the slices of a Service may be out of date.
-func (x *Index) note(namespace, name string) {
+// note records that the slices of a Service may be out of date.
+func (x *index) note(namespace, name string) {
 	x.noteRef(serviceRef{namespace, name, x.services[namespace][name].uid})
 }
 
-func (x *Index) noteRef(ref serviceRef) {
+func (x *index) noteRef(ref serviceRef) {
 	x.changed[ref] = struct{}{}
 	select {
 	case x.news <- struct{}{}:
-	default: // it is known already that there is something
+	default: // it has been sent already
 	}
 }
 
-// takeChanged gives the Services that were noted, none before it is known where they lead.
-func (x *Index) takeChanged() map[serviceRef]struct{} {
+// takeChanged returns the Services that were noted, except those whose endpoints are not known yet.
+func (x *index) takeChanged() map[serviceRef]struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	taken := map[serviceRef]struct{}{}
@@ -164,8 +168,8 @@ func (x *Index) takeChanged() map[serviceRef]struct{} {
 	return taken
 }
 
-// SetPod shows a pod as it is.
-func (x *Index) SetPod(p *corev1.Pod) {
+// setPod folds in a pod.
+func (x *index) setPod(p *corev1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	addr, err := netip.ParseAddr(p.Status.PodIP)
@@ -206,7 +210,7 @@ func newPod(p *corev1.Pod, addr netip.Addr) pod {
 	return entry
 }
 
-func (x *Index) noteServicesOf(namespace string, p pod) {
+func (x *index) noteServicesOf(namespace string, p pod) {
 	for name, s := range x.services[namespace] {
 		if s.selector != nil && s.selector.Matches(p.labels) {
 			x.note(namespace, name)
@@ -231,14 +235,14 @@ func drop[T any](in map[string]map[string]T, first, second string) {
 	}
 }
 
-// DropPod forgets a pod.
-func (x *Index) DropPod(namespace, name string) {
+// deletePod folds in that a pod is gone.
+func (x *index) deletePod(namespace, name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.dropPod(namespace, name)
 }
 
-func (x *Index) dropPod(namespace, name string) {
+func (x *index) dropPod(namespace, name string) {
 	entry, ok := x.pods[namespace][name]
 	if !ok {
 		return
@@ -250,21 +254,21 @@ func (x *Index) dropPod(namespace, name string) {
 	x.noteServicesOf(namespace, entry)
 }
 
-// SetSlice shows an EndpointSlice as it is. One that others keep says where a Service leads that selects no pods.
-func (x *Index) SetSlice(s *discoveryv1.EndpointSlice) {
+// setSlice folds in an EndpointSlice. Those that clients manage have the endpoints of Services that select no pods.
+func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	drop(x.slices, s.Namespace, s.Name)
 	switch of := s.Labels[discoveryv1.LabelServiceName]; {
 	case isOurs(s):
-		x.noteOwner(s) // if it is not as it should be, it will be
+		x.noteOwner(s) // it is put right if somebody has changed it
 	case of != "" && s.AddressType == discoveryv1.AddressTypeIPv4:
 		put(&x.slices, s.Namespace, s.Name, slice{of, s.Endpoints, s.Ports})
 	}
 }
 
-// DropSlice forgets an EndpointSlice.
-func (x *Index) DropSlice(s *discoveryv1.EndpointSlice) {
+// dropSlice folds in that an EndpointSlice is gone.
+func (x *index) dropSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	drop(x.slices, s.Namespace, s.Name)
@@ -273,25 +277,27 @@ func (x *Index) DropSlice(s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// noteOwner notes the Service that a slice of ours was made for, which may be gone.
-func (x *Index) noteOwner(s *discoveryv1.EndpointSlice) {
+// noteOwner notes the Service that a slice of ours belongs to, which may be gone.
+func (x *index) noteOwner(s *discoveryv1.EndpointSlice) {
 	if owner := metav1.GetControllerOfNoCopy(s); owner != nil {
 		x.noteRef(serviceRef{s.Namespace, owner.Name, owner.UID})
 	}
 }
 
-func (x *Index) dropSlices() {
+func (x *index) dropSlices() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	clear(x.slices)
 }
 
-// Lookup gives the addresses of a name in the cluster's domain, written in small letters and without the domain:
-// SERVICE.NAMESPACE.svc for the pods that a Service selects, or for what its EndpointSlices name if it selects none, and
-// HOSTNAME.SERVICE.NAMESPACE.svc for one of them, whose hostname it is if the Service is its subdomain, or else its address
-// with dashes. They count when they are ready, or with publishNotReadyAddresses always. For an ExternalName Service it
-// gives the name that it stands for instead.
-func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
+// Lookup returns the addresses of a name in the cluster's domain, in lower case and without the domain:
+//   - SERVICE.NAMESPACE.svc is the pods that the Service selects, or the endpoints of its EndpointSlices if it selects none.
+//   - HOSTNAME.SERVICE.NAMESPACE.svc is one of them: HOSTNAME is that of a pod whose subdomain is the Service, or the
+//     address with dashes.
+//
+// Only endpoints that are ready are returned, unless the Service has publishNotReadyAddresses. For a Service of type
+// ExternalName Lookup returns the name that it is an alias of instead.
+func (x *index) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
 	name, ok := strings.CutSuffix(name, ".svc")
 	if !ok {
 		return nil, "", false
@@ -330,8 +336,8 @@ func (x *Index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 	return nil, "", false
 }
 
-// told are the endpoints that others say of a Service which selects no pods.
-func (x *Index) told(s service, namespace, name string, yield func(endpoint) bool) {
+// told yields the endpoints that clients' EndpointSlices have for a Service which selects no pods.
+func (x *index) told(s service, namespace, name string, yield func(endpoint) bool) {
 	for _, slice := range x.slices[namespace] {
 		if slice.service != name {
 			continue

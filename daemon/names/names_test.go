@@ -45,26 +45,26 @@ func host(hostname, subdomain string) func(*corev1.Pod) {
 }
 
 func TestLookup(t *testing.T) {
-	x := New()
-	x.SetService(newServiceNamed("web"))
-	x.SetService(newServiceNamed("all", func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }))
-	x.SetService(newServiceNamed("free", func(s *corev1.ServiceSpec) { s.Selector = nil }))
-	x.SetService(newServiceNamed("away", func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.org" }))
-	x.SetService(newServiceNamed("told", func(s *corev1.ServiceSpec) { s.Selector = nil }))
+	x := newIndex()
+	x.setService(newServiceNamed("web"))
+	x.setService(newServiceNamed("all", func(s *corev1.ServiceSpec) { s.PublishNotReadyAddresses = true }))
+	x.setService(newServiceNamed("free", func(s *corev1.ServiceSpec) { s.Selector = nil }))
+	x.setService(newServiceNamed("away", func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.org" }))
+	x.setService(newServiceNamed("told", func(s *corev1.ServiceSpec) { s.Selector = nil }))
 	told := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "told-1", Labels: map[string]string{discoveryv1.LabelServiceName: "told"}}, AddressType: discoveryv1.AddressTypeIPv4}
 	told.Endpoints = []discoveryv1.Endpoint{
 		{Addresses: []string{"192.0.2.1"}, Hostname: ptr.To("one")},
 		{Addresses: []string{"192.0.2.2"}, Hostname: ptr.To("two"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}},
 	}
-	x.SetSlice(told)
-	x.SetPod(newPodAt("web-1", "web", "10.64.0.2", host("web-1", "web")))
-	x.SetPod(newPodAt("web-2", "web", "10.64.0.3", unready, host("web-2", "web")))
-	x.SetPod(newPodAt("web-3", "web", "10.64.0.4", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
-	x.SetPod(newPodAt("web-4", "web", ""))
-	x.SetPod(newPodAt("all-1", "all", "10.64.0.5", unready, host("all-1", "all")))
-	x.SetPod(newPodAt("stray", "other", "10.64.0.6", host("stray", "web")))
-	x.SetPod(newPodAt("gone", "web", "10.64.0.7"))
-	x.DropPod("ns", "gone")
+	x.setSlice(told)
+	x.setPod(newPodAt("web-1", "web", "10.64.0.2", host("web-1", "web")))
+	x.setPod(newPodAt("web-2", "web", "10.64.0.3", unready, host("web-2", "web")))
+	x.setPod(newPodAt("web-3", "web", "10.64.0.4", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+	x.setPod(newPodAt("web-4", "web", ""))
+	x.setPod(newPodAt("all-1", "all", "10.64.0.5", unready, host("all-1", "all")))
+	x.setPod(newPodAt("stray", "other", "10.64.0.6", host("stray", "web")))
+	x.setPod(newPodAt("gone", "web", "10.64.0.7"))
+	x.deletePod("ns", "gone")
 
 	for _, c := range []struct {
 		name, ask string
@@ -117,11 +117,11 @@ func TestFollowTheStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	x := New()
+	x := newIndex()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	put("pods/ns/before", newPodAt("before", "web", "10.64.0.2"))
-	go func() { defer close(ended); x.Follow(ctx, s, slog.New(slog.DiscardHandler)) }()
+	go func() { defer close(ended); x.follow(ctx, s, slog.New(slog.DiscardHandler)) }()
 	expect := func(want ...string) {
 		t.Helper()
 		var got []netip.Addr

@@ -14,15 +14,15 @@ import (
 	"github.com/jobd/jobd/runtime/network/nameserver"
 )
 
-// endpoint is a pod, or what an EndpointSlice of somebody else's names, as a Service leads to it.
+// endpoint is an endpoint of a Service: a pod, or one of an EndpointSlice that a client manages.
 type endpoint struct {
 	addr     netip.Addr
 	hostname string                     // "" if it has none in the Service
 	named    []corev1.ContainerPort     // of a pod, those that have a name
-	ports    []discoveryv1.EndpointPort // of one that is not ours
+	ports    []discoveryv1.EndpointPort // of an endpoint that is not a pod
 }
 
-// name is the hostname, or else the address with dashes, as in a cluster.
+// name returns the hostname, or else the address with dashes, as in a cluster.
 func (e endpoint) name() string {
 	if e.hostname != "" {
 		return e.hostname
@@ -30,14 +30,14 @@ func (e endpoint) name() string {
 	return strings.ReplaceAll(e.addr.String(), ".", "-")
 }
 
-// isAddress tells whether a name is that of an endpoint without a hostname.
+// isAddress reports whether a name is that of an endpoint without a hostname.
 func isAddress(name string) bool {
 	_, err := netip.ParseAddr(strings.ReplaceAll(name, "-", "."))
 	return err == nil
 }
 
-// leads are the endpoints of a Service. The index is locked meanwhile.
-func (x *Index) leads(namespace, name string) iter.Seq[endpoint] {
+// leads returns the endpoints of a Service. The index must be locked meanwhile.
+func (x *index) leads(namespace, name string) iter.Seq[endpoint] {
 	return func(yield func(endpoint) bool) {
 		s, ok := x.services[namespace][name]
 		if !ok {
@@ -62,10 +62,10 @@ func (x *Index) leads(namespace, name string) iter.Seq[endpoint] {
 	}
 }
 
-// Ports gives where a port of a Service leads: NAME is that of the port, PROTOCOL tcp, udp or sctp, and the Service's name
-// is as in Lookup. It tells whether the Service has such a port (ServicePort.Name). Both empty are all its ports, as a
-// cluster answers who asks for no more than the Service's name.
-func (x *Index) Ports(port, protocol, serviceName string) (all []nameserver.Port, found bool) {
+// Ports returns the endpoints of a Service's port, and whether the Service has that port. port is its name
+// (ServicePort.Name), protocol is tcp, udp or sctp, and the name of the Service is as in Lookup. If both are empty all
+// ports are meant, as in a cluster when a query has only the Service's name.
+func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port, found bool) {
 	serviceName, ok := strings.CutSuffix(serviceName, ".svc")
 	name, namespace, two := strings.Cut(serviceName, ".")
 	if !ok || !two {
@@ -94,9 +94,9 @@ func isPort(name string, is corev1.Protocol, port, protocol string) bool {
 	return port == "" && protocol == "" || name != "" && name == port && strings.EqualFold(string(cmp.Or(is, corev1.ProtocolTCP)), protocol)
 }
 
-// Reverse gives the names that an address has in the cluster's domain, without the domain: one in each Service that leads
-// to it.
-func (x *Index) Reverse(addr netip.Addr) (all []string) {
+// Reverse returns the names that an address has in the cluster's domain, without the domain: one in each Service that
+// leads to it.
+func (x *index) Reverse(addr netip.Addr) (all []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for namespace, services := range x.services {

@@ -21,26 +21,26 @@ func TestPortsAndReverse(t *testing.T) {
 			{Port: 81, TargetPort: intstr.FromInt32(8081), Protocol: corev1.ProtocolTCP},
 		}
 	}
-	x := New()
-	x.SetService(newServiceNamed("web", ports))
-	x.SetService(newServiceNamed("idle", ports))
-	x.SetService(newServiceNamed("told", func(s *corev1.ServiceSpec) { s.Selector = nil }))
-	x.SetSlice(&discoveryv1.EndpointSlice{
+	x := newIndex()
+	x.setService(newServiceNamed("web", ports))
+	x.setService(newServiceNamed("idle", ports))
+	x.setService(newServiceNamed("told", func(s *corev1.ServiceSpec) { s.Selector = nil }))
+	x.setSlice(&discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "told-1", Labels: map[string]string{discoveryv1.LabelServiceName: "told"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}, Hostname: ptr.To("one")}},
 		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8000)}},
 	})
-	x.SetSlice(&discoveryv1.EndpointSlice{
+	x.setSlice(&discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "ns", Name: "gone-1", Labels: map[string]string{discoveryv1.LabelServiceName: "gone"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.2"}, Hostname: ptr.To("one")}},
 		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("http"), Port: ptr.To[int32](8000)}},
 	})
-	x.SetPod(newPodAt("web-1", "web", "10.64.0.2", host("web-1", "web")))
-	x.SetPod(newPodAt("web-2", "web", "10.64.0.3", func(p *corev1.Pod) {
+	x.setPod(newPodAt("web-1", "web", "10.64.0.2", host("web-1", "web")))
+	x.setPod(newPodAt("web-2", "web", "10.64.0.3", func(p *corev1.Pod) {
 		p.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "named", ContainerPort: 5353, Protocol: corev1.ProtocolUDP}}}}
 	}))
-	x.SetPod(newPodAt("web-3", "web", "10.64.0.4", unready))
-	x.SetPod(newPodAt("stray", "other", "10.64.0.6"))
+	x.setPod(newPodAt("web-3", "web", "10.64.0.4", unready))
+	x.setPod(newPodAt("stray", "other", "10.64.0.6"))
 	for _, c := range []struct {
 		rule, port, protocol, service string
 		want                          []string

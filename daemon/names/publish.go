@@ -18,13 +18,13 @@ import (
 
 const (
 	endpointSlices = "endpointslices." + discoveryv1.GroupName
-	// pause lies between two writings: pods that come and go together are written together.
+	// pause is the time between two writes: changes of pods that come together are written together.
 	pause = 500 * time.Millisecond
 )
 
-// Publish shows what is known, in EndpointSlices, until ctx ends or the store is closed. Names themselves do not wait for
-// that.
-func (x *Index) Publish(ctx context.Context, s *store.Store, logger *slog.Logger) {
+// publish writes the endpoints of Services to EndpointSlices, until ctx ends or the store is closed. Queries do not
+// wait for that.
+func (x *index) publish(ctx context.Context, s *store.Store, logger *slog.Logger) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -34,11 +34,11 @@ func (x *Index) Publish(ctx context.Context, s *store.Store, logger *slog.Logger
 		case <-x.news:
 		}
 		for ref := range x.takeChanged() {
-			err := s.Update(ctx, func(tx *store.Tx) error { return x.publish(tx, ref) })
+			err := s.Update(ctx, func(tx *store.Tx) error { return x.publishService(tx, ref) })
 			if ctx.Err() != nil {
 				return
 			} else if err != nil {
-				logger.Warn("names: the endpoints of a service are not shown", "service", ref.namespace+"/"+ref.name, "error", err)
+				logger.Warn("cannot write the EndpointSlices of a Service", "service", ref.namespace+"/"+ref.name, "error", err)
 				x.mu.Lock()
 				x.noteRef(ref)
 				x.mu.Unlock()
@@ -53,8 +53,8 @@ func (x *Index) Publish(ctx context.Context, s *store.Store, logger *slog.Logger
 	}
 }
 
-// publish writes the slices of one Service.
-func (x *Index) publish(tx *store.Tx, ref serviceRef) error {
+// publishService writes the slices of one Service.
+func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 	var have []*discoveryv1.EndpointSlice
 	var failed error
 	tx.Owned(string(ref.uid), "", func(key string) bool {

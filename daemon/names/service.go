@@ -12,17 +12,17 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Service lets pods find each other by name, and shows clients where Services lead.
+// Service runs the name server for pods, and maintains the EndpointSlices of Services.
 type Service struct {
-	index   *Index
-	server  *nameserver.Server // nil: pods have the resolvers of the host
+	index   *index
+	server  *nameserver.Server // nil: pods use the resolvers of the host
 	address netip.Addr         // of the server
 	logger  *slog.Logger
 }
 
-// Open takes the port of the name server on the bridge, if there is one. n is nil where pods have no network.
+// Open opens the port of the name server on the pods' bridge, if there is one. n is nil if pods have no network.
 func Open(n *network.Network, logger *slog.Logger) *Service {
-	p := &Service{index: New(), logger: logger}
+	p := &Service{index: newIndex(), logger: logger}
 	if n == nil || !n.Gateway().IsValid() {
 		return p
 	}
@@ -31,14 +31,14 @@ func Open(n *network.Network, logger *slog.Logger) *Service {
 		Names: p.index, Logger: logger,
 	})
 	if err != nil {
-		logger.Warn("pods do not find each other by name, and have the resolvers of the host", "error", err)
+		logger.Warn("cannot serve names to pods, which use the resolvers of the host instead", "error", err)
 		return p
 	}
 	p.server, p.address = server, n.Gateway()
 	return p
 }
 
-// Address is that of the name server; empty where pods have the resolvers of the host.
+// Address returns the address of the name server, empty if pods use the resolvers of the host.
 func (p *Service) Address() string {
 	if p.server == nil {
 		return ""
@@ -46,12 +46,12 @@ func (p *Service) Address() string {
 	return p.address.String()
 }
 
-// Run answers from what is in the store until ctx ends.
+// Run follows the store and serves names until ctx ends.
 func (p *Service) Run(ctx context.Context, s *store.Store) {
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { p.index.Follow(ctx, s, p.logger) })
-	group.Go(func() { p.index.Publish(ctx, s, p.logger) })
+	group.Go(func() { p.index.follow(ctx, s, p.logger) })
+	group.Go(func() { p.index.publish(ctx, s, p.logger) })
 	if p.server != nil {
 		group.Go(func() { p.server.Serve(ctx) })
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// manager is whom EndpointSlices name that follow the pods of a Service.
+	// manager is the manager that the label of our EndpointSlices names: that of a cluster.
 	manager = "endpointslice-controller.k8s.io"
 	// sliceSize is how many endpoints a slice has at most, as in a cluster.
 	sliceSize = 100
@@ -24,8 +24,8 @@ func isOurs(s *discoveryv1.EndpointSlice) bool {
 	return s.Labels[discoveryv1.LabelManagedBy] == manager
 }
 
-// endpointsOf are those of a Service, by the ports that they have: those of the pods that it selects.
-func (x *Index) endpointsOf(s *corev1.Service) []group {
+// endpointsOf returns the endpoints of a Service: the pods that it selects, grouped by their ports.
+func (x *index) endpointsOf(s *corev1.Service) []group {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	known := newService(s)
@@ -47,7 +47,7 @@ func (x *Index) endpointsOf(s *corev1.Service) []group {
 		groups[i].endpoints = append(groups[i].endpoints, p.endpoint(s, name))
 	}
 	if len(groups) == 0 {
-		groups = []group{{}} // which shows that it was looked for
+		groups = []group{{}} // for an empty slice, which shows that there are no endpoints
 	}
 	return groups
 }
@@ -58,7 +58,7 @@ type group struct {
 	endpoints []discoveryv1.Endpoint
 }
 
-// portsOf are the ports of a pod that a Service leads to (ServicePort.TargetPort), by the pod's ports with a name.
+// portsOf resolves the target ports of a Service (ServicePort.TargetPort) by a pod's named ports.
 func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []discoveryv1.EndpointPort) {
 	for i := range of {
 		port := &of[i]
@@ -92,8 +92,9 @@ func (p pod) endpoint(s *corev1.Service, name string) discoveryv1.Endpoint {
 	return e
 }
 
-// arrange brings the slices of a Service up to date, and changes as few as it can: what a slice has stays in it, and what is
-// new goes where there is room. It gives those that are to be written, new ones without a name, and those that nobody needs.
+// arrange updates the slices of a Service, and changes as few as possible: endpoints stay in their slices, and new ones
+// are added to a slice that is not full. It returns the slices to be written, new ones without a name, and those to be
+// removed.
 func arrange(s *corev1.Service, groups []group, have []*discoveryv1.EndpointSlice) (write, remove []*discoveryv1.EndpointSlice) {
 	free := slices.Clone(have)
 	for _, g := range groups {
@@ -140,7 +141,7 @@ func arrange(s *corev1.Service, groups []group, have []*discoveryv1.EndpointSlic
 			at := slices.IndexFunc(have, func(h *discoveryv1.EndpointSlice) bool { return h.Name == slice.Name })
 			switch {
 			case len(slice.Endpoints) == 0 && kept+len(g.endpoints) > 0:
-				free = append(free, slice) // others have them all
+				free = append(free, slice) // the other slices have all endpoints
 				continue
 			case at < 0 || !equality.Semantic.DeepEqual(have[at], slice):
 				write = append(write, slice)
@@ -156,7 +157,7 @@ func arrange(s *corev1.Service, groups []group, have []*discoveryv1.EndpointSlic
 	return write, remove
 }
 
-// describe says of a slice whose it is.
+// describe sets the metadata of a slice of a Service.
 func describe(slice *discoveryv1.EndpointSlice, s *corev1.Service) {
 	slice.Namespace, slice.GenerateName = s.Namespace, s.Name+"-"
 	slice.AddressType = discoveryv1.AddressTypeIPv4

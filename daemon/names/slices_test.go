@@ -81,9 +81,9 @@ func TestEndpoints(t *testing.T) {
 		{"no group where nobody is selected", func(s *corev1.ServiceSpec) { s.Selector = nil }, []*corev1.Pod{newPodAt("a", "web", "10.0.0.1")}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			x := New()
+			x := newIndex()
 			for _, p := range c.pods {
-				x.SetPod(p)
+				x.setPod(p)
 			}
 			s := newServiceNamed("web")
 			if c.edit != nil {
@@ -208,9 +208,9 @@ func TestPublish(t *testing.T) {
 		}
 		run := func() (stop func()) {
 			ctx, cancel := context.WithCancel(context.Background())
-			x, done := New(), make(chan struct{}, 2)
-			go func() { x.Follow(ctx, s, slog.New(slog.DiscardHandler)); done <- struct{}{} }()
-			go func() { x.Publish(ctx, s, slog.New(slog.DiscardHandler)); done <- struct{}{} }()
+			x, done := newIndex(), make(chan struct{}, 2)
+			go func() { x.follow(ctx, s, slog.New(slog.DiscardHandler)); done <- struct{}{} }()
+			go func() { x.publish(ctx, s, slog.New(slog.DiscardHandler)); done <- struct{}{} }()
 			return func() { cancel(); <-done; <-done }
 		}
 		service := newServiceNamed("web")

@@ -8,15 +8,15 @@ import (
 
 // Step is one decision, to be carried out in one transaction.
 type Step struct {
-	// Bind are the pods that go onto the node: one, or those of a gang together.
+	// Bind are the pods to be bound to the node: one, or those of a gang together.
 	Bind []types.UID
-	// Victims are pods that are to end, since they make way for others, of which For is the first. Nominate are those that
-	// room is kept for from now on.
+	// Victims are pods to be preempted by others, of which For is the first. Nominate are pods for which resources are
+	// reserved from now on.
 	Nominate, Victims []types.UID
 	For               types.UID
 }
 
-// Next takes the next decision, the pods of the highest priority first; false when nobody can go on.
+// Next returns the next decision, pods of the highest priority first; false if there is none.
 func (n *Node) Next() (Step, bool) {
 	for len(n.ready) > 0 {
 		l := n.ready[0]
@@ -37,7 +37,7 @@ func (n *Node) Next() (Step, bool) {
 	return Step{}, false
 }
 
-// admitFirst gives the first pod of a line, either as one that there is room for or as one that others could make way for.
+// admitFirst returns the first pod of a line, either as one that fits or as one that others may be preempted for.
 func (n *Node) admitFirst(l *line) (ready, wanting []*waiter) {
 	first := l.queue[0]
 	if n.unfit(first.shape) != "" {
@@ -52,7 +52,7 @@ func (n *Node) admitFirst(l *line) (ready, wanting []*waiter) {
 	return nil, alone
 }
 
-// admitGang gives the pods of a gang that there is room for, if they are enough, or else those that are needed.
+// admitGang returns the pods of a gang that fit, if they are enough, or else those that others may be preempted for.
 func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 	g := l.gang
 	need := max(1, g.need()-g.bound)
@@ -61,7 +61,7 @@ func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 	}
 	if n.room(l) < need {
 		if lower, _ := n.used.below(l.queue[0].Priority); lower == 0 {
-			return nil, nil // and nobody could make way
+			return nil, nil // and there is nothing to preempt
 		}
 	}
 	fit, able := n.fitting(l)
@@ -74,7 +74,7 @@ func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 	return nil, nil
 }
 
-// room is how many pods of a gang there is room for together. Where they are alike that is not counted one by one.
+// room returns how many pods of a gang fit together. If they are alike that is computed and not counted one by one.
 func (n *Node) room(l *line) int {
 	if !n.alike(l) {
 		fit, _ := n.fitting(l)
@@ -87,11 +87,10 @@ func (n *Node) room(l *line) int {
 	return min(len(l.queue), n.capacity(n.taken(first.Priority), first.shape))
 }
 
-// alike tells whether a gang's pods can be counted by one of them.
+// alike reports whether all pods of a gang have the same shape, and none is nominated.
 func (n *Node) alike(l *line) bool { return len(l.gang.shapes) == 1 && l.gang.kept == 0 }
 
-// fitting gives the pods of a gang that there is room for together, those first that come first, and all that the node
-// could take if it were empty.
+// fitting returns the pods of a gang that fit together, in their order, and all that would fit if the node were empty.
 func (n *Node) fitting(l *line) (fit, able []*waiter) {
 	for _, w := range slices.SortedFunc(slices.Values(l.queue), func(a, b *waiter) int {
 		if before(a, b) {
@@ -119,7 +118,7 @@ func (n *Node) fitting(l *line) (fit, able []*waiter) {
 	return fit, able
 }
 
-// without asks for something as if no room were kept for those pods.
+// without calls ask as if nothing were reserved for those pods.
 func (n *Node) without(pods []*waiter, ask func()) {
 	for _, w := range pods {
 		if w.nominated {

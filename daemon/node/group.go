@@ -4,41 +4,41 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Group is what admission looks at of a PodGroup.
+// Group is what admission needs of a PodGroup.
 type Group struct {
-	// Gang says that its pods start once MinCount of them can, and wait until then (GangSchedulingPolicy). Those of another
-	// group are admitted one by one.
+	// Gang says that its pods wait until MinCount of them can start (GangSchedulingPolicy). Pods of any other group are
+	// admitted one by one.
 	Gang     bool
 	MinCount int
-	// All says that making way is for all of them or none (DisruptionMode).
+	// All says that its pods are preempted together or not at all (DisruptionMode).
 	All bool
 }
 
-// GroupKey names a group of a namespace.
+// GroupKey returns the key of a PodGroup.
 func GroupKey(namespace, name string) string { return namespace + "/" + name }
 
 // group is a PodGroup with its pods.
 type group struct {
 	Group
 	key   string
-	known bool // there is such an object
+	known bool // the object exists
 	gang  bool // and it is one
-	size  int  // how many of its pods there will be at most, -1 if nobody has said
+	size  int  // how many of its pods there will be at most, -1 if it is not known
 	bound int
-	// members are those that wait, in a line of their own if they are a gang, and then shapes counts them by what they want.
+	// members are the pods that wait. Those of a gang wait in its line, and shapes counts them.
 	members map[types.UID]*waiter
 	line    *line
 	shapes  map[*shape]int
-	// kept counts those for whom room is kept.
+	// kept counts the nominated ones.
 	kept int
 }
 
-// SetGroup takes in a PodGroup that is new or has changed.
+// SetGroup folds in a PodGroup that is new or has changed.
 func (n *Node) SetGroup(key string, g Group) {
 	n.regroup(n.group(key), g, true)
 }
 
-// DropGroup follows the end of a PodGroup. Pods that name it wait for another one of that name.
+// DropGroup folds in that a PodGroup is gone. Pods that name it wait for another one of that name.
 func (n *Node) DropGroup(key string) {
 	if g, ok := n.groups[key]; ok {
 		n.regroup(g, Group{}, false)
@@ -46,8 +46,8 @@ func (n *Node) DropGroup(key string) {
 	}
 }
 
-// Resize says how many pods of a gang there will be at most from now on: one that is smaller than its MinCount, since
-// the others have done their work, needs no more than there are.
+// Resize sets how many pods of a gang there will be at most from now on. If they are fewer than MinCount, since the
+// others have finished, no more are waited for.
 func (n *Node) Resize(key string, size int) {
 	if g := n.group(key); g.size != size {
 		g.size = size
@@ -74,7 +74,7 @@ func (n *Node) regroup(g *group, spec Group, known bool) {
 	n.reconsider(g)
 }
 
-// reconsider looks at a group again that has changed.
+// reconsider looks again at a group that has changed.
 func (n *Node) reconsider(g *group) {
 	for uid := range g.members {
 		n.changed = append(n.changed, uid)
@@ -84,7 +84,7 @@ func (n *Node) reconsider(g *group) {
 	}
 }
 
-// need is how many pods of a gang have to be on the node or come onto it together.
+// need returns how many pods of a gang have to be on the node together.
 func (g *group) need() int {
 	if g.size >= 0 {
 		return min(g.MinCount, g.size)
@@ -102,7 +102,7 @@ func (n *Node) group(key string) *group {
 	return g
 }
 
-// groupOf gives the group of a pod, nil if it has none.
+// groupOf returns the group of a pod, nil if it has none.
 func (n *Node) groupOf(p *Pod) *group {
 	if p.Group == "" {
 		return nil
@@ -110,7 +110,7 @@ func (n *Node) groupOf(p *Pod) *group {
 	return n.group(p.Group)
 }
 
-// Together tells whether a pod that runs makes way only with all of its group.
+// Together reports whether a bound pod is preempted only together with all of its group.
 func (n *Node) Together(uid types.UID) bool {
 	b, ok := n.bound[uid]
 	if !ok || b.Group == "" {

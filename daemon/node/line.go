@@ -9,15 +9,16 @@ type waiter struct {
 	*Pod
 	line  *line
 	index int
-	// nominated tells that room is kept for it, which others are to leave.
+	// nominated says that resources are reserved for it, which preempted pods are to free.
 	nominated bool
 }
 
-// line is a queue of pods that are alike, of which the first is as good as any to see whether there is room; or a gang.
+// line is a queue of pods that are alike, so that the rest need not be looked at when the first does not fit; or a
+// gang.
 type line struct {
 	queue queue
-	shape *shape // that of all; nil for a line of its own, or a gang
-	gang  *group // nil: not one
+	shape *shape // of all its pods; nil for the line of a single nominated pod, or of a gang
+	gang  *group // nil: not a gang
 	index int    // among those that are ready
 	state lineState
 }
@@ -27,11 +28,11 @@ type lineState int
 const (
 	idle    lineState = iota // empty
 	ready                    // to be looked at
-	blocked                  // to be looked at when there is more room
+	blocked                  // to be looked at when more resources are free
 )
 
-// place puts a pod where it waits: with its gang, with those that are alike, or, if room is kept for it, by itself, so that
-// those who come before and behind it are looked at too.
+// place adds a pod to the line of its gang, or of those that are alike. A nominated pod gets a line of its own, so that
+// the pods before and behind it are looked at too.
 func (n *Node) place(w *waiter) {
 	if g := n.groupOf(w.Pod); g != nil {
 		g.members[w.UID] = w
@@ -52,13 +53,13 @@ func (n *Node) place(w *waiter) {
 	n.push(l, w)
 }
 
-// leave takes a pod out of the line in which it waits.
+// leave removes a pod that waits from its line.
 func (n *Node) leave(w *waiter) {
 	delete(n.waiting, w.UID)
 	n.remove(w)
 	if w.nominated {
 		n.keep(w, false)
-		n.unblock() // others may have what was kept for it
+		n.unblock() // what was reserved for it is free for others
 	}
 	if g := n.groupOf(w.Pod); g != nil {
 		delete(g.members, w.UID)
@@ -66,7 +67,7 @@ func (n *Node) leave(w *waiter) {
 	}
 }
 
-// nominate keeps room for a pod that others make way for.
+// nominate reserves resources for a pod that others are preempted for.
 func (n *Node) nominate(w *waiter) {
 	if w.nominated {
 		return
@@ -76,7 +77,7 @@ func (n *Node) nominate(w *waiter) {
 	n.place(w)
 }
 
-// keep keeps room for a pod, or does so no longer.
+// keep reserves resources for a pod, or frees them again.
 func (n *Node) keep(w *waiter, room bool) {
 	w.nominated = room
 	times := 1
@@ -101,7 +102,7 @@ func (n *Node) push(l *line, w *waiter) {
 	case l.state == idle, l.queue[0] == w, l.gang != nil:
 		n.look(l)
 	}
-	if g := l.gang; g != nil && g.known && len(l.queue)+g.bound == g.need() { // it is complete: what they wait for is another thing now
+	if g := l.gang; g != nil && g.known && len(l.queue)+g.bound == g.need() { // it is complete: its pods wait for another reason now
 		for _, member := range l.queue {
 			n.changed = append(n.changed, member.UID)
 		}
@@ -126,12 +127,12 @@ func (n *Node) remove(w *waiter) {
 	case len(l.queue) == 0:
 		delete(n.blocked, l)
 		n.rest(l)
-	case l.gang != nil: // there may be room for enough of the others, which are not alike
+	case l.gang != nil: // enough of the others, which are not alike, may fit
 		n.look(l)
 	}
 }
 
-// rest forgets an empty line, until somebody comes.
+// rest marks a line as idle, and forgets it if it is one of a shape.
 func (n *Node) rest(l *line) {
 	l.state = idle
 	if l.shape != nil {
@@ -139,21 +140,21 @@ func (n *Node) rest(l *line) {
 	}
 }
 
-// look has a line looked at.
+// look makes a line ready to be looked at.
 func (n *Node) look(l *line) {
 	delete(n.blocked, l)
 	l.state = ready
 	heap.Push(&n.ready, l)
 }
 
-// block puts the first of the ready lines aside until there is more room.
+// block sets the first of the ready lines aside until more resources are free.
 func (n *Node) block() {
 	l := heap.Pop(&n.ready).(*line)
 	l.state = blocked
 	n.blocked[l] = struct{}{}
 }
 
-// unblock has all lines looked at, since there may be more room.
+// unblock makes all blocked lines ready, since more resources may be free.
 func (n *Node) unblock() {
 	for l := range n.blocked {
 		n.look(l)
@@ -191,7 +192,7 @@ func (q *queue) Pop() any {
 	return w
 }
 
-// lineHeap has the line first whose first pod comes first.
+// lineHeap orders lines by their first pods.
 type lineHeap []*line
 
 func (h lineHeap) Len() int           { return len(h) }

@@ -1,4 +1,8 @@
-// Package node decides which pending pods this machine takes on, and when: what a cluster's scheduler does, for one node.
+// Package node decides which pending pods are bound to this machine, and when: what a cluster's scheduler does, for one
+// node.
+//
+// In come pods that wait, run and end, PodGroups, and what the Node object says. Out go decisions (Step): pods to be
+// bound, and pods to be preempted for others. A Node is changed only by its methods, and nothing here does I/O.
 package node
 
 import (
@@ -11,22 +15,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Node is the room that this machine has, who has it, and who waits for it. The zero value has room for nobody.
+// Node is the capacity of this machine, the pods that use it, and those that wait for it. New makes one.
 //
-// Pods that are alike wait in one line, and a line that cannot go on is not looked at again before something has changed
-// in its favour: a step costs the same for ten pods that wait as for ten thousand. A line that waits does not hold up
-// others for which there is room, as in a cluster.
+// Pods that are alike wait in one queue (line), and a queue that is blocked is not looked at again before something has
+// changed in its favour: a step takes the same time for ten waiting pods as for ten thousand. A blocked queue does not
+// hold up others whose pods fit, as in a cluster.
 type Node struct {
 	// MaxPods is how many pods may be bound to the node and not yet ended.
 	MaxPods int
-	// Allocatable is what bound pods may ask for together. Nil: anything.
+	// Allocatable is what bound pods may request together. Nil: anything.
 	Allocatable Resources
 
 	facts  facts
 	shapes map[string]*shape
 	bound  map[types.UID]*bound
 	used   levels
-	// reserved is what is kept for pods that others make way for.
+	// reserved is what is kept for nominated pods, for which others are preempted.
 	reserved levels
 
 	waiting map[types.UID]*waiter
@@ -37,21 +41,21 @@ type Node struct {
 	changed []types.UID
 }
 
-// facts are what others say of the node.
+// facts are what the Node object says.
 type facts struct {
 	cordoned bool
 	taints   []corev1.Taint
 	labels   map[string]string
 }
 
-// bound is a pod that has its room.
+// bound is a pod that is bound to the node.
 type bound struct {
 	*Pod
 	started time.Time
 	ending  bool
 }
 
-// New gives a node with room for that many pods, and for what they ask.
+// New returns a node that takes that many pods, and as much as is allocatable.
 func New(maxPods int, allocatable Resources) *Node {
 	return &Node{
 		MaxPods: maxPods, Allocatable: allocatable,
@@ -61,7 +65,7 @@ func New(maxPods int, allocatable Resources) *Node {
 	}
 }
 
-// Describe takes in what the node's object says: the cordon, taints and labels.
+// Describe folds in the Node object: whether it is cordoned, its taints and labels.
 func (n *Node) Describe(node *corev1.Node) {
 	now := facts{node.Spec.Unschedulable, node.Spec.Taints, node.Labels}
 	if n.facts.cordoned == now.cordoned && maps.Equal(n.facts.labels, now.labels) && equality.Semantic.DeepEqual(n.facts.taints, now.taints) {
@@ -75,8 +79,8 @@ func (n *Node) Describe(node *corev1.Node) {
 	n.unblock()
 }
 
-// Wait puts a pod into its line: highest priority first, then oldest (PodSpec.Priority). nominated says that others have
-// made way for it before (PodStatus.NominatedNodeName).
+// Wait adds a pending pod: highest priority first, then oldest (PodSpec.Priority). nominated says that others have been
+// preempted for it before (PodStatus.NominatedNodeName).
 func (n *Node) Wait(p *Pod, nominated bool) {
 	if _, ok := n.waiting[p.UID]; ok {
 		return
@@ -91,8 +95,8 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 	}
 }
 
-// Bound takes room for a pod that is on this node: one that was found at start, or one that was admitted and of which
-// more is known now. A pod that is ending has its room still, but those who wait for it know that it will come.
+// Bound folds in a pod that is bound to this node: one that was found at start, or one that was admitted and has
+// changed. A pod that is ending still uses its resources, but nothing more is preempted by those that wait for them.
 func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 	b, ok := n.bound[p.UID]
 	if !ok {
@@ -112,7 +116,7 @@ func (n *Node) occupy(b *bound) {
 	}
 }
 
-// end notes whether a bound pod is ending.
+// end records whether a bound pod is ending.
 func (n *Node) end(b *bound, ending bool) {
 	if b.ending != ending {
 		b.ending = ending
@@ -120,7 +124,7 @@ func (n *Node) end(b *bound, ending bool) {
 	}
 }
 
-// Gone gives back the room of a pod that has ended, or takes it out of its line.
+// Gone returns back the room of a pod that has ended, or takes it out of its line.
 func (n *Node) Gone(uid types.UID) {
 	if b, ok := n.bound[uid]; ok {
 		n.end(b, false)
@@ -139,11 +143,13 @@ func (n *Node) Gone(uid types.UID) {
 	}
 }
 
-// Waiting is the number of pods that wait, Running that of pods which hold room.
+// Waiting returns the number of pods that wait.
 func (n *Node) Waiting() int { return len(n.waiting) }
+
+// Running returns the number of pods that are bound and have not ended.
 func (n *Node) Running() int { return len(n.bound) }
 
-// Changed gives, once, the pods for whose wait there may be another reason than before. What it is, Why tells.
+// Changed returns the waiting pods for which Why may return something else than at the last call.
 func (n *Node) Changed() []types.UID {
 	changed := n.changed
 	n.changed = nil

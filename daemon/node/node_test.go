@@ -30,7 +30,7 @@ func prio(n int32) func(*Pod)       { return func(p *Pod) { p.Priority = n } }
 func of(g string) func(*Pod)        { return func(p *Pod) { p.Group = "ns/" + g } }
 func (n *Node) run(p *Pod, s int64) { n.Bound(p, time.Unix(s, 0), false) }
 
-// read gives a pod of a spec in YAML.
+// read returns a pod of a spec in YAML.
 func read(t *testing.T, uid types.UID, spec string) *Pod {
 	t.Helper()
 	pod := &corev1.Pod{}

@@ -15,12 +15,12 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// Pod is what admission looks at. It is not changed once it was given to a Node.
+// Pod is what admission needs of a pod. It must not be changed once it was passed to a Node.
 type Pod struct {
 	UID      types.UID
 	Priority int32
 	Created  time.Time
-	// Polite says that nobody has to make way for it (PodSpec.PreemptionPolicy).
+	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
 	Polite bool
 	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
 	Group string
@@ -28,7 +28,7 @@ type Pod struct {
 	shape *shape
 }
 
-// shape is what pods that are alike have in common: all that tells, but for their priority, whether there is room for them.
+// shape is what pods that are alike have in common: all that decides, but for their priority, whether they fit.
 type shape struct {
 	key   string
 	ask   Resources
@@ -36,12 +36,12 @@ type shape struct {
 	terms terms
 	pods  int // of this shape on the node or waiting
 
-	// unfit is why the node as it is takes no such pod, as it was judged last.
+	// unfit is why the node takes no such pod, valid if judged.
 	unfit  string
 	judged bool
 }
 
-// terms are what a pod says of the node that it wants.
+// terms are a pod's constraints on the node.
 type terms struct {
 	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
 	Affinity     *corev1.Affinity    `json:"affinity,omitempty"`
@@ -55,7 +55,7 @@ type port struct {
 	ip       string // empty: all
 }
 
-// PodOf extracts what admission looks at.
+// PodOf returns what admission needs of a pod.
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.Time,
@@ -64,14 +64,14 @@ func PodOf(pod *corev1.Pod) *Pod {
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
 	}
-	p.shape = newShape(Asks(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
+	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
 	return p
 }
 
-// Alike tells whether two pods need the same room on the same terms.
+// Alike reports whether two pods have the same requests, ports and constraints.
 func (p *Pod) Alike(other *Pod) bool { return p.shape.key == other.shape.key }
 
-// newShape keeps those apart that are polite: where the first of a line is, others behind it need not be.
+// newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
 func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
 	var key strings.Builder
 	key.WriteString(ask.String())
@@ -100,7 +100,8 @@ func termsOf(spec *corev1.PodSpec) terms {
 	return t
 }
 
-// ofSchedule leaves out the tolerations that every pod has, and that no taint here asks for.
+// ofSchedule reports whether a toleration matters here. Every pod has those of the taints not-ready and unreachable,
+// which this node never has.
 func ofSchedule(t corev1.Toleration) bool {
 	return t.Key != corev1.TaintNodeNotReady && t.Key != corev1.TaintNodeUnreachable
 }
@@ -129,7 +130,7 @@ func hostPorts(spec *corev1.PodSpec) (ports []port) {
 	return ports
 }
 
-// take lets a pod share the shape of those that are alike.
+// take makes a pod share the shape of those that are alike.
 func (n *Node) take(p *Pod) {
 	if p.shape == nil {
 		p.shape = newShape(nil, nil, terms{}, p.Polite)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// preempt decides whether pods of a lower priority make way for these, which are to start together.
+// preempt decides whether these pods, which are to start together, preempt pods of a lower priority.
 func (n *Node) preempt(pods []*waiter) (Step, bool) {
 	if len(pods) == 0 || slices.ContainsFunc(pods, func(w *waiter) bool { return w.Polite }) {
 		return Step{}, false
@@ -39,8 +39,8 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 	return step, true
 }
 
-// victims chooses who makes way: no more than has to, those of the lowest priority, and of those the ones that started
-// last. Those that are ending already do so anyway. False if even all together would not help.
+// victims chooses which pods are preempted: as few as possible, first those of the lowest priority and of those the
+// ones that started last. Pods that are ending already are not among them. False if even all together would not help.
 func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
 	stays := n.used.from(priority)
 	kept := n.reserved.from(priority)
@@ -62,7 +62,7 @@ func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
 	return victims, true
 }
 
-// with adds pods to what stays, if there is room for all of them.
+// with adds pods to what stays, if they all fit.
 func (n *Node) with(stays tally, pods []*bound) (tally, bool) {
 	sum := tally{}
 	sum.merge(&stays)
@@ -75,7 +75,7 @@ func (n *Node) with(stays tally, pods []*bound) (tally, bool) {
 	return sum, true
 }
 
-// candidate is a pod that could make way, or a group of them that does so together.
+// candidate is a pod that could be preempted, or a group that could be preempted together.
 type candidate struct {
 	pods     []*bound
 	priority int32
@@ -83,7 +83,7 @@ type candidate struct {
 	uid      types.UID
 }
 
-// candidates gives those of a lower priority, the ones first that would be missed most.
+// candidates returns what could be preempted, the candidates most worth keeping first.
 func (n *Node) candidates(priority int32) (all []*candidate) {
 	together := map[*group]*candidate{}
 	for _, b := range n.bound {

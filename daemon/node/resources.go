@@ -10,10 +10,10 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// Resources are amounts by name: cpu in thousandths, all else as it is counted. Nil is none.
+// Resources are amounts by name: cpu in thousandths, all others in their own unit. Nil is none.
 type Resources map[corev1.ResourceName]int64
 
-// Amounts gives a list of the API as Resources. Nothing is left of what is zero.
+// Amounts returns a list of the API as Resources, without those that are zero.
 func Amounts(list corev1.ResourceList) Resources {
 	if len(list) == 0 {
 		return nil
@@ -31,13 +31,13 @@ func Amounts(list corev1.ResourceList) Resources {
 	return out
 }
 
-// Asks is what a pod takes of a node: the sum of its containers' requests, or what an init container asks for where that
-// is more (PodSpec.InitContainers).
-func Asks(pod *corev1.Pod) Resources {
+// requests returns what a pod takes of a node: the sum of its containers' requests, or the request of an init container
+// where that is more (PodSpec.InitContainers).
+func requests(pod *corev1.Pod) Resources {
 	return Amounts(resource.PodRequests(pod, resource.PodResourcesOptions{}))
 }
 
-// String is the same for the same amounts.
+// String returns the same string for the same amounts.
 func (r Resources) String() string {
 	if len(r) == 0 {
 		return ""

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Expelled tells when a pod that runs has to leave because of the taints of the node (TaintEffectNoExecute): as soon as
-// it tolerates one of them not at all, or not any longer (Toleration.TolerationSeconds). False: never.
+// Expelled returns when a pod that runs is to be evicted because of the node's taints (TaintEffectNoExecute): as soon
+// as it does not tolerate one of them, or not any longer (Toleration.TolerationSeconds). False: never.
 func Expelled(tolerations []corev1.Toleration, taints []corev1.Taint, now time.Time) (time.Time, bool) {
 	var first time.Time
 	leave := func(at time.Time) {
@@ -35,7 +35,7 @@ func Expelled(tolerations []corev1.Toleration, taints []corev1.Taint, now time.T
 	return first, !first.IsZero()
 }
 
-// tolerating gives the first toleration of a taint.
+// tolerating returns the first toleration that matches a taint, nil if there is none.
 func tolerating(tolerations []corev1.Toleration, taint *corev1.Taint) *corev1.Toleration {
 	for i := range tolerations {
 		if tolerates(tolerations[i:i+1], taint) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// tally is what some pods take of a node together.
+// tally is what a number of pods take of a node together.
 type tally struct {
 	pods    int
 	ending  int // of them
@@ -43,7 +43,7 @@ func (t *tally) merge(other *tally) {
 	}
 }
 
-// busy tells whether one of the ports is taken.
+// busy reports whether one of the ports is taken.
 func (t *tally) busy(ports []port) bool {
 	return slices.ContainsFunc(ports, func(p port) bool {
 		if len(t.ports) == 0 {
@@ -61,7 +61,7 @@ func (t *tally) busy(ports []port) bool {
 	})
 }
 
-// levels are tallies by priority, and of all.
+// levels are the tallies of each priority, and of all pods.
 type levels struct {
 	all tally
 	by  map[int32]*tally
@@ -89,7 +89,7 @@ func (l *levels) end(priority int32, ending bool) {
 	}
 }
 
-// from is what pods of that priority take and those above it.
+// from returns what pods of at least that priority take.
 func (l *levels) from(priority int32) tally {
 	sum := tally{}
 	for p, level := range l.by {
@@ -100,7 +100,7 @@ func (l *levels) from(priority int32) tally {
 	return sum
 }
 
-// below counts the pods of a lower priority, and those of them that are ending.
+// below returns the number of pods of a lower priority, and of those among them that are ending.
 func (l *levels) below(priority int32) (pods, ending int) {
 	for p, level := range l.by {
 		if p < priority {
@@ -111,8 +111,8 @@ func (l *levels) below(priority int32) (pods, ending int) {
 	return pods, ending
 }
 
-// taken is what a pod of that priority cannot have: what is used, and what is kept for those of the same priority and
-// above it. It is not to be changed.
+// taken returns what is not available to a pod of that priority: what is used, and what is reserved for pods of at
+// least that priority. It must not be changed.
 func (n *Node) taken(priority int32) *tally {
 	if n.reserved.all.pods == 0 {
 		return &n.used.all
@@ -122,7 +122,7 @@ func (n *Node) taken(priority int32) *tally {
 	return &sum
 }
 
-// fits tells whether there is room for one such pod beside what is taken.
+// fits reports whether one such pod fits beside what is taken.
 func (n *Node) fits(taken *tally, s *shape) bool {
 	if taken.pods >= n.MaxPods || taken.busy(s.ports) {
 		return false
@@ -138,7 +138,7 @@ func (n *Node) fits(taken *tally, s *shape) bool {
 	return true
 }
 
-// capacity is how many such pods there is room for beside what is taken.
+// capacity returns how many such pods fit beside what is taken.
 func (n *Node) capacity(taken *tally, s *shape) int {
 	if !n.fits(taken, s) {
 		return 0
@@ -155,8 +155,8 @@ func (n *Node) capacity(taken *tally, s *shape) int {
 	return most
 }
 
-// short names what there is too little of for one such pod beside what is taken, and whether the node has too little of
-// it even when it is empty.
+// short returns what one such pod lacks beside what is taken, in a scheduler's words, and whether it would lack that on
+// the empty node too.
 func (n *Node) short(taken *tally, s *shape) (names []string, hopeless bool) {
 	if taken.pods+1 > n.MaxPods {
 		names = append(names, "Too many pods")

@@ -13,14 +13,14 @@ import (
 
 const (
 	notAvailable = "0/1 nodes are available: "
-	// What is said of preemption.
+	// What a scheduler says about preemption.
 	notHelpful  = " preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 	noVictims   = " preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	neverOthers = " preemption: not eligible due to preemptionPolicy=Never."
 	terminating = " preemption: not eligible due to a terminating pod on the nominated node."
 )
 
-// Why says, in a scheduler's words, why a pod waits; empty if it does not, or not for anything that is known.
+// Why returns why a pod waits, in a scheduler's words. It is empty if the pod does not wait, or for no known reason.
 func (n *Node) Why(uid types.UID) string {
 	w, ok := n.waiting[uid]
 	if !ok {
@@ -40,7 +40,7 @@ func (n *Node) whyGang(w *waiter, g *group) string {
 	case len(g.line.queue)+g.bound < g.need():
 		return "waiting for minCount pods from a gang to appear in scheduling queue"
 	}
-	if g.bound >= g.need() { // it is one more, for which no other waits
+	if g.bound >= g.need() { // the gang runs, and this is one more pod of it
 		return n.whyAlone(w)
 	}
 	scheduled := g.bound + n.room(g.line)
@@ -49,7 +49,7 @@ func (n *Node) whyGang(w *waiter, g *group) string {
 	}
 	why := fmt.Sprintf("pod group is unschedulable, minCount (%d) cannot be satisfied: %d scheduled, %d remaining",
 		g.need(), scheduled, g.need()-scheduled-1)
-	if alone := n.whyAlone(w); alone != "" { // there would be no place for it without the others either
+	if alone := n.whyAlone(w); alone != "" { // it would not fit without the others either
 		alone, _, _ = strings.Cut(alone, " preemption: ")
 		why += ". " + alone
 	}
@@ -85,13 +85,13 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 	return why + noVictims
 }
 
-// MakesWay says of a pod, in a scheduler's words, what others make way for.
+// MakesWay returns what others are preempted for by a pod, in a scheduler's words.
 func (n *Node) MakesWay(uid types.UID) string {
 	why, _, _ := strings.Cut(n.Why(uid), " preemption: ")
 	return why
 }
 
-// unfit says why the node takes no pod of that shape, however empty it is.
+// unfit returns why the node takes no pod of that shape even if it is empty.
 func (n *Node) unfit(s *shape) string {
 	if !s.judged {
 		s.unfit, s.judged = n.judge(&s.terms), true
@@ -119,7 +119,7 @@ func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {
 	return corev1helpers.TolerationsTolerateTaint(klog.Background(), tolerations, taint, false)
 }
 
-// selected tells whether the node is one that nodeSelector and the required node affinity name.
+// selected reports whether nodeSelector and the required node affinity match the node.
 func (n *Node) selected(t *terms) bool {
 	if len(t.NodeSelector) == 0 && t.Affinity == nil {
 		return true

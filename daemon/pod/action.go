@@ -5,37 +5,38 @@ import (
 	"time"
 )
 
-// Kind says what a worker is to do.
+// Kind is what a worker is to do.
 type Kind string
 
 const (
-	// Launch starts attempt Attempt of Container: set-up steps if they were not done, image, spec, start. The
-	// container of the attempt before is removed, since its end is stored by then.
+	// Launch starts attempt Attempt of Container: it takes the set-up steps if that was not done, ensures the image,
+	// builds the spec and starts the container. The container of the attempt before is removed, since its end is stored
+	// by then.
 	Launch Kind = "Launch"
-	// Stop sends Signal to the container. A launch that has not reached the runtime is called off instead.
+	// Stop sends Signal to the container. A launch that has not reached the runtime yet is called off instead.
 	Stop Kind = "Stop"
 	// TearDown removes the pod's containers, running ones too, and undoes its set-up steps in reverse.
 	TearDown Kind = "TearDown"
-	// Refresh brings what was set up for the pod up to date with what it is made of.
+	// Refresh brings what was set up for the pod up to date: the files of ConfigMaps, Secrets and tokens.
 	Refresh Kind = "Refresh"
 	// Measure finds out whether the pod takes more than it may.
 	Measure Kind = "Measure"
 )
 
-// Action is one effect for a worker. Taking it twice does no harm.
+// Action is one effect for a worker. Actions are idempotent.
 type Action struct {
 	Kind      Kind
 	Container string // not for TearDown
 	Attempt   int
-	// Signal of a Stop: SIGKILL goes to all processes of the container, any other to the first one.
+	// Signal is that of a Stop: SIGKILL is sent to all processes of the container, any other to the first one.
 	Signal syscall.Signal
-	// Grace of a Stop bounds the hook before it (lifecycle.preStop).
+	// Grace is how long the preStop hook before a Stop may take.
 	Grace time.Duration
 }
 
-// Issued remembers of one pod which actions its worker was given since the daemon started, and which launches have
-// failed since. It is the only state outside pod.Status, and may be lost at any time together with the workers: then
-// the actions are asked for again. The zero value is ready.
+// Issued records which actions the worker of one pod was given since the daemon started, and which launches have failed
+// since. It is the only state outside the pod's status, and may be lost at any time together with the workers: then the
+// actions are asked for again. The zero value is ready for use.
 type Issued struct {
 	containers []issued
 	tornDown   bool
@@ -77,14 +78,14 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 	}
 }
 
-// Retry lets launches that have failed be asked for at once: what they failed for may be there now.
+// Retry ends the back-off of launches that have failed: what they lacked may be there now.
 func (i *Issued) Retry() {
 	for n := range i.containers {
 		i.containers[n].failed, i.containers[n].failedAt = 0, time.Time{}
 	}
 }
 
-// of gives the entry of a container, and makes it where there is none.
+// of returns the entry of a container, a new one if there is none.
 func (i *Issued) of(name string) *issued {
 	if c := i.find(name); c != nil {
 		return c
@@ -93,7 +94,7 @@ func (i *Issued) of(name string) *issued {
 	return &i.containers[len(i.containers)-1]
 }
 
-// find gives the entry of a container or nil.
+// find returns the entry of a container or nil.
 func (i *Issued) find(name string) *issued {
 	for n := range i.containers {
 		if i.containers[n].name == name {

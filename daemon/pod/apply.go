@@ -12,9 +12,9 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Result says what Apply did.
+// Result is what Apply did.
 type Result struct {
-	Changed bool // the status has changed and is to be written
+	Changed bool // the status has changed and has to be stored
 	Events  []Event
 }
 
@@ -27,12 +27,12 @@ type folder struct {
 	events  []Event
 }
 
-// Apply brings the status of a pod up to date in place: it folds in the observations and what follows from the time
-// alone (back-offs, deadline, deletion). It is called for a pod that was bound to the node (spec.nodeName, and
-// status.hostIP by whoever binds it), with its observations, when it is being deleted, and at the time that Next asked
-// for. Observations of other pods, of older attempts, and those that were folded in before change nothing.
+// Apply brings the status of a pod up to date in place: it folds in the observations and whatever follows from the time
+// alone (back-offs, deadline, deletion). It is to be called once the pod is bound to the node (whoever binds it sets
+// spec.nodeName and status.hostIP), when there are observations, when the pod is being deleted, and at the time that
+// Next asked for. Observations of other pods, of older attempts, and those that were folded in before change nothing.
 //
-// Failures of launches are noted in issued, for the back-off.
+// Failed launches are recorded in issued, for the back-off.
 func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time.Time) Result {
 	f := &folder{pod: pod, issued: issued, now: now}
 	if pod.Spec.NodeName == "" {
@@ -53,7 +53,7 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 	return Result{f.changed, f.events}
 }
 
-// endUnbound ends a pod that is deleted before it came to the node.
+// endUnbound fails a pod that is deleted before it was bound to the node.
 func (f *folder) endUnbound() {
 	if f.pod.DeletionTimestamp != nil && !Terminal(f.pod) {
 		f.pod.Status.Phase = corev1.PodFailed
@@ -61,7 +61,7 @@ func (f *folder) endUnbound() {
 	}
 }
 
-// begin gives a pod that has just been bound its first status.
+// begin sets the first status of a pod that has just been bound.
 func (f *folder) begin() {
 	if begun(f.pod) {
 		return
@@ -83,10 +83,11 @@ func (f *folder) begin() {
 	slices.SortFunc(s.ContainerStatuses, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// begun tells whether the pod has the status that its node gives it.
+// begun reports whether the pod has a status that was set after it was bound.
 func begun(pod *corev1.Pod) bool {
 	s := &pod.Status
-	return s.StartTime != nil && len(s.ContainerStatuses) == len(pod.Spec.Containers) && len(s.InitContainerStatuses) == len(pod.Spec.InitContainers)
+	return s.StartTime != nil && len(s.ContainerStatuses) == len(pod.Spec.Containers) &&
+		len(s.InitContainerStatuses) == len(pod.Spec.InitContainers)
 }
 
 func newStatuses(specs []corev1.Container, old []corev1.ContainerStatus, reason string) []corev1.ContainerStatus {
@@ -155,7 +156,7 @@ func (f *folder) fold(o Observation) {
 	}
 }
 
-// mayBe tells whether an attempt can have been asked for, as far as the status goes.
+// mayBe reports whether, judging by the status, an attempt can have been asked for.
 func (f *folder) mayBe(c container, attempt int) bool {
 	if attempt < c.next() {
 		return true
@@ -198,7 +199,7 @@ func (f *folder) run(c container, o Observation) {
 	f.normal(c, "Created", "Container created")
 }
 
-// begin makes the status that of a new attempt.
+// begin resets the status to that of a new attempt.
 func (c container) begin(pod *corev1.Pod, o Observation) {
 	s := c.status
 	s.RestartCount = int32(o.Attempt)
@@ -293,7 +294,7 @@ func (f *folder) startFailed(c container, o Observation) {
 	}
 }
 
-// fail notes that a launch has come to nothing.
+// fail records that a launch has failed.
 func (i *Issued) fail(c container, o Observation) {
 	e := i.of(c.spec.Name)
 	if !o.At.After(e.failedAt) {
@@ -365,7 +366,7 @@ func (f *folder) derive() {
 	f.conditions()
 }
 
-// String names an observation in logs.
+// String returns what an observation is about, for logs.
 func (o Observation) String() string {
 	if o.Container == "" {
 		return string(o.What)

@@ -11,13 +11,13 @@ import (
 const (
 	backoffBase  = 10 * time.Second
 	backoffCap   = 5 * time.Minute
-	backoffReset = 10 * time.Minute // a container that ran this long starts anew
+	backoffReset = 10 * time.Minute // a container that ran this long is restarted at once
 
-	// imageErrorShown is how long the error of a pull is shown before the back-off is.
+	// imageErrorShown is how long ErrImagePull is shown before ImagePullBackOff.
 	imageErrorShown = time.Second
 )
 
-// backoff is the n-th delay: 10 s, 20 s, ... 5 min; 0 for n = 0.
+// backoff returns the n-th delay: 10 s, 20 s, ... 5 min; 0 for n = 0.
 func backoff(n int) time.Duration {
 	if n <= 0 {
 		return 0
@@ -28,9 +28,9 @@ func backoff(n int) time.Duration {
 	return min(backoffBase<<(n-1), backoffCap)
 }
 
-// restartDelay is how long after its end the container of the newest attempt is started again: at once for the first
-// time, then 10 s, 20 s, ... It is a function of the status alone: the restart before it waited for no longer than
-// what lies between its start and the end before that, and there were no more restarts than RestartCount.
+// restartDelay returns how long after its end a container is restarted: at once for the first time, then after 10 s,
+// 20 s, ... It is a function of the status alone: the previous delay was no longer than the time between the last two
+// attempts, and there were no more restarts than RestartCount.
 func restartDelay(c container) time.Duration {
 	end := c.ended()
 	ran := end.FinishedAt.Sub(end.StartedAt.Time)
@@ -54,10 +54,10 @@ func restartDelay(c container) time.Duration {
 	return backoff(step + 1)
 }
 
-// restartAt is when a container that has ended and restarts is to be started again.
+// restartAt returns when a container that has ended is to be restarted.
 func restartAt(c container) time.Time {
 	if w := c.status.State.Waiting; w != nil && w.Reason == reasonCrashLoop {
-		// Decided when it ended; what the decision was made from is no longer there.
+		// It was decided when the container ended; what it was decided from is no longer in the status.
 		var delay string
 		if _, err := fmt.Sscanf(w.Message, "back-off %s restarting", &delay); err == nil {
 			if d, err := time.ParseDuration(delay); err == nil {
@@ -68,7 +68,7 @@ func restartAt(c container) time.Time {
 	return c.ended().FinishedAt.Add(restartDelay(c))
 }
 
-// holdRestarts shows containers that wait for their restart as such.
+// holdRestarts shows containers that wait for their restart as CrashLoopBackOff.
 func (f *folder) holdRestarts() {
 	containers(f.pod, func(c container) bool {
 		end := c.status.State.Terminated
@@ -87,11 +87,12 @@ func (f *folder) holdRestarts() {
 	})
 }
 
-// holdPulls shows containers whose image could not be had as waiting for the next try.
+// holdPulls shows containers whose image could not be pulled as ImagePullBackOff.
 func (f *folder) holdPulls() {
 	containers(f.pod, func(c container) bool {
 		w, i := c.status.State.Waiting, f.issued.find(c.spec.Name)
-		if w == nil || w.Reason != ErrImagePull || i == nil || i.failed == 0 || i.launched == c.next()+1 || f.now.Before(i.failedAt.Add(imageErrorShown)) {
+		if w == nil || w.Reason != ErrImagePull || i == nil || i.failed == 0 || i.launched == c.next()+1 ||
+			f.now.Before(i.failedAt.Add(imageErrorShown)) {
 			return true
 		}
 		message := fmt.Sprintf("Back-off pulling image %q", c.spec.Image)

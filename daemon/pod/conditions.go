@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 )
 
-// conditions brings the conditions that follow from the containers' states up to date.
+// conditions updates the conditions that follow from the containers' states.
 func (f *folder) conditions() {
 	pod := f.pod
 	f.condition(initializedCondition(pod))
@@ -33,7 +33,7 @@ func (f *folder) sandbox(up bool) {
 	f.condition(c)
 }
 
-// tornDown tells whether it is on record that nothing of an ended pod is left on the host.
+// tornDown reports whether the status says that nothing of an ended pod is left on the host.
 func tornDown(pod *corev1.Pod) bool {
 	c := conditions.Find(pod.Status.Conditions, corev1.PodReadyToStartContainers)
 	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == reasonSandboxNotReady
@@ -83,7 +83,7 @@ func containersReady(pod *corev1.Pod) corev1.PodCondition {
 	return c
 }
 
-// readyCondition is ContainersReady and the pod's readiness gates.
+// readyCondition returns the condition Ready: the containers are ready, and so are the readiness gates.
 func readyCondition(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodCondition {
 	c := containers
 	c.Type = corev1.PodReady
@@ -95,9 +95,11 @@ func readyCondition(pod *corev1.Pod, containers corev1.PodCondition) corev1.PodC
 		g := conditions.Find(pod.Status.Conditions, gate.ConditionType)
 		switch {
 		case g == nil:
-			closed = append(closed, `corresponding condition of pod readiness gate "`+string(gate.ConditionType)+`" does not exist.`)
+			closed = append(closed,
+				`corresponding condition of pod readiness gate "`+string(gate.ConditionType)+`" does not exist.`)
 		case g.Status != corev1.ConditionTrue:
-			closed = append(closed, `the status of pod readiness gate "`+string(gate.ConditionType)+`" is not "True", but `+string(g.Status))
+			closed = append(closed,
+				`the status of pod readiness gate "`+string(gate.ConditionType)+`" is not "True", but `+string(g.Status))
 		}
 	}
 	if len(closed) > 0 {

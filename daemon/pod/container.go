@@ -9,8 +9,8 @@ import (
 
 // container is one container of a pod with its status, which is changed in place.
 //
-// The status tells which attempt it is about: RestartCount is the newest attempt known to have been started. A waiting
-// container with a last state has ended that attempt; one without, or without an id, was never started.
+// RestartCount is the newest attempt known to have been started. That attempt of a waiting container has ended if there
+// is a last state. Without one, or without a container ID, the attempt was never started.
 type container struct {
 	spec   *corev1.Container
 	status *corev1.ContainerStatus
@@ -41,7 +41,7 @@ func containers(pod *corev1.Pod, fn func(container) bool) {
 	}
 }
 
-// find gives the container of a name. Its spec is nil when the pod has none of that name.
+// find returns the container of that name. Its spec is nil if there is none.
 func find(pod *corev1.Pod, name string) (found container) {
 	containers(pod, func(c container) bool {
 		if c.spec.Name != name {
@@ -53,7 +53,7 @@ func find(pod *corev1.Pod, name string) (found container) {
 	return found
 }
 
-// statusOf finds a status by name: nearly always at the place of the spec.
+// statusOf returns the status of that name, nil if there is none. It is nearly always found at the index guess.
 func statusOf(statuses []corev1.ContainerStatus, name string, guess int) *corev1.ContainerStatus {
 	if guess < len(statuses) && statuses[guess].Name == name {
 		return &statuses[guess]
@@ -75,7 +75,7 @@ func (c container) fieldPath() string {
 
 func (c container) running() bool { return c.status.State.Running != nil }
 
-// ended gives how the newest attempt ended; nil while it runs and before the first one.
+// ended returns how the newest attempt ended, nil while it runs and before the first one.
 func (c container) ended() *corev1.ContainerStateTerminated {
 	if c.running() {
 		return nil
@@ -89,13 +89,13 @@ func (c container) ended() *corev1.ContainerStateTerminated {
 	return c.status.LastTerminationState.Terminated
 }
 
-// succeeded tells whether the newest attempt ended with exit code 0.
+// succeeded reports whether the newest attempt ended with exit code 0.
 func (c container) succeeded() bool {
 	t := c.ended()
 	return t != nil && t.ExitCode == 0
 }
 
-// next is the attempt that would be launched next.
+// next returns the attempt that would be launched next.
 func (c container) next() int {
 	if c.ended() != nil || c.running() {
 		return int(c.status.RestartCount) + 1
@@ -103,7 +103,7 @@ func (c container) next() int {
 	return int(c.status.RestartCount)
 }
 
-// knows tells whether the status has seen the start, or the end, of an attempt.
+// knows reports whether the start, and the end, of an attempt are in the status.
 func (c container) knows(attempt int) (started, ended bool) {
 	known := int(c.status.RestartCount)
 	switch {
@@ -116,7 +116,7 @@ func (c container) knows(attempt int) (started, ended bool) {
 	return e || c.running(), e
 }
 
-// waiting puts the container into a waiting state. A state that ended becomes the last state.
+// waiting sets a waiting state. A terminated state becomes the last state.
 func (c container) waiting(reason, message string) (changed bool) {
 	s := c.status
 	if w := s.State.Waiting; w != nil && w.Reason == reason && w.Message == message {
@@ -133,7 +133,7 @@ func (c container) keepLast() {
 	}
 }
 
-// seconds is a time as the API stores it.
+// seconds returns a time as the API stores it, in whole seconds.
 func seconds(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}

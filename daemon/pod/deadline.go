@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// deadline is when spec.activeDeadlineSeconds is over. It counts from the pod's start on the node.
+// deadline returns when spec.activeDeadlineSeconds is over, counted from the pod's start on the node.
 func deadline(pod *corev1.Pod) (time.Time, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return time.Time{}, false
@@ -26,8 +26,8 @@ func deadlineStop(pod *corev1.Pod, now time.Time) (stop, bool) {
 	return stop{since: at, kill: at.Add(grace), grace: grace}, true
 }
 
-// pastDeadline tells whether a pod of which nothing runs any more has ended because of its deadline, and not of itself
-// before it.
+// pastDeadline reports whether a pod of which nothing runs any more was ended by its deadline, and not by itself before
+// that.
 func pastDeadline(pod *corev1.Pod, now time.Time) bool {
 	at, ok := deadline(pod)
 	if !ok || now.Before(at) {

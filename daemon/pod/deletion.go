@@ -6,14 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// stop says that a pod is to end: since when, and how long its containers have.
+// stop is how a pod is to end: since when, and how long its containers have.
 type stop struct {
 	since time.Time
-	kill  time.Time // SIGKILL at the latest, when nobody remembers when SIGTERM was sent
+	kill  time.Time // the latest time of SIGKILL, if it is not known when SIGTERM was sent
 	grace time.Duration
 }
 
-// stopping tells whether the pod is to end by now: it is being deleted, evicted or rejected, or its
+// stopping reports whether the pod is to end by now: it is being deleted, evicted or rejected, or its
 // deadline has passed.
 func stopping(pod *corev1.Pod, now time.Time) (stop, bool) {
 	if evicted(pod) || isRejected(pod) {
@@ -39,7 +39,7 @@ func deletion(pod *corev1.Pod) (stop, bool) {
 	return stop{since: at.Add(-grace), kill: at, grace: grace}, true
 }
 
-// killing tells of the containers that are about to be stopped.
+// killing records events for the containers that are about to be stopped.
 func (f *folder) killing() {
 	containers(f.pod, func(c container) bool {
 		if i := f.issued.find(c.spec.Name); c.running() && (i == nil || i.stopping.IsZero()) && inTurn(f.pod, f.issued, c) {
@@ -49,8 +49,8 @@ func (f *folder) killing() {
 	})
 }
 
-// settle gives every container that will not run any more its end: those that wait for a restart keep the last one,
-// those that never started are not known to have. Only once nothing runs and no launch is under way.
+// settle sets the final state of every container: one that waits for a restart keeps its last state, and one that was
+// never started is shown as not located. It is called only once nothing runs and no launch is under way.
 func (f *folder) settle() {
 	done := initialized(f.pod)
 	containers(f.pod, func(c container) bool {
@@ -73,7 +73,7 @@ func (f *folder) settle() {
 	})
 }
 
-// quiet tells whether no container runs and no launch is under way.
+// quiet reports whether no container runs and no launch is under way.
 func quiet(pod *corev1.Pod, issued *Issued) bool {
 	quiet := true
 	containers(pod, func(c container) bool {
@@ -83,8 +83,8 @@ func quiet(pod *corev1.Pod, issued *Issued) bool {
 	return quiet
 }
 
-// underWay tells whether the next launch of the container was given to the worker, which has not said yet what came
-// of it.
+// underWay reports whether the worker was given the next launch of the container, and has not reported yet what came of
+// it.
 func (i *Issued) underWay(c container) bool {
 	e := i.find(c.spec.Name)
 	return e != nil && e.launched == c.next()+1

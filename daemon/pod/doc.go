@@ -1,8 +1,8 @@
 // Package pod decides what a pod needs, as a kubelet does.
 //
 // In come the stored pod, what was observed of it (Observation) and the time. Apply folds the observations into the
-// pod's status, Next returns what the pod needs now (Action), and Recover finds out what happened to its containers while
-// the daemon was down.
+// pod's status, Next returns what the pod needs now (Action), and Recover finds out what happened to its containers
+// while the daemon was down.
 //
 // Nothing here does I/O, so that it can run inside a store transaction and be tested in virtual time. Apply writes only
 // the status it was given. All state is in the stored pod: after a restart of the daemon Next asks for the same again.

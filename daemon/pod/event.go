@@ -2,10 +2,10 @@ package pod
 
 import corev1 "k8s.io/api/core/v1"
 
-// Event is one about a pod, in a kubelet's words. The source is "kubelet".
+// Event is an event about a pod, in a kubelet's words. Its source is "kubelet".
 type Event struct {
 	Type, Reason, Message string
-	// FieldPath names the container: spec.containers{c}. Empty for one about the whole pod.
+	// FieldPath names the container: spec.containers{c}. It is empty if the event is about the whole pod.
 	FieldPath string
 }
 

@@ -4,9 +4,9 @@ import corev1 "k8s.io/api/core/v1"
 
 const reasonEvicted = "Evicted"
 
-// evict ends a pod that takes more of this machine than it may. It is on record at once; the pod has failed when nothing
-// of it runs any more, whatever its containers end with. It carries DisruptionTarget, so that a Job's failure policy can
-// tell it from a failure of its own.
+// evict ends a pod that takes more of this machine than it may. The status says so at once, and the pod has failed once
+// nothing of it runs any more, whatever its containers end with. With the condition DisruptionTarget a Job's failure
+// policy can distinguish this from a failure of the pod's own.
 func (f *folder) evict(why string) {
 	s := &f.pod.Status
 	if s.Reason == reasonEvicted {
@@ -21,5 +21,5 @@ func (f *folder) evict(why string) {
 	f.warning(container{}, reasonEvicted, why)
 }
 
-// evicted tells whether a pod is being evicted. Its containers have no time left.
+// evicted reports whether a pod is being evicted. Its containers have no grace period.
 func evicted(pod *corev1.Pod) bool { return pod.Status.Reason == reasonEvicted }

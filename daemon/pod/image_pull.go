@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pull records how the image of a launch came here.
+// pull records events about the image of a launch.
 func (f *folder) pull(c container, o Observation) {
 	if o.Attempt != c.next() || c.running() {
 		return
@@ -15,19 +15,24 @@ func (f *folder) pull(c container, o Observation) {
 	switch {
 	case o.What == Pulling:
 		if o.Message != "" {
-			f.events = append(f.events, Event{Type: corev1.EventTypeWarning, Reason: "FailedToRetrieveImagePullSecret",
-				Message: fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", o.Message)})
+			f.events = append(f.events, Event{
+				Type: corev1.EventTypeWarning, Reason: "FailedToRetrieveImagePullSecret",
+				Message: fmt.Sprintf("Unable to retrieve some image pull secrets (%s); "+
+					"attempting to pull the image may not succeed.", o.Message),
+			})
 		}
 		f.normal(c, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
 	case o.Took > 0:
 		took := o.Took.Round(time.Millisecond)
-		f.normal(c, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.", c.spec.Image, took, took, o.Image.Size))
+		f.normal(c, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+			c.spec.Image, took, took, o.Image.Size))
 	default:
-		f.normal(c, "Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.spec.Image))
+		f.normal(c, "Pulled",
+			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.spec.Image))
 	}
 }
 
-// startFailedEvents says why a launch came to nothing, as a kubelet does.
+// startFailedEvents records why a launch has failed, as a kubelet does.
 func (f *folder) startFailedEvents(c container, o Observation) {
 	switch o.Reason {
 	case ErrImagePull:

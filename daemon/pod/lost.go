@@ -2,8 +2,8 @@ package pod
 
 import corev1 "k8s.io/api/core/v1"
 
-// lost records the end of a container that nobody saw. Where it is not started again the pod carries DisruptionTarget,
-// so that a Job's failure policy can tell it from a failure of its own.
+// lost records the end of a container that was not observed. Unless it is restarted the pod gets the condition
+// DisruptionTarget, so that a Job's failure policy can distinguish this from a failure of the pod's own.
 func (f *folder) lost(c container, o Observation) {
 	started, ended := c.knows(o.Attempt)
 	if ended {

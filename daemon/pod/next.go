@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// killAgain is how long after a SIGKILL the container that is still there gets another one.
+// killAgain is how long after a SIGKILL a container that still runs gets another one.
 const killAgain = 10 * time.Second
 
 // planner collects what one pod needs.
@@ -15,14 +15,14 @@ type planner struct {
 	pod     *corev1.Pod
 	issued  *Issued
 	now     time.Time
-	doubt   bool // plan what may have been launched before, not what is to be now
+	doubt   bool // plan what may have been launched before a reboot, not what is to be launched now
 	actions []Action
 	wake    time.Time
 }
 
-// Next says what a pod needs now, as its status (after Apply) and what was issued already tell, and when to call Apply
-// and Next again if nothing is observed before. A zero wake: only on a change. It changes nothing; once the actions
-// are committed and given to the Workers, issued.Record notes them.
+// Next returns what a pod needs now, judging by its status (after Apply) and what was issued already, and when to call
+// Apply and Next again if nothing is observed before. With a zero wake that is only on a change. Next changes nothing:
+// issued.Record is to be called with the actions that are carried out.
 func Next(pod *corev1.Pod, issued *Issued, now time.Time) (actions []Action, wake time.Time) {
 	return next(&planner{pod: pod, issued: issued, now: now})
 }
@@ -66,8 +66,8 @@ func (p *planner) at(t time.Time) {
 	}
 }
 
-// launch starts what is due: the first init container that is not done, or else all main containers. Sidecars before it
-// are started again.
+// launch starts what is due: the first init container that is not done, or else all main containers. Sidecars that come
+// before it are restarted if they have ended.
 func (p *planner) launch() {
 	for i := range p.pod.Spec.InitContainers {
 		c := initContainer(p.pod, i)
@@ -83,7 +83,7 @@ func (p *planner) launch() {
 	}
 }
 
-// due launches a container if it is not running, is to run, and waits for nothing.
+// due launches a container that is to run and does not, unless a back-off is not over yet.
 func (p *planner) due(c container) {
 	if c.running() || p.issued.underWay(c) {
 		return
@@ -110,7 +110,7 @@ func (p *planner) due(c container) {
 	p.actions = append(p.actions, Action{Kind: Launch, Container: c.spec.Name, Attempt: c.next()})
 }
 
-// condemn ends containers that a check has failed for.
+// condemn stops containers that have failed a probe or hook.
 func (p *planner) condemn() {
 	for n := range p.issued.containers {
 		if p.issued.containers[n].unhealthy == 0 {
@@ -146,8 +146,8 @@ func (p *planner) stop(s stop) {
 	})
 }
 
-// end ends a container: its stop signal, in turn, and SIGKILL after the grace period, which bounds the hook before the signal
-// (lifecycle.preStop) too.
+// end ends a container: its stop signal, in turn, and SIGKILL after the grace period, which bounds the hook before the
+// signal (lifecycle.preStop) too.
 func (p *planner) end(c container, attempt int, turn bool, s stop) {
 	kill := s.kill
 	var asked, killed time.Time

@@ -2,18 +2,19 @@ package pod
 
 import corev1 "k8s.io/api/core/v1"
 
-// Terminal tells whether the pod has ended: nothing changes its phase any more.
+// Terminal reports whether the pod has ended: nothing changes its phase any more.
 func Terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Done tells whether nothing of the pod is left on the host, and nothing will be put there: its object may be
-// removed once it has no finalizers.
+// Done reports whether nothing of the pod is left on the host, and nothing will be put there any more: its object may
+// be removed once it has no finalizers.
 func Done(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" || Terminal(pod) && tornDown(pod)
 }
 
-// phase is what the containers' states amount to. Stopping says that no container will be started any more.
+// phase returns the phase that follows from the containers' states. With stopping no container will be started any
+// more.
 func phase(pod *corev1.Pod, stopping bool) corev1.PodPhase {
 	for i := range pod.Spec.InitContainers {
 		c := initContainer(pod, i)
@@ -61,8 +62,8 @@ func phase(pod *corev1.Pod, stopping bool) corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
-// lingering is the phase of a pod that has come to its end while something of it runs still: the phase tells the end only
-// after that. That the pod has run may be seen together with its end.
+// lingering returns the phase of a pod that has come to its end while something of it still runs: the final phase is
+// set only after that. That the pod has run may become known together with its end.
 func lingering(pod *corev1.Pod) corev1.PodPhase {
 	for i := range pod.Spec.Containers {
 		if mainContainer(pod, i).begun() {
@@ -72,7 +73,7 @@ func lingering(pod *corev1.Pod) corev1.PodPhase {
 	return pod.Status.Phase
 }
 
-// initialized tells whether all init containers are done, and all sidecars have begun.
+// initialized reports whether all init containers are done, and all sidecars have begun.
 func initialized(pod *corev1.Pod) bool {
 	for i := range pod.Spec.InitContainers {
 		if c := initContainer(pod, i); !c.succeeded() && (!c.sidecar() || !c.begun()) {

@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Check is something that a container is asked while it runs.
+// Check is a probe or hook of a running container.
 type Check string
 
 const (
-	PostStart Check = "PostStart" // lifecycle.postStart: until it has succeeded the container has not started
+	PostStart Check = "PostStart" // lifecycle.postStart: the container counts as started once it has succeeded
 	Startup   Check = "Startup"   // startupProbe: the same
 	Readiness Check = "Readiness" // readinessProbe
 	Liveness  Check = "Liveness"  // livenessProbe
-	PreStop   Check = "PreStop"   // lifecycle.preStop: a failure is no more than an event
+	PreStop   Check = "PreStop"   // lifecycle.preStop: a failure is only an event
 )
 
 // Probe returns the probe of a container that this check is about, nil if it has none.
@@ -38,10 +38,10 @@ func (c container) hasPreStop() bool {
 	return c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil
 }
 
-// startsAtOnce tells whether a container has started as soon as its process runs (status.started).
+// startsAtOnce reports whether a container has started as soon as its process runs (status.started).
 func startsAtOnce(c *corev1.Container) bool { return !hasPostStart(c) && c.StartupProbe == nil }
 
-// checked folds in the answer to a check. Only a verdict changes anything; any other failure is an event.
+// checked folds in the result of a check. Only a verdict changes the status; any other failure is just an event.
 func (f *folder) checked(c container, o Observation) {
 	if !c.running() || o.Attempt != int(c.status.RestartCount) {
 		return
@@ -73,8 +73,8 @@ func (f *folder) ready(c container, ready bool) {
 	}
 }
 
-// unhealthy has a container ended, so that it is started again if its policy says so. Only memory knows of it: after a
-// restart of the daemon it is found out again.
+// unhealthy has a container stopped, so that it is restarted if its policy says so. That is not stored: after a restart
+// of the daemon the probe fails again.
 func (f *folder) unhealthy(c container, o Observation) {
 	i := f.issued.of(c.spec.Name)
 	if i.unhealthy == o.Attempt+1 {
@@ -93,7 +93,7 @@ func (f *folder) unhealthy(c container, o Observation) {
 	f.normal(c, "Killing", message)
 }
 
-// condemned tells whether the container is to end because of a check, and how long it has for that.
+// condemned reports whether the container is to be stopped because of a check, and its grace period for that.
 func (i *Issued) condemned(pod *corev1.Pod, c container) (grace time.Duration, ok bool) {
 	e := i.find(c.spec.Name)
 	if e == nil || e.unhealthy == 0 || e.unhealthy != int(c.status.RestartCount)+1 || !c.running() {

@@ -1,6 +1,6 @@
 package pod
 
-// Reasons and messages that a kubelet uses and people and scripts look for.
+// Reasons and messages of a kubelet, which people and scripts look for.
 const (
 	reasonCompleted       = "Completed"
 	reasonError           = "Error"
@@ -26,8 +26,8 @@ const (
 	messageLost                 = "The end of the container is not known: the host or the process that held it went down"
 	messageTerminationByKubelet = "The container was lost when the host or the process that held it went down"
 
-	// exitStatusUnknown is the exit code of a container whose end nobody saw, exitStartError that of one whose process
-	// could not be started.
+	// exitStatusUnknown is the exit code of a container whose end was not observed, exitStartError that of one whose
+	// process could not be started.
 	exitStatusUnknown = 137
 	exitStartError    = 128
 )

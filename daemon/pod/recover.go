@@ -40,9 +40,9 @@ func (c container) newest() Attempt {
 // Recover compares the status of a pod with the containers of it that the runtime holds after a restart of the daemon,
 // and returns what has happened in between.
 //
-// A start that is not on record is not reported: Next asks for it again, and the runtime finds the container. A pod that
-// is to end is not asked to start anything, so its containers are reported as they are. With rebooted, launches that were
-// due and are not held are Lost: nobody can know whether they had happened.
+// A start that is not on record is not reported: Next asks for it again, and the runtime finds the container. A pod
+// that is to end is not asked to start anything, so its containers are reported as they are. With rebooted, launches
+// that were due and are not held are Lost: nobody can know whether they had happened.
 func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []Observation {
 	var seen []Observation
 	see := func(o Observation) {

@@ -8,7 +8,7 @@ import (
 
 const rejected = "Pod was rejected: "
 
-// reject ends a pod of which nothing has run. Its containers have no state at all, since there was nothing of them.
+// reject ends a pod of which nothing has run. Its containers have an empty state, since they have never existed.
 func (f *folder) reject(o Observation) {
 	if i := f.issued.find(o.Container); i != nil && i.launched == o.Attempt+1 {
 		i.launched = 0
@@ -25,5 +25,5 @@ func (f *folder) reject(o Observation) {
 	f.warning(container{}, o.Reason, o.Message)
 }
 
-// isRejected tells whether a pod is to end because this machine does not take it.
+// isRejected reports whether a pod is to end because this machine does not take it.
 func isRejected(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Status.Message, rejected) }

@@ -6,11 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// restarts tells whether a container that ended like this is started again in its pod: by a rule of its own for such
-// an end, or else by its restart policy, which is the pod's unless it has one.
+// restarts reports whether a container that has ended like this is restarted in its pod: because one of its restart
+// policy rules says so, or else by its restart policy, which is the pod's unless it has its own.
 func restarts(pod *corev1.Pod, c container, end *corev1.ContainerStateTerminated) bool {
 	if ruleFor(c.spec, end) != nil {
-		return true // both actions start it
+		return true // both actions restart it
 	}
 	policy := pod.Spec.RestartPolicy
 	if own := c.spec.RestartPolicy; own != nil {
@@ -22,15 +22,19 @@ func restarts(pod *corev1.Pod, c container, end *corev1.ContainerStateTerminated
 	case corev1.RestartPolicyOnFailure:
 		return end.ExitCode != 0
 	}
-	// Always: an init container that is done is done.
+	// Always: but an init container that has succeeded is done.
 	return !c.init || c.sidecar() || end.ExitCode != 0
 }
 
-// ruleFor gives the first of a container's rules that is about such an end, or nil.
+// ruleFor returns the first of a container's restart policy rules that matches such an end, nil if none does.
 func ruleFor(c *corev1.Container, end *corev1.ContainerStateTerminated) *corev1.ContainerRestartRule {
 	for i := range c.RestartPolicyRules {
 		codes := c.RestartPolicyRules[i].ExitCodes
-		if codes != nil && slices.Contains(codes.Values, end.ExitCode) == (codes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn) {
+		if codes == nil {
+			continue
+		}
+		in := codes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn
+		if slices.Contains(codes.Values, end.ExitCode) == in {
 			return &c.RestartPolicyRules[i]
 		}
 	}

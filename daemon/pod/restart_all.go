@@ -13,8 +13,8 @@ const (
 	messageRestartRule   = "container exited with restart policy rule"
 )
 
-// restartsAll tells whether a container has ended in a way for which its rules start the whole pod anew, and when that
-// is to be: the back-off is that of the container. Until then its end stays as it is shown, and nothing else runs.
+// restartsAll reports whether a container has ended in a way for which its rules restart all containers of the pod, and
+// when that is to be, by the back-off of that container. Until then its state stays Terminated, and nothing else runs.
 func restartsAll(pod *corev1.Pod) (at time.Time, ok bool) {
 	containers(pod, func(c container) bool {
 		if len(c.spec.RestartPolicyRules) == 0 || c.status == nil || c.status.State.Terminated == nil {
@@ -32,8 +32,8 @@ func restartsAll(pod *corev1.Pod) (at time.Time, ok bool) {
 	return at, ok
 }
 
-// restartAll brings a pod that is to start anew to where none of its containers has begun, once nothing of it runs and
-// the time has come. It tells whether that is still awaited.
+// restartAll resets all containers of a pod whose containers are to be restarted together, once none of them runs and
+// the back-off is over. It reports whether the reset is still to come.
 func (f *folder) restartAll() bool {
 	at, ok := restartsAll(f.pod)
 	switch {
@@ -55,8 +55,8 @@ func (f *folder) restartAll() bool {
 	return false
 }
 
-// renew makes a container that has ended one that waits for its first start, as the attempt after that. That it has no
-// id tells that what is known of its end is of an attempt before.
+// renew resets a container that has ended to one that waits for the first start of its next attempt. Without a
+// container ID the last state is known to be that of an earlier attempt.
 func (c container) renew() {
 	c.waiting(reasonRestartingAll, "")
 	c.status.RestartCount++
@@ -64,14 +64,15 @@ func (c container) renew() {
 	c.status.Ready, c.status.Started = false, new(bool)
 }
 
-// startsAnew tells of a pod that has begun to start anew and had come to its main containers before: it goes on running.
+// startsAnew reports whether a pod whose containers were reset had come to its main containers before: it stays
+// Running.
 func startsAnew(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.ContainerID == "" && s.LastTerminationState.Terminated != nil
 	})
 }
 
-// restartingCondition tells, of a pod that has a rule for it, whether all its containers are being ended to start anew.
+// restartingCondition returns the condition AllContainersRestarting. False: the pod has no rule that restarts them all.
 func restartingCondition(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	c := corev1.PodCondition{Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse}
 	possible := false

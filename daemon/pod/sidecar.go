@@ -9,21 +9,21 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// minimumGrace is what a container gets to end after its signal, also when a hook of its own, or for a sidecar those that were
-// stopped before it, have used up the pod's grace.
+// minimumGrace is how long a container has at least between its signal and SIGKILL, even if its own preStop hook, or
+// the containers stopped before a sidecar, have used up the pod's grace period.
 const minimumGrace = 2 * time.Second
 
-// sidecar tells whether it is an init container that is not waited for, but runs for as long as the main containers do
+// sidecar reports whether it is an init container that runs for as long as the main containers do
 // (initContainers[].restartPolicy).
 func (c container) sidecar() bool {
 	return c.init && podspec.IsSidecar(c.spec)
 }
 
-// begun tells whether any attempt of the container has been started.
+// begun reports whether any attempt of the container has been started.
 func (c container) begun() bool { return c.running() || c.ended() != nil }
 
-// passed tells whether the containers after this init container may be started: it is done, or it is a sidecar that has
-// started. One that has ended later holds nobody up.
+// passed reports whether the containers after this init container may be started: it has succeeded, or it is a sidecar
+// that has started. A sidecar that ends later does not hold them up.
 func (c container) passed(pod *corev1.Pod) bool {
 	if !c.sidecar() {
 		return c.succeeded()
@@ -31,7 +31,7 @@ func (c container) passed(pod *corev1.Pod) bool {
 	return c.running() && !isFalse(c.status.Started) || c.begun() && begunAfter(pod, c)
 }
 
-// begunAfter tells whether a container that comes after this init container has been started.
+// begunAfter reports whether a container that comes after this init container has been started.
 func begunAfter(pod *corev1.Pod, c container) bool {
 	after, found := false, false
 	containers(pod, func(other container) bool {
@@ -42,7 +42,7 @@ func begunAfter(pod *corev1.Pod, c container) bool {
 	return found
 }
 
-// winding says that nothing but sidecars is left of a pod, which are to end then, within its grace period.
+// winding reports whether only sidecars are left of a pod. They are to end then, within the pod's grace period.
 func winding(pod *corev1.Pod) (stop, bool) {
 	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return podspec.IsSidecar(&c) }) {
 		return stop{}, false
@@ -64,8 +64,8 @@ func winding(pod *corev1.Pod) (stop, bool) {
 	return s, true
 }
 
-// inTurn tells whether a container of a pod that ends is to be stopped now: sidecars wait for the main containers and for
-// the sidecars that were started after them.
+// inTurn reports whether a container of a pod that ends is to be stopped now: a sidecar waits for the main containers
+// and for the sidecars that were started after it.
 func inTurn(pod *corev1.Pod, issued *Issued, c container) bool {
 	if !c.sidecar() {
 		return true

@@ -14,7 +14,7 @@ import (
 // rtmin is the first real-time signal as the C library counts them.
 const rtmin = 34
 
-// stopSignal is the signal that ends a container, if it is not SIGTERM: lifecycle.stopSignal, or else the image's. It
+// stopSignal returns the signal that stops a container, nil for SIGTERM: lifecycle.stopSignal, or else the image's. It
 // is kept in the status, so that a restarted daemon knows it.
 func stopSignal(spec *corev1.Container, image runtime.Image) *corev1.Signal {
 	name := image.Config.StopSignal
@@ -32,7 +32,7 @@ func stopSignal(spec *corev1.Container, image runtime.Image) *corev1.Signal {
 	return &signal
 }
 
-// signalNumber understands SIGQUIT, QUIT, 3 and SIGRTMIN+3, as images have them. Anything else is SIGTERM.
+// signalNumber parses a signal as images name it: SIGQUIT, QUIT, 3 or SIGRTMIN+3. Anything else is SIGTERM.
 func signalNumber(name string) syscall.Signal {
 	name = strings.ToUpper(strings.TrimSpace(name))
 	if n, err := strconv.Atoi(name); err == nil && n > 0 && n <= 64 {

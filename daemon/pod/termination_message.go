@@ -6,7 +6,7 @@ const (
 	maxTerminationMessages = 12 << 10 // of all containers of a pod together
 )
 
-// fit cuts a termination message to what a pod of so many containers may show.
+// fit truncates a termination message to what each container of a pod of so many may show.
 func fit(message string, containers int) string {
 	limit := min(maxTerminationMessage, maxTerminationMessages/max(containers, 1))
 	if len(message) <= limit {

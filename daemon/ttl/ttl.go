@@ -1,4 +1,5 @@
-// Package ttl says when a finished Job is to be removed (JobSpec.TTLSecondsAfterFinished).
+// Package ttl decides when a finished Job is to be removed (JobSpec.TTLSecondsAfterFinished): in comes a Job, out goes
+// a time. It touches nothing.
 package ttl
 
 import (
@@ -9,9 +10,8 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 )
 
-// Expires returns the time from which a Job is to be removed. False for one that is not finished, is being deleted
-// already, or has no TTL. It counts from the transition of the final condition, so a TTL that is changed later
-// still counts from the end of the Job.
+// Expires returns the time at which a Job is to be removed, false if it is not finished, is being deleted already, or
+// has no TTL. The TTL counts from the transition of the final condition, also if it is changed later.
 func Expires(j *batchv1.Job) (time.Time, bool) {
 	ttl := j.Spec.TTLSecondsAfterFinished
 	if ttl == nil || j.DeletionTimestamp != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// alone reports whether each container of a pod is the only one that runs as long as it does, and no container of another
-// pod can be given one of its files. Files are handed over through UNIX sockets, which are found in a network namespace
-// or on a volume, and taken through /proc. A device may bring mounts of the host's along.
+// alone reports whether containers of the pod run one at a time, and no container of another pod can get hold of their
+// files. File descriptors are passed through UNIX sockets, which are found in a network namespace or on a volume, and
+// opened through /proc. A device may come with mounts of the host's.
 func alone(obj *corev1.Pod, s *Sandbox) bool {
 	together := len(obj.Spec.Containers)
 	for i := range obj.Spec.InitContainers {
@@ -22,5 +22,6 @@ func alone(obj *corev1.Pod, s *Sandbox) bool {
 		own := v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 		return !own
 	}
-	return together == 1 && !s.HostNetwork && !obj.Spec.HostPID && len(s.Devices) == 0 && !slices.ContainsFunc(obj.Spec.Volumes, shared)
+	return together == 1 && !s.HostNetwork && !obj.Spec.HostPID && len(s.Devices) == 0 &&
+		!slices.ContainsFunc(obj.Spec.Volumes, shared)
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Config is what Workers need.
+// Config is what a Pool needs.
 type Config struct {
 	Runtime runtime.Runtime
 	Images  Images
-	// PullSecrets returns the Secrets with a pod's credentials for registries, and the names of those that are missing.
-	// It is called only for a pod that names some. Nil: there are none.
+	// PullSecrets returns the Secrets with a pod's credentials for registries, and the names of those that cannot be
+	// had. It is called only for a pod that names some. Nil: there are none.
 	PullSecrets func(obj *corev1.Pod) (secrets []corev1.Secret, missing []string)
 	Spec        SpecBuilder
 	// Steps are taken in order and undone in reverse.
 	Steps []Step
-	// LogPath is the file for the output of a container; its directory is made. Nil: there is none.
+	// LogPath returns the file for the output of a container; its directory is created. Nil: there is no log.
 	LogPath func(obj *corev1.Pod, container string, attempt int) string
-	// LogMaxSize is how large the file grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
+	// LogMaxSize is the size at which the log is rotated, 0 for no limit. LogMaxFiles is how many files are kept.
 	LogMaxSize  int64
 	LogMaxFiles int
-	// BeginLogs is called before that directory is made. Nil: there is nothing to be done.
+	// BeginLogs is called before that directory is created. May be nil.
 	BeginLogs func(obj *corev1.Pod, container string, attempt int) error
-	// Report takes observations. It must neither block nor call the Workers.
+	// Report takes observations. It must neither block nor call the Pool.
 	Report func([]pod.Observation)
 	// Parallel is how many pods are worked on at a time. Default: 16.
 	Parallel int
@@ -37,21 +37,23 @@ type Config struct {
 
 const defaultParallel = 16
 
-// Images makes images be here.
+// Images ensures that images are present locally.
 type Images interface {
-	// Ensure returns the image that ref names, and gets it first where the policy asks for that. Progress is called
-	// only when it has to be got: at once, and as often as there is something to tell. Errors: ErrNotFound with
-	// PullNever, ErrInvalidArgument for a reference that is none; anything else is one of the registry. The secrets hold
-	// credentials for it.
-	Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string)) (runtime.Image, error)
+	// Ensure returns the image that ref names, and pulls it first where the policy asks for that, with the credentials
+	// in secrets. Progress is called only when the image has to be pulled: once at the beginning, and then whenever
+	// there is progress. It fails with ErrNotFound under PullNever and ErrInvalidArgument for a malformed reference;
+	// any other error is one of the registry.
+	Ensure(
+		ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string),
+	) (runtime.Image, error)
 }
 
-// SpecBuilder makes the OCI spec of a container. Its errors are shown as CreateContainerConfigError.
+// SpecBuilder builds the OCI spec of a container. Its errors are shown as CreateContainerConfigError.
 type SpecBuilder interface {
 	Spec(ctx context.Context, in SpecInput) (*specs.Spec, error)
 }
 
-// SpecInput is what the spec of a container is made from.
+// SpecInput is what the OCI spec of a container is built from.
 type SpecInput struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container

@@ -24,14 +24,14 @@ const (
 	maxTailBytes = 2048
 )
 
-// onExit is told of every exit by the runtime.
+// onExit is called by the runtime for every exit.
 func (p *Pool) onExit(s runtime.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	crash.At("exit.observed")
 	p.unwatch(s.ID)
 	if _, ok := p.tails[s.ID]; ok && s.Message == "" {
-		// The log has to be read: not on the runtime's time.
+		// The log has to be read, which must not hold up the runtime.
 		if p.ctx.Err() == nil {
 			p.group.Go(func() {
 				s.Message = p.terminationMessage(s)
@@ -49,7 +49,7 @@ func (p *Pool) onExit(s runtime.Status) {
 // exited reports an exit, with the launch of the container when that is not reported yet.
 func (p *Pool) exited(s runtime.Status) {
 	if diskFull(s) {
-		return // its launch sees to it
+		return // the launch reports it as a failure to start
 	}
 	o := pod.Observation{What: pod.Exited, Container: s.Name, Attempt: s.Attempt, Status: s}
 	if s.State == runtime.Lost {
@@ -68,7 +68,7 @@ func (p *Pool) exited(s runtime.Status) {
 	crash.At("exit.reported")
 }
 
-// follow remembers where the termination message is to be looked for.
+// follow remembers the log in which the termination message of a container is to be looked for.
 func (p *Pool) follow(c *corev1.Container, id, log string) {
 	if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError || log == "" {
 		return
@@ -78,7 +78,8 @@ func (p *Pool) follow(c *corev1.Container, id, log string) {
 	p.mu.Unlock()
 }
 
-// terminationMessage is what the container left in its file, or, where it may and failed, the end of its log.
+// terminationMessage returns what a container has left in its termination message file, or the end of its log if it
+// failed and its policy asks for that.
 func (p *Pool) terminationMessage(s runtime.Status) string {
 	p.mu.Lock()
 	path := p.tails[s.ID]
@@ -94,7 +95,7 @@ func (p *Pool) terminationMessage(s runtime.Status) string {
 	return message
 }
 
-// logTail returns the last lines of a container's log.
+// logTail returns the last lines of a container's log, nothing if there is no log.
 func logTail(ctx context.Context, path string) (string, error) {
 	var out bytes.Buffer
 	lines := int64(maxTailLines)
@@ -106,7 +107,8 @@ func logTail(ctx context.Context, path string) (string, error) {
 	return string(tail[max(0, len(tail)-maxTailBytes):]), err
 }
 
-// stop takes a Stop of a container whose launch has been reported: its hook, if it has one, and then the signal.
+// stop carries out a Stop of a container whose launch has been reported: it runs the preStop hook, if there is one, and
+// then sends the signal.
 func (p *Pool) stop(obj *corev1.Pod, a pod.Action) {
 	if a.Signal != syscall.SIGKILL {
 		p.preStop(obj, a)
@@ -114,7 +116,7 @@ func (p *Pool) stop(obj *corev1.Pod, a pod.Action) {
 	p.signal(obj, a.Container, a.Attempt, a.Signal)
 }
 
-// signal sends a signal. What cannot be killed because nobody knows it any more is reported as what it is.
+// signal sends a signal to a container. If SIGKILL finds no container, it reports what has become of it.
 func (p *Pool) signal(obj *corev1.Pod, container string, attempt int, signal syscall.Signal) {
 	id := containerID(obj, container, attempt)
 	err := p.config.Runtime.Signal(p.ctx, id, signal, signal == syscall.SIGKILL)
@@ -123,13 +125,13 @@ func (p *Pool) signal(obj *corev1.Pod, container string, attempt int, signal sys
 	case signal == syscall.SIGKILL && errdefs.IsNotFound(err):
 		p.lookUp(obj, container, attempt)
 	case errdefs.IsNotFound(err):
-		// It has just ended, or SIGKILL will tell.
+		// It has just ended. Otherwise SIGKILL, which comes later, will find out.
 	default:
 		p.log(obj).Warn("cannot signal a container", "container", container, "signal", signal, "error", err)
 	}
 }
 
-// lookUp reports how a container is that should be running and is not.
+// lookUp reports what has become of a container that should be running and is not.
 func (p *Pool) lookUp(obj *corev1.Pod, container string, attempt int) {
 	held, err := p.config.Runtime.Containers(p.ctx)
 	if err != nil {

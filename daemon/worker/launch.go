@@ -27,17 +27,17 @@ type launch struct {
 	ctx       context.Context // ends when the launch is called off
 	cancel    context.CancelFunc
 
-	// Guarded by Workers.mu.
+	// Guarded by Pool.mu.
 	stop *pod.Action      // what it was called off by, nil unless it was
 	exit *pod.Observation // the container has ended before its start was reported
 
 	image runtime.Image
 	err   error
-	ready chan struct{} // closed when the image is here, or err says why not
+	ready chan struct{} // closed when image or err is set
 
 	once    sync.Once
 	began   time.Time     // of the pull
-	pulling chan struct{} // closed when the image is not here and is being pulled
+	pulling chan struct{} // closed when the image is not present and is being pulled
 }
 
 func (p *Pool) newLaunch(a pod.Action) *launch {
@@ -46,7 +46,7 @@ func (p *Pool) newLaunch(a pod.Action) *launch {
 	return l
 }
 
-// launching returns the launch of an attempt that is queued or under way. Workers.mu is held.
+// launching returns the launch of an attempt that is queued or under way, nil if there is none. Pool.mu is held.
 func (w *worker) launching(container string, attempt int) *launch {
 	for _, l := range w.launches {
 		if l.container == container && l.attempt == attempt {
@@ -56,7 +56,8 @@ func (w *worker) launching(container string, attempt int) *launch {
 	return nil
 }
 
-// callOff asks for the launch not to happen, or the container to be stopped once it has. Workers.mu is held.
+// callOff cancels the launch. If it is too late for that, the container is stopped once it has started. Pool.mu is
+// held.
 func (l *launch) callOff(by pod.Action) {
 	l.stop = &by
 	l.cancel()
@@ -69,8 +70,9 @@ func (p *Pool) calledOff(l *launch) bool {
 	return l.stop != nil
 }
 
-// launch starts containers of one pod: the steps, if they were not done, and the images at the same time; then one
-// container after the other. What is observed is reported together, but for what is slow.
+// launch starts containers of one pod: it takes the set-up steps, if that was not done, while the images are pulled,
+// and then starts one container after the other. All that is observed is reported together, unless an image has to be
+// waited for.
 func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	for _, l := range launches {
 		p.group.Go(func() { p.ensure(obj, l) })
@@ -93,7 +95,7 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	done := 0
 	for i, l := range launches {
 		if l.slow() {
-			// An image that takes its time holds up neither other pods nor what is known already.
+			// A slow pull holds up neither other pods nor the report of what has happened already.
 			p.launched(obj, w, launches[done:i], seen)
 			seen, done = nil, i
 			p.limit.Yield(func() { <-l.ready })
@@ -103,7 +105,7 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	p.launched(obj, w, launches[done:], seen)
 }
 
-// launched reports what came of launches. From now on their exits are reported as they come.
+// launched reports what came of launches. From now on exits of their containers are reported as they come.
 func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []pod.Observation) {
 	p.mu.Lock()
 	if p.ctx.Err() != nil {
@@ -115,18 +117,19 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 		if l.exit != nil {
 			seen = append(seen, *l.exit)
 		}
-		// This clears what is behind the end too: a launch would be kept for as long as its pod.
+		// DeleteFunc clears the elements behind the end as well: else launches would be kept for as long as their pod.
 		w.launches = slices.DeleteFunc(w.launches, func(other *launch) bool { return other == l })
 	}
 	for i := range seen {
 		seen[i].Later = shownOnly(obj, seen[i])
 	}
-	// Under the lock, so that nothing overtakes it.
+	// The lock is held, so that no exit is reported before this.
 	p.report(obj, seen...)
 	crash.At("launch.reported")
 	for _, o := range seen {
 		ended := func(other pod.Observation) bool {
-			return (other.What == pod.Exited || other.What == pod.Lost) && other.Container == o.Container && other.Attempt == o.Attempt
+			return (other.What == pod.Exited || other.What == pod.Lost) &&
+				other.Container == o.Container && other.Attempt == o.Attempt
 		}
 		if o.What == pod.Started && !slices.ContainsFunc(seen, ended) {
 			p.watch(obj, w, o)
@@ -136,8 +139,8 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 	p.mu.Unlock()
 }
 
-// stopStarted stops a container that has started although its launch was called off: that came too late for the launch, and
-// before anybody could know of a container. Workers.mu is held.
+// stopStarted stops a container that has started although its launch was called off. The Stop came too late for the
+// launch, and before the container was reported. Pool.mu is held.
 func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observation) {
 	for _, l := range launches {
 		if l.container == o.Container && l.attempt == o.Attempt && l.stop != nil && l.stop.Kind == pod.Stop {
@@ -146,7 +149,7 @@ func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observatio
 	}
 }
 
-// shownOnly reports whether no other container waits for an observation.
+// shownOnly reports whether an observation is only shown to users: no other container waits for it.
 func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
 	switch o.What {
 	case pod.SetUp, pod.Pulled:
@@ -158,7 +161,7 @@ func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
 	return false
 }
 
-// slow waits for the image, unless it has to be pulled and that is not done.
+// slow waits for the image, and reports whether it is being pulled instead.
 func (l *launch) slow() bool {
 	select {
 	case <-l.ready:
@@ -173,7 +176,7 @@ func (l *launch) slow() bool {
 	}
 }
 
-// ensure makes the image of a launch be here.
+// ensure ensures that the image of a launch is present.
 func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 	defer close(l.ready)
 	c, _ := container(obj, l.container)
@@ -187,13 +190,15 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 		l.once.Do(func() {
 			l.began = time.Now()
 			close(l.pulling)
-			p.report(obj, pod.Observation{What: pod.Pulling, Container: l.container, Attempt: l.attempt, Message: strings.Join(missing, ", ")})
+			p.report(obj, pod.Observation{
+				What: pod.Pulling, Container: l.container, Attempt: l.attempt, Message: strings.Join(missing, ", "),
+			})
 		})
 	})
 	crash.At("launch.image.after")
 }
 
-// setUp takes the steps. It reports whether all are done.
+// setUp takes the set-up steps of a pod, and reports whether all have succeeded.
 func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Observation, bool) {
 	sandbox := &Sandbox{Yield: p.limit.Yield}
 	for _, step := range p.config.Steps {
@@ -213,7 +218,7 @@ func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Obser
 	return pod.Observation{What: pod.SetUp, IPs: sandbox.IPs}, true
 }
 
-// start starts one container and says what there was to see.
+// start starts one container and returns what was observed.
 func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observation) {
 	about := pod.Observation{Container: l.container, Attempt: l.attempt, At: time.Now()}
 	fail := func(reason string, err error) []pod.Observation {
@@ -267,7 +272,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	}
 	if l.attempt > 0 {
 		crash.At("launch.attempt-before.before")
-		// Its end is stored, or this attempt would not have been asked for.
+		// The end of that attempt is stored, or this one would not have been asked for.
 		if err := p.config.Runtime.Remove(p.ctx, containerID(obj, c.Name, l.attempt-1)); err != nil {
 			return fail(pod.CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err))
 		}
@@ -306,18 +311,19 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	return append(seen, about)
 }
 
-// diskFull reports whether a container could not be started because the disk is full. That is no fault of its own, so it
-// is started again. There are only the words of the OCI runtime to go by, which end with those of the kernel's error;
-// names that it quotes may say anything.
+// diskFull reports whether a container could not be started because the disk was full. That is no fault of its own, so
+// it is started again later. The only sign of it is the OCI runtime's message, which ends with the words of the
+// kernel's error; names that are quoted earlier in the message may contain anything.
 func diskFull(s runtime.Status) bool {
 	return strings.HasSuffix(strings.ToLower(strings.TrimSpace(s.StartError)), ": "+syscall.ENOSPC.Error())
 }
 
-// imageFailure is the waiting reason and message for an image that could not be had.
+// imageFailure returns the waiting reason and the message for an image that cannot be had.
 func imageFailure(c *corev1.Container, err error) (string, error) {
 	switch {
 	case c.ImagePullPolicy == corev1.PullNever && errdefs.IsNotFound(err):
-		return pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) // a kubelet's words
+		// These are a kubelet's words.
+		return pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image)
 	case errdefs.IsInvalidArgument(err):
 		return pod.InvalidImageName, err
 	}

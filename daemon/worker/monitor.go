@@ -11,7 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// monitor checks one running container until it ends. Only containers that have something to be checked have one.
+// monitor runs the probes and the postStart hook of one running container until it ends. Containers without any have no
+// monitor.
 type monitor struct {
 	workers   *Pool
 	pod       *corev1.Pod
@@ -31,7 +32,7 @@ func hasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
 }
 
-// watch begins to check a container whose start has just been reported. Workers.mu is held.
+// watch starts the monitor of a container whose start has just been reported. Pool.mu is held.
 func (p *Pool) watch(obj *corev1.Pod, w *worker, o pod.Observation) {
 	c, _ := container(obj, o.Container)
 	if !isChecked(c) {
@@ -47,7 +48,7 @@ func (p *Pool) watch(obj *corev1.Pod, w *worker, o pod.Observation) {
 	})
 }
 
-// watchAgain checks a container that runs since before the daemon was started.
+// watchAgain starts the monitor of a container that was running before the daemon was started.
 func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
 	if !isChecked(a.Container) {
 		return
@@ -72,7 +73,7 @@ func (p *Pool) monitor(m *monitor) {
 	})
 }
 
-// unwatch ends the checks of a container. Workers.mu is held.
+// unwatch ends the monitor of a container. Pool.mu is held.
 func (p *Pool) unwatch(id string) {
 	if stop := p.monitors[id]; stop != nil {
 		stop()
@@ -102,8 +103,8 @@ func (m *monitor) run(ctx context.Context) {
 	others.Wait()
 }
 
-// probe runs a probe until its verdict is final: the container has started, or has to end. It reports whether to go on
-// with the other probes.
+// probe runs a probe until its verdict is final: that the container has started, or that it is to be restarted. It
+// reports whether the checks go on.
 func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
 	probe := check.Probe(m.container)
 	if probe == nil {
@@ -134,14 +135,16 @@ func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) error {
 }
 
 func (m *monitor) report(check pod.Check, err error, verdict bool) {
-	o := pod.Observation{What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil, Verdict: verdict}
+	o := pod.Observation{
+		What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil, Verdict: verdict,
+	}
 	if err != nil {
 		o.Message = err.Error()
 	}
 	m.workers.report(m.pod, o)
 }
 
-// preStop does what a container asks for before it is stopped. It is not waited for beyond the grace.
+// preStop runs the preStop hook of a container, for no longer than the grace period.
 func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
 	c, _ := container(obj, a.Container)
 	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil || a.Grace <= 0 {
@@ -160,11 +163,13 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
 		}
 	}
 	if err := t.hook(ctx, c.Lifecycle.PreStop); err != nil && p.ctx.Err() == nil {
-		p.report(obj, pod.Observation{What: pod.Checked, Container: a.Container, Attempt: a.Attempt, Check: pod.PreStop, Message: err.Error()})
+		p.report(obj, pod.Observation{
+			What: pod.Checked, Container: a.Container, Attempt: a.Attempt, Check: pod.PreStop, Message: err.Error(),
+		})
 	}
 }
 
-// pause waits, and reports whether ctx goes on.
+// pause waits for d, and reports whether ctx was not cancelled meanwhile.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

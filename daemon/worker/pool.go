@@ -13,8 +13,8 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 )
 
-// Workers take actions. There is an order for each pod, pods go in parallel, and a pod that needs nothing has no
-// goroutine.
+// Pool carries out actions: those of one pod in order, those of several pods in parallel. A pod that needs nothing has
+// no goroutine.
 type Pool struct {
 	config Config
 	ctx    context.Context
@@ -24,26 +24,26 @@ type Pool struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]*worker
-	// tails are the logs of running containers that may have to give the termination message, by container id.
+	// tails are the logs of running containers whose end may become the termination message, by container ID.
 	tails map[string]string
-	// monitors end the checks of running containers, by container id.
+	// monitors holds what ends the monitor of each running container, by container ID.
 	monitors map[string]context.CancelFunc
 }
 
 // worker is what is known of one pod between its first launch and its tear-down.
 type worker struct {
-	pod     *corev1.Pod // as it was given last; nil when there is nothing to do for it
+	pod     *corev1.Pod // as it was passed to Do last; nil when there is nothing to do for it
 	queue   []pod.Action
 	busy    bool
 	sandbox *Sandbox // nil until the steps are done
 	// launches are those that are queued or under way.
 	launches []*launch
-	// leftovers are containers that are to be removed beside those that the pod's status knows.
+	// leftovers are containers to be removed that the pod's status does not mention.
 	leftovers []string
 	failed    int // tear-downs that failed in a row
 }
 
-// NewWorkers starts nothing: goroutines live as long as there are actions. It takes the runtime's OnExit.
+// New makes a pool, and sets the runtime's OnExit. Goroutines live only as long as there are actions.
 func New(c Config) *Pool {
 	if c.Parallel <= 0 {
 		c.Parallel = defaultParallel
@@ -51,13 +51,16 @@ func New(c Config) *Pool {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{config: c, limit: limiter{free: c.Parallel}, pods: map[types.UID]*worker{}, tails: map[string]string{}, monitors: map[string]context.CancelFunc{}}
+	p := &Pool{
+		config: c, limit: limiter{free: c.Parallel}, pods: map[types.UID]*worker{},
+		tails: map[string]string{}, monitors: map[string]context.CancelFunc{},
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	c.Runtime.OnExit(p.onExit)
 	return p
 }
 
-// Close waits until no action is under way; those that wait are dropped. Containers go on.
+// Close drops the actions that are queued and waits for those under way. Containers keep running.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.cancel()
@@ -65,8 +68,8 @@ func (p *Pool) Close() {
 	p.group.Wait()
 }
 
-// Do takes the actions of one pod, in the order given and after those given before; but a Stop overtakes launches, and
-// so does a TearDown, which ends what runs. It returns at once. The pod must not be changed afterwards.
+// Do queues actions of one pod and returns at once. Actions are carried out in order, but a Stop overtakes launches,
+// and a TearDown calls them off. The pod must not be changed afterwards.
 func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +89,9 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 				l.callOff(a)
 			}
 			// A pod that goes is neither refreshed nor measured.
-			w.queue = slices.DeleteFunc(w.queue, func(q pod.Action) bool { return q.Kind == pod.Refresh || q.Kind == pod.Measure })
+			w.queue = slices.DeleteFunc(w.queue, func(q pod.Action) bool {
+				return q.Kind == pod.Refresh || q.Kind == pod.Measure
+			})
 			w.queue = append(w.queue, a)
 		case a.Kind == pod.Launch && l == nil:
 			w.launches = append(w.launches, p.newLaunch(a))
@@ -105,7 +110,7 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 	p.schedule(w)
 }
 
-// schedule lets the pod's queue be worked off, when nobody does it already.
+// schedule starts a worker for the pod's queue, unless there is one. Pool.mu is held.
 func (p *Pool) schedule(w *worker) {
 	if w.busy || len(w.queue) == 0 || p.ctx.Err() != nil {
 		return
@@ -118,12 +123,12 @@ func (p *Pool) schedule(w *worker) {
 	})
 }
 
-// work takes the actions of one pod until there are none.
+// work carries out the actions of one pod until its queue is empty.
 func (p *Pool) work(w *worker) {
 	for {
 		p.mu.Lock()
 		if len(w.queue) == 0 || p.ctx.Err() != nil {
-			w.busy, w.pod, w.queue = false, nil, nil // its room too: of 100,000 pods that is 10 MB
+			w.busy, w.pod, w.queue = false, nil, nil // the queue's memory too: for 100,000 pods that is 10 MB
 			p.mu.Unlock()
 			return
 		}
@@ -132,7 +137,7 @@ func (p *Pool) work(w *worker) {
 		first := w.queue[0]
 		w.queue = w.queue[1:]
 		if first.Kind == pod.Launch {
-			// All that wait together are one launch: set up once, reported once.
+			// Launches that are queued together are done together: set up once, reported once.
 			launches = append(launches, w.launching(first.Container, first.Attempt))
 			for len(w.queue) > 0 && w.queue[0].Kind == pod.Launch {
 				launches = append(launches, w.launching(w.queue[0].Container, w.queue[0].Attempt))

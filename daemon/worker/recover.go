@@ -14,9 +14,9 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Recover compares what the runtime holds with the stored pods, once, before the first Do, and returns what a
-// restarted daemon has to know: containers that have ended meanwhile, and those that are Lost. What is left of pods
-// that are not among them, or that are done, is removed.
+// Recover compares what the runtime holds with the stored pods, and returns what happened while the daemon was down:
+// containers that have ended, and those that are Lost. It removes what is left of pods that are not among the stored
+// ones, or that are done. It is called once, before the first Do.
 //
 // A start that is not on record is not reported: Next asks for it again, and Start finds it. But with rebooted (the
 // host went down since the pods were stored) launches that were due and are not held are Lost too: nobody can tell
@@ -26,7 +26,7 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	// What is not taken out of these is not needed any more.
+	// What remains in here after the pods were visited is not needed any more.
 	held := map[types.UID][]runtime.Status{}
 	for _, s := range list {
 		uid := types.UID(s.PodUID)
@@ -38,7 +38,7 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted
 		}
 		uids, err := step.Held(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("what is set up by %s: %w", step.Name, err)
+			return nil, fmt.Errorf("list what the step %s has set up: %w", step.Name, err)
 		}
 		for _, uid := range uids {
 			held[uid] = append(held[uid], nil...)
@@ -66,14 +66,14 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted
 		for _, s := range statuses {
 			w.leftovers = append(w.leftovers, s.ID)
 		}
-		p.log(gone).Info("removing what is left of a pod that is gone", "containers", len(statuses))
+		p.log(gone).Info("removing the remains of a pod that is gone", "containers", len(statuses))
 		p.pods[uid] = w
 		p.schedule(w)
 	}
 	return seen, nil
 }
 
-// recover takes up the containers of one pod and returns what has happened to them.
+// recover resumes the monitors of one pod's containers and returns what has happened to them.
 func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, now time.Time) []pod.Observation {
 	for _, a := range pod.Newest(obj) {
 		id := containerID(obj, a.Container.Name, a.Number)

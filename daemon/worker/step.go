@@ -11,43 +11,43 @@ import (
 	"github.com/jobd/jobd/runtime/devices"
 )
 
-// Sandbox is what the set-up steps of a pod leave for its containers. Each step fills in its part, again after a
+// Sandbox is what the set-up steps of a pod provide for its containers. Each step fills in its part, once more after a
 // restart of the daemon.
 type Sandbox struct {
-	// IPs are the pod's addresses, the first one first.
+	// IPs are the pod's addresses, the primary one first.
 	IPs []string
-	// HostNetwork: the network is the host's.
+	// HostNetwork says that the network is the host's.
 	HostNetwork bool
 	// Namespaces are the paths of the namespaces that the containers share.
 	Namespaces map[specs.LinuxNamespaceType]string
-	// Mounts are those of the pod's volumes, whole, by the container's name.
+	// Mounts are the mounts of volumes, by the container's name.
 	Mounts map[string][]specs.Mount
-	// Cgroup is the one that those of the containers are in. Empty: they are beside those of all pods.
+	// Cgroup is the parent of the containers' control groups. Empty: they are beside those of all pods.
 	Cgroup string
-	// Devices are those that the containers have got.
+	// Devices are those assigned to the containers.
 	Devices devices.Assigned
 	// Yield lets other pods be worked on while wait blocks a step.
 	Yield func(wait func())
 }
 
-// Step is one thing that is set up for a pod before its first container is started, and undone after the last one.
-// SetUp and TearDown may be taken again at any time.
+// Step is one thing that is set up for a pod before its first container is started, and undone after the last one has
+// ended. SetUp and TearDown must be idempotent.
 type Step struct {
 	Name string
-	// Reason is that of the event when SetUp fails: FailedMount, FailedCreateSandbox, ...
+	// Reason is that of the event when SetUp fails: FailedMount, FailedCreatePodSandBox, ...
 	Reason string
 	SetUp  func(ctx context.Context, obj *corev1.Pod, sandbox *Sandbox) error
-	// Refresh brings up to date what SetUp has made, as far as it has. May be nil.
+	// Refresh brings up to date what SetUp has made, if it has. May be nil.
 	Refresh func(ctx context.Context, obj *corev1.Pod) error
-	// Measure says what a pod takes too much of, empty if nothing. May be nil.
+	// Measure returns what a pod takes too much of, in the words of the eviction; empty if nothing. May be nil.
 	Measure  func(obj *corev1.Pod) string
 	TearDown func(ctx context.Context, uid types.UID) error
-	// Held lists the pods that something is set up for, so that Recover finds what an older run has left. May be nil.
+	// Held lists the pods that something is set up for, so that Recover finds what a previous run has left. May be nil.
 	Held func(ctx context.Context) ([]types.UID, error)
 }
 
-// Rejection is the error of a Step that finds that this machine does not take the pod at all, as a kubelet does not admit
-// one. The Step's Reason becomes the pod's.
+// Rejection is the error of a Step that finds that this machine does not take the pod at all, as a kubelet does not
+// admit one. The Step's Reason becomes the pod's.
 type Rejection struct{ Err error }
 
 func (r *Rejection) Error() string { return r.Err.Error() }
@@ -55,7 +55,7 @@ func (r *Rejection) Error() string { return r.Err.Error() }
 // Unwrap returns the cause.
 func (r *Rejection) Unwrap() error { return r.Err }
 
-// refresh lets each step bring up to date what it has set up. What fails stays as it was.
+// refresh has each step bring up to date what it has set up. Where that fails, all stays as it was.
 func (p *Pool) refresh(obj *corev1.Pod) {
 	for _, step := range p.config.Steps {
 		if step.Refresh == nil {
@@ -67,7 +67,7 @@ func (p *Pool) refresh(obj *corev1.Pod) {
 	}
 }
 
-// measure reports a pod that takes more than it may.
+// measure reports the pod for eviction if a step finds that it takes more than it may.
 func (p *Pool) measure(obj *corev1.Pod) {
 	for _, step := range p.config.Steps {
 		if step.Measure == nil {

@@ -27,16 +27,16 @@ import (
 	"github.com/jobd/jobd/runtime/netns"
 )
 
-// target is a running container as probes and hooks reach it.
+// target is a running container that probes and hooks are run against.
 type target struct {
 	runtime   runtime.Executor
 	container *corev1.Container
 	id        string
 	pid       int
-	ip        string // of the pod; empty: it is asked from inside of its own network
+	ip        string // of the pod; empty: it is reached from inside its network namespace
 }
 
-// maxAnswer is how much of an answer is kept, to be shown when it is a bad one.
+// maxAnswer is how much of an answer is kept for the message of a probe that fails.
 const maxAnswer = 10 << 10
 
 func (t target) probe(ctx context.Context, h corev1.ProbeHandler) error {
@@ -66,7 +66,7 @@ func (t target) exec(ctx context.Context, a *corev1.ExecAction) error {
 	code, err := t.runtime.Exec(ctx, t.id, runtime.ExecRequest{Args: a.Command, Stdout: &out, Stderr: &out})
 	switch {
 	case errdefs.IsNotImplemented(err):
-		return nil // nobody can tell that it is not well
+		return nil // there is no way to find out that it is unhealthy
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("command timed out: %w", err)
 	case err != nil:
@@ -90,7 +90,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// port finds a port by its number, or by its name among those of the container.
+// port returns a port by its number, or by its name among those of the container.
 func (t target) port(p intstr.IntOrString) (string, error) {
 	if p.Type == intstr.Int {
 		return strconv.Itoa(p.IntValue()), nil
@@ -103,7 +103,7 @@ func (t target) port(p intstr.IntOrString) (string, error) {
 	return "", fmt.Errorf("the container has no port %q: %w", p.StrVal, errdefs.ErrInvalidArgument)
 }
 
-// address is where a port of the container is asked, and how it is dialled there.
+// address returns the address of a port, and how it is dialled.
 func (t target) address(host string, port intstr.IntOrString) (string, dial, error) {
 	number, err := t.port(port)
 	if err != nil {
@@ -160,7 +160,7 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
 		if strings.EqualFold(h.Name, "Host") {
 			r.Host = h.Value
 		}
-		r.Header.Add(h.Name, h.Value) // one may stand there several times
+		r.Header.Add(h.Name, h.Value) // a name may be listed several times
 	}
 	for name, value := range map[string]string{"User-Agent": "jobd-probe", "Accept": "*/*"} {
 		if len(r.Header.Values(name)) == 0 {
@@ -168,11 +168,13 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
 		}
 	}
 	client := http.Client{
-		// Whoever asks a container how it is does not ask who it is.
-		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+		// Probes do not verify certificates, as in a cluster.
+		Transport: &http.Transport{
+			DialContext: dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		},
 		CheckRedirect: func(next *http.Request, _ []*http.Request) error {
 			if next.URL.Hostname() != r.URL.Hostname() {
-				return http.ErrUseLastResponse // it leads away from the container
+				return http.ErrUseLastResponse // redirects to other hosts are not followed
 			}
 			return nil
 		},
@@ -202,7 +204,9 @@ func (t target) grpc(ctx context.Context, a *corev1.GRPCAction) error {
 		secret = credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(secret),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }))
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return dial(ctx, "tcp", address)
+		}))
 	if err != nil {
 		return err
 	}

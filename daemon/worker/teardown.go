@@ -12,10 +12,11 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// tearDownAgain is the first delay after a tear-down that failed; it doubles up to a minute.
+// tearDownAgain is the delay after the first tear-down that failed; it doubles up to a minute.
 const tearDownAgain = time.Second
 
-// tearDown removes a pod's containers and undoes its steps in reverse. It tries again until it succeeds.
+// tearDown removes a pod's containers and undoes its steps in reverse order. If anything fails, all of it is tried
+// again later.
 func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	ok := true
 	for _, id := range append(p.held(obj), w.leftovers...) {
@@ -54,13 +55,13 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	} else {
 		w.sandbox, w.leftovers, w.failed = nil, nil, 0
 	}
-	// The end of one that is being deleted is waited for.
+	// Somebody waits for the end of a pod that is being deleted.
 	p.report(obj, pod.Observation{What: pod.TornDown, Later: obj.DeletionTimestamp == nil})
 	crash.At("tear-down.reported")
 }
 
-// held are the containers of the pod that the runtime may hold: the newest attempt of each, and the one after it.
-// Older ones are removed before a newer one starts.
+// held returns the IDs of the containers that the runtime may hold for a pod: the newest attempt of each on record, and
+// the next one. Older ones were removed before that was started.
 func (p *Pool) held(obj *corev1.Pod) []string {
 	var ids []string
 	for c := range podspec.Containers(&obj.Spec) {

@@ -1,5 +1,5 @@
-// Package netns reaches into the network namespaces of processes. It enters them on threads of their own and leaves nothing
-// behind.
+// Package netns reaches into the network namespaces of processes. It enters them on threads of their own and leaves
+// nothing behind.
 package netns
 
 import (
@@ -24,11 +24,12 @@ func Dial(ctx context.Context, container string, pid int, network, address strin
 	}
 	done := make(chan result, 1)
 	go func() {
-		// A socket belongs to the namespace of the thread that makes it. The thread is never unlocked, so that it ends with
-		// the goroutine.
+		// A socket belongs to the namespace of the thread that makes it. The thread is never unlocked, so that it ends
+		// with the goroutine.
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread stands for the process and never ends. While it is locked, the call below gets another one.
+			// The first thread stands for the process and never ends. While it is locked, the call below gets another
+			// one.
 			conn, err := Dial(ctx, container, pid, network, address)
 			done <- result{conn, err}
 			runtime.UnlockOSThread()
