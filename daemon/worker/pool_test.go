@@ -479,11 +479,13 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		}
 		more()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		// Those that come while one is under way may see something else than that one, and so are taken once more.
 		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
 		synctest.Wait()
 		more()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{"refresh", "measure", "refresh", "refresh", "measure"}; !slices.Equal(did, want) {
 			t.Errorf("%d actions, want %q", len(did), want)
 		}
@@ -494,6 +496,7 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		more()
 		h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []string{"refresh", "tear down"}; !slices.Equal(did, want) {
 			t.Errorf("%d actions, want %q", len(did), want)
 		}
