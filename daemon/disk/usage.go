@@ -12,6 +12,7 @@ import (
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/containerd"
+	"github.com/jobd/jobd/runtime/untrusted"
 	"github.com/jobd/jobd/runtime/volume"
 )
 
@@ -30,7 +31,7 @@ func (d Usage) OverLimit(p *corev1.Pod) string {
 	}
 	use := d.use(p)
 	for name, written := range use.Containers {
-		use.Containers[name] = written.Plus(eviction.Size(volume.DiskUsage(filepath.Dir(d.LogPath(p, name, 0)))))
+		use.Containers[name] = written.Plus(eviction.Size(untrusted.Usage(filepath.Dir(d.LogPath(p, name, 0)))))
 	}
 	return overStorageLimit(p, use.Containers, use.Volumes)
 }

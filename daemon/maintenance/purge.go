@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // purge removes a root. A directory that holds anything else stays, with all that is in it: a wrong --root must not
@@ -40,7 +41,11 @@ func purge(root layout.Root) error {
 			root, strings.Join(others, ", "))
 	}
 	for _, path := range own {
-		if err := os.RemoveAll(path); err != nil {
+		err := untrusted.Remove(path)
+		if errors.Is(err, untrusted.ErrMounted) {
+			err = os.RemoveAll(path) // what is mounted in the root is emptied
+		}
+		if err != nil {
 			return fmt.Errorf("purge: %w", err)
 		}
 	}

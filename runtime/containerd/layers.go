@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"github.com/containerd/containerd/v2/plugins/snapshots/overlay"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 const (
@@ -140,7 +141,7 @@ func (l *layers) Usage(ctx context.Context, key string) (snapshots.Usage, error)
 	if !ok {
 		return l.Snapshotter.Usage(ctx, key)
 	}
-	return l.recycled.usage(ctx, one)
+	return l.recycled.usage(one), nil
 }
 
 // settle lets the garbage collector see the layer of a container, once the transaction has committed.
@@ -182,7 +183,7 @@ func removeLayer(ctx context.Context, backend snapshots.Snapshotter, key string,
 	for _, m := range mounts {
 		for _, option := range m.Options {
 			if upper, ok := strings.CutPrefix(option, "upperdir="); ok {
-				if err := os.RemoveAll(filepath.Dir(upper)); err != nil {
+				if err := untrusted.Remove(filepath.Dir(upper)); err != nil {
 					return fmt.Errorf("remove snapshot %s: %w", key, err)
 				}
 			}

@@ -16,11 +16,11 @@ import (
 
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
-	continuity "github.com/containerd/continuity/fs"
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // maxFreeLayers is how many are kept for later containers.
@@ -212,7 +212,7 @@ func (s *recycledLayers) clean(one *recycledLayer) error {
 	s.next++
 	for _, dir := range []string{one.name, filepath.Join(one.name, upperDir), filepath.Join(one.name, workDir)} {
 		if err := os.Mkdir(filepath.Join(s.dir, dir), layerMode); err != nil {
-			return errors.Join(err, os.RemoveAll(filepath.Join(s.dir, one.name)))
+			return errors.Join(err, untrusted.Remove(filepath.Join(s.dir, one.name)))
 		}
 	}
 	return nil
@@ -223,7 +223,7 @@ func (s *recycledLayers) clean(one *recycledLayer) error {
 func (s *recycledLayers) giveBack(one recycledLayer) error {
 	dir := filepath.Join(s.dir, one.name)
 	if one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
-		return os.RemoveAll(dir)
+		return untrusted.Remove(dir)
 	}
 	s.free = append(s.free, one)
 	return nil
@@ -311,7 +311,7 @@ func (s *recycledLayers) release(container string) error {
 	crash.At("layer.let-go")
 	dir := filepath.Join(s.dir, one.name)
 	if full || one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := untrusted.Remove(dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}
 		return nil
@@ -324,14 +324,8 @@ func (s *recycledLayers) release(container string) error {
 
 // renew restores a directory to what it was when it was made, and reports whether that worked.
 func renew(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
+	if untrusted.Empty(dir) != nil {
 		return false
-	}
-	for _, e := range entries {
-		if os.RemoveAll(filepath.Join(dir, e.Name())) != nil {
-			return false
-		}
 	}
 	var info unix.Stat_t
 	if unix.Stat(dir, &info) != nil {
@@ -374,7 +368,7 @@ func (s *recycledLayers) sweep(known func(container string) bool) error {
 	}
 	errs = append(errs, s.lowest.sweep())
 	for _, name := range s.orphans {
-		errs = append(errs, os.RemoveAll(filepath.Join(s.dir, name)))
+		errs = append(errs, untrusted.Remove(filepath.Join(s.dir, name)))
 	}
 	return errors.Join(errs...)
 }
@@ -390,7 +384,7 @@ func (s *recycledLayers) of(container string) (recycledLayer, bool) {
 	return *one, true
 }
 
-func (s *recycledLayers) usage(ctx context.Context, one recycledLayer) (snapshots.Usage, error) {
-	usage, err := continuity.DiskUsage(ctx, filepath.Join(s.dir, one.name, upperDir))
-	return snapshots.Usage(usage), err
+func (s *recycledLayers) usage(one recycledLayer) snapshots.Usage {
+	used := untrusted.Usage(filepath.Join(s.dir, one.name, upperDir))
+	return snapshots.Usage{Inodes: used.Inodes, Size: used.Bytes}
 }

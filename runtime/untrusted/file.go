@@ -1,7 +1,8 @@
-// Package untrusted opens files in trees that a pod or an image has filled. Anything may lie there under any name: a
-// symlink to a file of the host, a FIFO that nobody writes to, a device whose driver does something when root opens it, a
-// file without end. It takes a directory that the caller vouches for and a path inside it, opens nothing but plain files,
-// and changes nothing.
+// Package untrusted reads, measures and removes what a pod or an image has filled. Anything may lie there under any name:
+// a symlink to a file of the host, a FIFO that nobody writes to, a device whose driver does something when root opens it,
+// a file without end, one that was made immutable, and directories in each other by the ten thousand. It takes a
+// directory that the caller vouches for, opens nothing but plain files and directories inside it, and needs no more
+// memory, stack or descriptors for a deep tree than for a flat one.
 package untrusted
 
 import (

@@ -2,11 +2,11 @@ package volume
 
 import (
 	"fmt"
-	"io/fs"
 	"path/filepath"
-	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // DiskLimited reports whether a pod has emptyDirs on disk that are limited: the kernel limits those in memory.
@@ -33,7 +33,7 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 			continue
 		}
 		dir := filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
-		if limit := volume.EmptyDir.SizeLimit; DiskUsage(dir).Bytes > limit.Value() {
+		if limit := volume.EmptyDir.SizeLimit; untrusted.Usage(dir).Bytes > limit.Value() {
 			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
 		}
 	}
@@ -42,7 +42,7 @@ func (v *Volumes) OverLimit(pod *corev1.Pod) string {
 
 // Usage is what a pod uses of the disk beside the roots and logs of its containers: its emptyDirs, the files of its
 // ConfigMaps, and its own, as /etc/hosts. Those of Secrets, of the downward API and projected ones are in memory.
-func (v *Volumes) Usage(pod *corev1.Pod) (used Used) {
+func (v *Volumes) Usage(pod *corev1.Pod) (used untrusted.Used) {
 	dirs := []string{filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"), v.ownFiles(string(pod.UID))}
 	for i := range pod.Spec.Volumes {
 		if volume := &pod.Spec.Volumes[i]; volume.ConfigMap != nil {
@@ -51,39 +51,9 @@ func (v *Volumes) Usage(pod *corev1.Pod) (used Used) {
 		}
 	}
 	for _, dir := range dirs {
-		files := DiskUsage(dir)
+		files := untrusted.Usage(dir)
 		used.Bytes += files.Bytes
 		used.Inodes += files.Inodes
 	}
-	return used
-}
-
-// Used is an amount of disk.
-type Used struct{ Bytes, Inodes int64 }
-
-// DiskUsage is what a directory uses of its disk. A file with several names counts once. What is removed meanwhile is
-// left out.
-func DiskUsage(dir string) (used Used) {
-	seen := map[uint64]struct{}{}
-	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil {
-			return nil
-		}
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			if stat.Nlink > 1 && !d.IsDir() {
-				if _, twice := seen[stat.Ino]; twice {
-					return nil
-				}
-				seen[stat.Ino] = struct{}{}
-			}
-			used.Bytes += stat.Blocks * 512
-			used.Inodes++
-		}
-		return nil
-	})
 	return used
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // Volumes makes and removes what pods have on the host. It has no state but the file system, so every call may be
@@ -188,12 +189,12 @@ func (v *Volumes) TearDown(podUID string) error {
 		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
 	}
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
-		err := removeTree(dir)
-		if errors.Is(err, errMounted) {
+		err := untrusted.Remove(dir)
+		if errors.Is(err, untrusted.ErrMounted) {
 			crash.At("volume.unmount.before")
 			if err = UnmountBelow(dir); err == nil {
 				crash.At("volume.unmount.after")
-				err = removeTree(dir)
+				err = untrusted.Remove(dir)
 			}
 		}
 		if err != nil {
