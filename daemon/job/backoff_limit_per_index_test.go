@@ -239,3 +239,34 @@ func TestMaxFailedIndexes(t *testing.T) {
 		t.Error(describe(&w.job.Status))
 	}
 }
+
+// A large status is not written for each change, but a pod that is replaced before it has ended is counted at once: what it
+// ends as does not matter any more.
+func TestAPodThatIsReplacedBeforeItEndsIsCountedThen(t *testing.T) {
+	var done Indexes
+	for i := int32(0); i < 900; i += 2 {
+		done.Add(i)
+	}
+	j := newJob(func(s *batchv1.JobSpec) {
+		s.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+		s.Completions, s.Parallelism, s.BackoffLimitPerIndex = ptr.To[int32](900), ptr.To[int32](2), ptr.To[int32](1)
+		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	})
+	j.Status.CompletedIndexes, j.Status.Succeeded = done.String(), int32(done.Len())
+	j.Status.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
+	w := newWorld(someTime, j)
+	w.settings.StatusRate = 1 << 10
+	w.settle()
+	w.startAll()
+	deleted, other := w.names()[0], w.names()[1]
+	w.deletePod(deleted)
+	w.settle()
+	w.pass(20 * time.Second) // its back-off is over
+	w.end(other, 0)
+	w.settle() // which is written, and so nothing else for a while
+	w.edit(func(j *batchv1.Job) { j.Spec.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed) })
+	w.settle() // fails if more is due after the first decision
+	if w.job.Status.Failed != 1 || slices.Contains(w.pods[deleted].Finalizers, batchv1.JobTrackingFinalizer) {
+		t.Errorf("failed %d, finalizers %v", w.job.Status.Failed, w.pods[deleted].Finalizers)
+	}
+}

@@ -60,8 +60,10 @@ func (d *decision) writeStatus() {
 	d.next.Ready = &d.ready
 	d.next.Terminating = &d.terminating
 	d.next.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
-	// A pod that is being deleted counts as failed at once, whatever it ends as, so that must not be delayed either.
-	d.forced = d.forced || d.end != nil || r.deleting || r.hasty > 0
+	// A pod that somebody deletes has failed at once, whatever it ends as, so that must not wait either: not when it is
+	// replaced in this very decision.
+	d.forced = d.forced || d.end != nil || r.deleting || r.hasty > 0 ||
+		slices.ContainsFunc(d.replaced, func(p *pod) bool { return !p.terminal() })
 	if due := r.statusDue(d.s); !d.forced && d.now.Before(due) {
 		if len(r.lists[done]) > 0 || len(d.replaced) > 0 || !sameStatus(&d.next, &r.status) {
 			d.wake(due)
