@@ -155,3 +155,27 @@ func TestRunningShardIsUsed(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// A shard that dies while it is asked to end has agreed to nothing: it may hold containers.
+func TestAShardThatDiesDuringShutdownIsReachedAgain(t *testing.T) {
+	for range 50 {
+		socket := otherSide(t, func(m protocol.Message, _ []byte) []protocol.Message {
+			switch m.Op {
+			case protocol.OpHello:
+				return greets(m)
+			case protocol.OpShutdown:
+				return []protocol.Message{{Op: "hang up"}}
+			}
+			return []protocol.Message{{Op: protocol.OpReply, Seq: m.Seq}}
+		})
+		must(t, os.Rename(socket, protocol.SocketPath(filepath.Dir(socket))))
+		s, err := Open(t.Context(), Options{Dir: filepath.Dir(socket), Binary: "/does/not/exist"})
+		must(t, err)
+		if err := s.Shutdown(t.Context()); !errors.Is(err, errdefs.ErrUnavailable) {
+			t.Fatalf("shut down: %v", err)
+		}
+		_, err = s.List(t.Context())
+		must(t, err)
+		must(t, s.Close())
+	}
+}

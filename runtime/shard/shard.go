@@ -49,7 +49,9 @@ type Shard struct {
 	mu       sync.Mutex
 	client   *Client
 	replaced chan struct{} // closed when another client takes client's place
-	ending   bool          // Shutdown was asked for: not to be started anew
+
+	shutdown sync.Mutex // held while Shutdown waits for its answer
+	ended    bool       // the shard has agreed to end, and is not started again; guarded by shutdown
 
 	stop context.CancelFunc
 	done chan struct{}
@@ -182,13 +184,11 @@ func (s *Shard) Shutdown(ctx context.Context) error {
 	if unknown == nil {
 		defer process.Close()
 	}
-	s.mu.Lock()
-	s.ending = true
-	s.mu.Unlock()
-	if err := c.Shutdown(ctx); err != nil {
-		s.mu.Lock()
-		s.ending = false
-		s.mu.Unlock()
+	s.shutdown.Lock()
+	err = c.Shutdown(ctx)
+	s.ended = s.ended || err == nil
+	s.shutdown.Unlock()
+	if err != nil {
 		return err
 	}
 	select {
@@ -276,10 +276,10 @@ func (s *Shard) keep(ctx context.Context) {
 			return
 		case <-s.client.Done():
 		}
-		s.mu.Lock()
-		ending := s.ending
-		s.mu.Unlock()
-		if ending || ctx.Err() != nil {
+		s.shutdown.Lock() // a shard that ends may be gone before Shutdown has taken its answer in
+		ended := s.ended
+		s.shutdown.Unlock()
+		if ended || ctx.Err() != nil {
 			return
 		}
 		s.options.Logger.Warn("a shard has died or hung up, connecting again", "shard", s.options.Dir)
