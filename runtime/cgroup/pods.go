@@ -48,4 +48,8 @@ func (p *Pods) Held() (uids []string, err error) {
 	return uids, err
 }
 
-func (p *Pods) group(uid string) string { return p.parent + "/" + PodPrefix + uid }
+func (p *Pods) group(uid string) string { return PodGroup(p.parent, uid) }
+
+// PodGroup returns the group of a pod below a parent. A pod without limits of its own has none, and its containers are
+// directly below the parent.
+func PodGroup(parent, uid string) string { return parent + "/" + PodPrefix + uid }

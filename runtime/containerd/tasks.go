@@ -12,6 +12,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	jobd "github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/cgroup"
 )
 
 // tasks shows the containers in the shards to containerd's own services, and so to ctr: they can be listed, inspected,
@@ -113,9 +114,12 @@ func (t *task) Pids(context.Context) ([]runtime.ProcessInfo, error) {
 	if s.State != jobd.Running {
 		return nil, nil
 	}
+	parent := t.runtime.config.CgroupParent
 	var out []runtime.ProcessInfo
-	for _, pid := range t.runtime.cgroups.Processes(t.runtime.config.CgroupParent + "/" + t.id) {
-		out = append(out, runtime.ProcessInfo{Pid: uint32(pid)})
+	for _, group := range []string{cgroup.PodGroup(parent, s.PodUID), parent} { // the container is in one of them
+		for _, pid := range t.runtime.cgroups.Processes(group + "/" + t.id) {
+			out = append(out, runtime.ProcessInfo{Pid: uint32(pid)})
+		}
 	}
 	return out, nil
 }

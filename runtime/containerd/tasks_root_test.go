@@ -2,8 +2,13 @@ package containerd
 
 import (
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/runtime/cgroup"
 )
 
 func TestCtrTellsTheTruth(t *testing.T) {
@@ -31,6 +36,22 @@ func TestCtrTellsTheTruth(t *testing.T) {
 	}
 	if out := ask("images", "ls"); !containsLine(out, r.image.Name) {
 		t.Errorf("got\n%s", out)
+	}
+	pods, err := cgroup.OpenPods(r.config.CgroupParent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := r.container(t, pod("u3", "sleep 1000"), "main")
+	group, err := pods.SetUp("u3", &specs.LinuxResources{Pids: &specs.LinuxPids{Limit: ptr(int64(10))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pods.TearDown("u3") })
+	limited.Spec.Linux.CgroupsPath = group + "/" + limited.ID
+	for _, id := range []string{running.ID, r.start(t, limited).ID} {
+		if pid := strconv.Itoa(r.state(t, id).PID); !containsLine(ask("tasks", "ps", id), pid) {
+			t.Errorf("ctr shows no process %s of %s", pid, id)
+		}
 	}
 	ask("tasks", "kill", "-s", "KILL", running.ID)
 	if status := r.wait(t, running.ID); status.ExitCode != 137 {
