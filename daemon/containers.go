@@ -116,8 +116,9 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			PullSecrets: objects.PullSecrets,
 			Spec: sandbox.Specs{
 				API: api, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
-				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, AppArmor: appArmor,
-				Devices: m.devices, PidsLimit: c.PidsLimit, NameServer: nameServer, Processes: shared,
+				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, DropNetRaw: c.DropNetRaw,
+				AppArmor: appArmor,
+				Devices:  m.devices, PidsLimit: c.PidsLimit, NameServer: nameServer, Processes: shared,
 			},
 			Steps: []worker.Step{
 				sandbox.AppArmor(appArmor),

@@ -53,6 +53,8 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 		"how many processes and threads the containers of a pod may have together (no limit)")
 	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault,
 		"give the seccomp profile RuntimeDefault to containers that ask for none")
+	flags.BoolVar(&settings.DropNetRaw, "drop-net-raw", settings.DropNetRaw,
+		"take CAP_NET_RAW, with which a pod can pass for another one, from containers that do not add it")
 	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration,
 		"how long events are kept")
 	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize,

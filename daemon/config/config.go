@@ -64,6 +64,8 @@ type Config struct {
 	PodMaxPids int64 `json:"pod-max-pids,omitempty"`
 	// SeccompDefault applies the profile RuntimeDefault to containers that ask for none, as the kubelet's setting does.
 	SeccompDefault bool `json:"seccomp-default,omitempty"`
+	// DropNetRaw takes CAP_NET_RAW from containers that do not ask for it.
+	DropNetRaw bool `json:"drop-net-raw,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
 	// ContainerLogMaxSize is how large the log of a container grows before it is rotated, like "10Mi", 0 is no limit;

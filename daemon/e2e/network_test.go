@@ -286,6 +286,34 @@ spec:
 	}
 }
 
+func TestDropNetRaw(t *testing.T) {
+	for option, want := range map[string]string{"--drop-net-raw=false": "1", "--drop-net-raw": "0"} {
+		t.Run(option, func(t *testing.T) {
+			d := start(t, option)
+			d.apply(scriptJob("look", `sed -n 's/^CapEff:\t*/0x/p' /proc/self/status | (read caps; echo $(( caps >> 13 & 1 )))`))
+			d.complete("look")
+			if got := d.jobctl("logs", "jobs/look"); got != want+"\n" {
+				t.Errorf("CAP_NET_RAW: %q, want %s", got, want)
+			}
+		})
+	}
+}
+
+// scriptJob is a Job of one pod that runs a script.
+func scriptJob(name, script string) string {
+	return fmt.Sprintf(`
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %s}
+spec:
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: "busybox:1.36", command: [sh, -c, %q]}]
+`, name, script)
+}
+
 func TestNetworkModes(t *testing.T) {
 	for mode, want := range map[string]string{"none": "lo\n", "host": "same\n"} {
 		t.Run(mode, func(t *testing.T) {

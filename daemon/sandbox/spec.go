@@ -26,9 +26,11 @@ type Specs struct {
 	// SeccompDir is the directory of profiles. With SeccompDefault what asks for no profile gets RuntimeDefault.
 	SeccompDir     string
 	SeccompDefault bool
-	AppArmor       *containerd.AppArmor
-	Devices        *devices.Devices
-	PidsLimit      int64 // of each container, 0 for none
+	// DropNetRaw leaves CAP_NET_RAW to containers that add it.
+	DropNetRaw bool
+	AppArmor   *containerd.AppArmor
+	Devices    *devices.Devices
+	PidsLimit  int64 // of each container, 0 for none
 	// NameServer is that of the cluster's domain; empty without.
 	NameServer string
 	Processes  *processes.Processes
@@ -71,6 +73,7 @@ func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error)
 		PidsLimit:   b.PidsLimit,
 
 		SeccompDefault:  b.SeccompDefault,
+		DropNetRaw:      b.DropNetRaw,
 		AppArmorDefault: b.AppArmor.Default(),
 
 		Objects: b.Node.Objects,

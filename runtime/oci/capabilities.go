@@ -18,6 +18,9 @@ var defaultCapabilities = []string{
 func capabilities(in Input) *specs.LinuxCapabilities {
 	have := in.Host.Capabilities
 	want := slices.Clone(defaultCapabilities)
+	if in.DropNetRaw {
+		want = slices.DeleteFunc(want, func(c string) bool { return c == "CAP_NET_RAW" })
+	}
 	if privileged(in.Container) {
 		want = slices.Clone(have)
 	} else if caps := security(in.Container).Capabilities; caps != nil {

@@ -45,6 +45,8 @@ type Input struct {
 
 	// SeccompDefault gives the profile RuntimeDefault to what asks for none, as the kubelet's setting of that name.
 	SeccompDefault bool
+	// DropNetRaw leaves CAP_NET_RAW out of the default capabilities.
+	DropNetRaw bool
 	// AppArmorDefault makes the default profile be there and gives its name. Nil: the host has none.
 	AppArmorDefault func() (string, error)
 	// PidsLimit is how many processes and threads the container may have; 0 is no limit.

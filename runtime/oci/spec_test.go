@@ -238,6 +238,11 @@ func TestCapabilities(t *testing.T) {
 		{"one less", change(nil, []corev1.Capability{"KILL"}), []string{"CAP_CHOWN"}, []string{"CAP_KILL"}},
 		{"all but what is added", change([]corev1.Capability{"KILL"}, []corev1.Capability{"ALL"}), []string{"CAP_KILL"}, []string{"CAP_CHOWN"}},
 		{"all that the host has but what is dropped", change([]corev1.Capability{"ALL"}, []corev1.Capability{"KILL"}), []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN"}, []string{"CAP_KILL", "CAP_SYS_RESOURCE"}},
+		{"without NET_RAW by default", func(in *Input) { in.DropNetRaw = true }, []string{"CAP_CHOWN"}, []string{"CAP_NET_RAW"}},
+		{"without NET_RAW by default, which is added", func(in *Input) {
+			change([]corev1.Capability{"NET_RAW"}, nil)(in)
+			in.DropNetRaw = true
+		}, []string{"CAP_CHOWN", "CAP_NET_RAW"}, nil},
 		{"none that the host does not have", change([]corev1.Capability{"SYS_RESOURCE"}, nil), []string{"CAP_CHOWN"}, []string{"CAP_SYS_RESOURCE"}},
 		{"all that the host has when privileged", context(&corev1.SecurityContext{Privileged: ptr(true)}), []string{"CAP_SYS_ADMIN"}, []string{"CAP_SYS_RESOURCE"}},
 	} {
