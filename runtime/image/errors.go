@@ -85,7 +85,7 @@ func (i *Images) platformError(ctx context.Context, target imagespec.Descriptor,
 	if !errdefs.IsNotFound(err) {
 		return err
 	}
-	has, listErr := images.Platforms(ctx, i.client.ContentStore(), target)
+	has, listErr := images.Platforms(ctx, i.metadata(), target)
 	if listErr != nil || len(has) == 0 || slices.ContainsFunc(has, i.platform.Match) {
 		return err
 	}

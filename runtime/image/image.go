@@ -259,11 +259,12 @@ func (i *Images) unpacked(ctx context.Context, c client.Image) (runtime.Image, e
 
 // describe reads what an image says of itself.
 func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, error) {
-	descriptor, err := c.Config(ctx)
+	manifest, err := i.manifest(ctx, c.Target())
 	if err != nil {
 		return runtime.Image{}, fmt.Errorf("image %s: %w", c.Name(), err)
 	}
-	raw, err := content.ReadBlob(ctx, i.client.ContentStore(), descriptor)
+	descriptor := manifest.Config
+	raw, err := content.ReadBlob(ctx, i.metadata(), descriptor)
 	if err != nil {
 		return runtime.Image{}, fmt.Errorf("image %s: read its config: %w", c.Name(), err)
 	}

@@ -120,7 +120,7 @@ func (i *Images) choose(ctx context.Context, index imagespec.Index, name string)
 		return nil, fmt.Errorf("import: the archive does not say what its image is called, give it a name: %w", errdefs.ErrInvalidArgument)
 	}
 	for _, n := range names {
-		if _, err := images.Manifest(ctx, i.client.ContentStore(), n.Target, i.platform); err != nil {
+		if _, err := i.manifest(ctx, n.Target); err != nil {
 			return nil, fmt.Errorf("import %s: %w", n.Name, archiveError(i.platformError(ctx, n.Target, err)))
 		}
 	}
@@ -168,7 +168,7 @@ func distinct(manifests []imagespec.Descriptor) []imagespec.Descriptor {
 // keepContent ties the content of an image together, so that it is kept as long as the image.
 func (i *Images) keepContent(ctx context.Context, target imagespec.Descriptor) error {
 	store := i.client.ContentStore()
-	handler := images.SetChildrenLabels(store, images.FilterPlatforms(images.ChildrenHandler(store), i.platform))
+	handler := images.SetChildrenLabels(store, images.FilterPlatforms(images.ChildrenHandler(i.metadata()), i.platform))
 	return archiveError(images.WalkNotEmpty(ctx, handler, target))
 }
 
@@ -239,6 +239,14 @@ func (s *source) wrap(err error) error {
 type ownRefs struct {
 	content.Store
 	prefix string
+}
+
+// ReaderAt refuses what would be read into memory and is too large for that.
+func (o ownRefs) ReaderAt(ctx context.Context, d imagespec.Descriptor) (content.ReaderAt, error) {
+	if images.IsIndexType(d.MediaType) || images.IsManifestType(d.MediaType) || images.IsConfigType(d.MediaType) {
+		return metadata{o.Store}.ReaderAt(ctx, d)
+	}
+	return o.Store.ReaderAt(ctx, d)
 }
 
 func (o ownRefs) Writer(ctx context.Context, opts ...content.WriterOpt) (content.Writer, error) {

@@ -150,6 +150,9 @@ func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.
 // count notes what a pull is going to fetch.
 func (t *transfer) count(next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, d imagespec.Descriptor) ([]imagespec.Descriptor, error) {
+		if err := checkDescriptor(d); err != nil {
+			return nil, err
+		}
 		t.mu.Lock()
 		t.refs = append(t.refs, remotes.MakeRefKey(ctx, d))
 		t.mu.Unlock()
@@ -157,6 +160,11 @@ func (t *transfer) count(next images.Handler) images.Handler {
 		children, err := next.Handle(ctx, d)
 		crash.At("pull.fetch.after")
 		if images.IsManifestType(d.MediaType) {
+			if len(children) > 0 { // the first one is the config, whatever type it has
+				if err := checkSize("config", children[0].Size); err != nil {
+					return nil, err
+				}
+			}
 			for _, c := range children {
 				t.total.Add(c.Size)
 			}

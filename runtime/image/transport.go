@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/containerd/errdefs"
 )
 
 // transfer is what is seen of one pull on the wire.
@@ -68,7 +71,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodHead && resp.StatusCode == http.StatusNotFound {
 		t.ask(req)
 	}
-	resp.Body = &body{ReadCloser: resp.Body, transport: t, ctx: ctx, cancel: cancel,
+	left := int64(maxMetadata)
+	if isBlob(req) {
+		left = math.MaxInt64 // it is written to the disk
+	}
+	resp.Body = &body{ReadCloser: resp.Body, transport: t, ctx: ctx, cancel: cancel, left: left,
 		timer: time.AfterFunc(t.stall, func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
 	resp.Body.(*body).timer.Stop()
 	return resp, nil
@@ -125,6 +132,7 @@ type body struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	timer     *time.Timer
+	left      int64 // how much it may still have
 }
 
 // Read runs the clock only while it waits: the disk on our side may be as slow as it is.
@@ -133,6 +141,9 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.timer.Stop()
 	b.transport.transfer.add(n)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("an answer of the registry has more than %d bytes: %w", maxMetadata, errdefs.ErrInvalidArgument)
+	}
 	if err != nil && err != io.EOF {
 		if s, ok := errors.AsType[*silence](context.Cause(b.ctx)); ok {
 			return n, s
