@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
-# The version of Kubernetes whose API this is: that of its libraries, v0.N for v1.N.
+# The version of Kubernetes whose API is served: that of its libraries, v0.N for v1.N.
 KUBERNETES := $(shell sed -n 's|^\tk8s.io/api v0|v1|p' go.mod)
 PREFIX ?= /usr/local
 
@@ -26,7 +26,7 @@ build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 demo: ## 2000 digits of pi, computed by a Job in a container
 	@testdata/demo/demo.sh
 
-check: lint ## what can be known in a minute: no race detector, nothing that needs root
+check: lint ## all that a minute can check: no race detector, nothing that needs root
 	go test -short -vet=off $(TESTED)
 
 test: test-deps lint unit e2e ## everything: what CI runs
@@ -38,7 +38,7 @@ unit: ## all packages (vetted by lint), under the race detector but for those th
 	go test -vet=off $(addprefix ./,$(SEQUENTIAL))
 	CGO_ENABLED=1 go test -race -vet=off $(filter-out $(addprefix %/jobd/,$(SEQUENTIAL)),$(shell go list $(TESTED)))
 
-# The OCI runtime of the end-to-end tests: crun or runc, or what jobd takes by itself.
+# The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
 e2e crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
 
@@ -75,7 +75,7 @@ fuzz: ## each fuzz test for FUZZ=1m
 			echo "$$dir $$name"; go test -run='^$$' -fuzz="^$$name\$$" -fuzztime=$(FUZZ) ./$$dir || exit 1; \
 		done; done
 
-bench: build ## figures beside the raw limits of the same run, as in BENCHMARKS.md
+bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same run
 	go run ./testdata/bench -bin bin $(BENCHFLAGS)
 
 lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf chooses
@@ -84,7 +84,7 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 	go vet $(PACKAGES)
 	go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
 
-compare: ## our defaults and validation with those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
+compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
 	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
 
 generate: ## the OpenAPI models of the served types, and PODFIELDS.md; tests fail when either is stale

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# apt-install.sh [--ask] [PROGRAM=|FILE=]PACKAGE...: installs Debian packages, where the program or file is named only if it
-# is missing. Services that come along are neither started nor enabled. Where not all could be installed, it says which
-# could not, and fails. With --ask a person at a terminal is asked first.
+# apt-install.sh [--ask] [PROGRAM=|FILE=]PACKAGE...: installs Debian packages; one with a program or file only if that is
+# missing. Their services are neither started nor enabled. If a package cannot be installed, it says which and fails. With
+# --ask it asks first, if there is a terminal.
 set -euo pipefail
 
 say() { printf 'apt-install: %s\n' "$*" >&2; }
@@ -33,8 +33,8 @@ if [ -n "$ask" ] && [ -t 0 ] && [ -z "${CI:-}" ]; then
 fi
 say "installing ${missing[*]}"
 
-# What packages start they ask policy-rc.d about first. A host's own stands aside meanwhile, unless it denies all the same;
-# whoever comes here after one that was killed brings it back.
+# Packages ask policy-rc.d before they start a service. The host's own is moved aside meanwhile, unless it denies everything
+# anyway; if this script is killed, its next run puts it back.
 policy=/usr/sbin/policy-rc.d
 ours='# of jobd: no services while packages are installed'
 exec 9>/run/jobd-apt-install.lock # not in /run/lock, which is everybody's, and not everywhere

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the tests need and that are not there. Tests that miss one all the same are skipped
-# and say which.
+# Installs the missing Debian packages that the tests need. Tests that still miss one are skipped and say which.
 set -euo pipefail
 
 packages=(
@@ -11,8 +10,8 @@ packages=(
   redis-server=redis-server
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
 )
-# Debian's containerd brings ctr, which one test looks at jobd with; but it would take the place of Docker's packages, so
-# only a CI machine gets it.
+# Debian's containerd contains ctr, which one test uses; but it would replace Docker's packages, so only a CI machine gets
+# it.
 if [ -n "${CI:-}" ]; then packages+=(ctr=containerd); fi
 if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then packages+=(apparmor_parser=apparmor); fi
 "$(dirname "$0")/apt-install.sh" "${packages[@]}" || {

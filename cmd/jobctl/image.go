@@ -43,14 +43,14 @@ func (c *imageClient) importCommand() *cobra.Command {
 		Use:                   "import [FILE|-] [--name REF]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Import an archive of images",
-		Long:                  "Import an archive of images: what docker save or podman save writes, or an OCI layout, also compressed. Without a file it is read from the standard input.",
+		Long:                  "Import an archive of images: the output of docker save or podman save, or an OCI layout, compressed or not. Without a file it is read from the standard input.",
 		Example:               "  docker save perl:5.34.0 | jobctl image import",
 		Args:                  cobra.MaximumNArgs(1),
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(c.importArchive(contextOf(cmd), append(args, "-")[0], name))
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "What the image in the archive is to be called, whatever the archive says")
+	cmd.Flags().StringVar(&name, "name", "", "Name for the image in the archive, whatever the archive says")
 	return cmd
 }
 

@@ -22,14 +22,14 @@ func newKubeconfigCommand(dial func(context.Context) (net.Conn, error), streams 
 		Use:                   "kubeconfig [--role read|submit|admin] [--namespace NAMESPACE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Print a kubeconfig for the address that jobd listens on",
-		Long:                  "Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With one it holds a certificate that is good for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.",
+		Long:                  "Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With --role it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.",
 		Args:                  cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
 			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}}, streams.Out))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "admin", "what it allows: read, submit or admin")
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the only namespace that it is good for (default all)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the only namespace that it is valid for (default all)")
 	return cmd
 }
 

@@ -38,8 +38,8 @@ func extendLogs(root *cobra.Command, errOut io.Writer) {
 	}
 	l := &jobLogs{flags: logs.Flags(), errOut: errOut}
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
-	l.flags.BoolVar(&l.allAttempts, "all-attempts", false, "Of a Job: the logs of every attempt of each container, not of the last alone")
-	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, also of those that are gone."
+	l.flags.BoolVar(&l.allAttempts, "all-attempts", false, "For a Job: the logs of every attempt of each container, not only of the last")
+	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone."
 	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with its pod, index, attempt and stream\n  jobctl logs jobs/pi --prefix --all-attempts"
 	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
 	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))

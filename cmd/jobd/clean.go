@@ -13,8 +13,8 @@ func newCleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "End every container of a root and remove what it left on the host",
 		Long: `End every container of a root and remove what it left on the host: shards, mounts, cgroups, network namespaces, the
-bridge and its nft table, the state directory. The daemon of that root must have been stopped. With --purge the root goes as well: database,
-images and logs; not if anything else is in it.`,
+bridge and its nft table, the state directory. Stop the daemon of that root first. With --purge the root is removed as
+well: database, images and logs, unless anything else is in it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(cmd.ErrOrStderr(), settings.LogLevel)

@@ -14,9 +14,9 @@ import (
 
 func newDBCommand() *cobra.Command {
 	settings := config.Default()
-	db := &cobra.Command{Use: "db", Short: "Look after the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help}
+	db := &cobra.Command{Use: "db", Short: "Maintain the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help}
 	addDirs(db.PersistentFlags(), &settings)
-	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket, "where a running daemon is asked (STATE/jobd.sock)")
+	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket, "socket of a daemon that runs (STATE/jobd.sock)")
 	db.AddCommand(
 		&cobra.Command{
 			Use:   "check",
@@ -36,12 +36,12 @@ func newDBCommand() *cobra.Command {
 			Args:  cobra.ExactArgs(1),
 			Long: `Write a copy of the database to a file that does not exist yet.
 
-A running daemon goes on with its work meanwhile. To restore a copy, stop jobd and put it in the place of ROOT/jobd.db.`,
+A running daemon keeps working meanwhile. To restore a copy, stop jobd and put it in the place of ROOT/jobd.db.`,
 			RunE: func(cmd *cobra.Command, args []string) error { return backup(cmd.Context(), settings, args[0]) },
 		},
 		&cobra.Command{
 			Use:   "compact",
-			Short: "Give free space of the database back to the file system",
+			Short: "Return the free space of the database to the file system",
 			Args:  cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				before, after, err := maintenance.Compact(cmd.Context(), settings)

@@ -20,8 +20,8 @@ func newServeCommand() *cobra.Command {
 		Short: "Run the daemon: take Jobs over the socket and run their pods",
 		Long: `Run the daemon: take Jobs over the socket and run their pods.
 
-Every flag can also stand in a YAML file given by --config, under the flag's name; a flag that is given wins.
-SIGTERM stops serving and leaves the containers running: the next jobd of the same --root takes them up again.`,
+Every flag can also be set in the YAML file that --config names, under the flag's name; the command line wins.
+SIGTERM stops the daemon and leaves the containers running: the next jobd of the same --root picks them up again.`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
@@ -35,18 +35,18 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 		"crun, runc or a path (the first of these that works)")
 	flags.StringVar(&settings.Shim, "shim", settings.Shim, "path of jobd-shim (beside jobd, or in PATH)")
 	flags.DurationVar(&settings.PodBackoffBase.Duration, "pod-backoff-base", settings.PodBackoffBase.Duration,
-		"wait after a Job's first failed pod; doubled for each further one")
+		"wait after the first failed pod of a Job; doubles with each further one")
 	flags.DurationVar(&settings.PodBackoffCap.Duration, "pod-backoff-cap", settings.PodBackoffCap.Duration,
 		"longest wait after a failed pod")
 	flags.StringVar(&settings.Network, "network", settings.Network,
-		"what pods get: bridge, host or none (a bridge where that is possible, else none)")
-	flags.IntVar(&settings.MaxPods, "max-pods", settings.MaxPods, "how many pods run at a time")
+		"network of pods: bridge, host or none (a bridge where that is possible, else none)")
+	flags.IntVar(&settings.MaxPods, "max-pods", settings.MaxPods, "how many pods run at once")
 	flags.StringVar(&settings.Allocatable, "allocatable", settings.Allocatable,
-		"what pods may ask for together, as cpu=4,memory=8Gi (what the machine has)")
+		"what all pods may request together, as cpu=4,memory=8Gi (what the machine has)")
 	flags.StringVar(&settings.CDISpecDirs, "cdi-spec-dirs", settings.CDISpecDirs,
 		"directories of the CDI files that describe devices")
 	flags.BoolVar(&settings.WorkloadWithJob, "workload-with-job", settings.WorkloadWithJob,
-		"start the pods of Indexed Jobs with completions equal to parallelism together, or none")
+		"start all pods of an Indexed Job together, or none, if its completions equal its parallelism")
 	flags.Int64Var(&settings.PidsLimit, "pids-limit", settings.PidsLimit,
 		"how many processes and threads a container may have (no limit)")
 	flags.Int64Var(&settings.PodMaxPids, "pod-max-pids", settings.PodMaxPids,
@@ -62,25 +62,25 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 	flags.IntVar(&settings.ContainerLogMaxFiles, "container-log-max-files", settings.ContainerLogMaxFiles,
 		"how many files of a container's log are kept")
 	flags.DurationVar(&settings.KeptLogsAge.Duration, "kept-logs-age", settings.KeptLogsAge.Duration,
-		"how long the logs of a Job's pods are kept after the pods are gone; they go with the Job in any case")
+		"how long the logs of a Job's pods are kept after the pods are gone, at most until the Job is removed")
 	flags.StringVar(&settings.KeptLogsSize, "kept-logs-size", settings.KeptLogsSize,
-		"how much the logs of pods that are gone may hold; the oldest go first")
+		"how much space the logs of pods that are gone may take; the oldest are removed first")
 	flags.StringVar(&settings.RegistryHosts, "registry-hosts", settings.RegistryHosts,
 		"directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
 	flags.IntVar(&settings.ImageGCHighThreshold, "image-gc-high-threshold", settings.ImageGCHighThreshold,
-		"how full the root's disk may get, in percent, before images that no pod uses are removed; 100 is never")
+		"how full the root's disk may get, in percent, before images that no pod uses are removed; 100 means never")
 	flags.IntVar(&settings.ImageGCLowThreshold, "image-gc-low-threshold", settings.ImageGCLowThreshold,
-		"how full, in percent, the disk may be after that")
+		"how full the disk may be after that, in percent")
 	flags.DurationVar(&settings.MinimumImageTTLDuration.Duration, "minimum-image-ttl-duration", settings.MinimumImageTTLDuration.Duration,
-		"how long an image stays in any case after it was pulled or used")
+		"how long an image is kept after it was pulled or used, however full the disk is")
 	flags.DurationVar(&settings.ImageMaximumGCAge.Duration, "image-maximum-gc-age", settings.ImageMaximumGCAge.Duration,
-		"how long an image stays that no pod uses, however much room there is (forever)")
+		"how long an image that no pod uses is kept, however empty the disk is (forever)")
 	flags.BoolVar(&settings.ImageGCImported, "image-gc-imported", settings.ImageGCImported,
 		"remove imported images like pulled ones, though no registry brings them back (they stay)")
 	flags.StringVar(&settings.EvictionHard, "eviction-hard", settings.EvictionHard,
-		"how little of the root's disk may be left before pods are kept away and evicted; empty is never")
+		"how little of the root's disk may be left before new pods are kept away and others are evicted; empty means never")
 	flags.DurationVar(&settings.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", settings.EvictionPressureTransitionPeriod.Duration,
-		"how long new pods are kept away after so little was left")
+		"how long new pods are kept away after the disk was last too full")
 	flags.StringVar(&settings.LogLevel, "log-level", settings.LogLevel, "debug, info, warn or error")
 	flags.StringVar(&file, "config", "", "YAML file with these settings")
 
@@ -109,7 +109,7 @@ SIGTERM stops serving and leaves the containers running: the next jobd of the sa
 func addDirs(flags *pflag.FlagSet, settings *config.Config) {
 	flags.StringVar(&settings.Root, "root", settings.Root, "directory of the database, images and logs")
 	flags.StringVar(&settings.State, "state", settings.State,
-		"directory of what belongs to one boot of the host: sockets, running containers")
+		"directory for what belongs to one boot of the host: sockets, running containers")
 }
 
 // readConfig applies a file over the defaults, and the flags that were set over the file.

@@ -13,7 +13,7 @@ bin=$2
 programs="dash bash coreutils diffutils dpkg util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
   perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static"
 
-unpacked() { # downloads a package, unpacks it without installing it, and gives the directory
+unpacked() { # downloads a package, unpacks it without installing it, and prints the directory
   local dir
   dir=$1/$(apt-cache show --no-all-versions "$1" | sed -n 's/^Version: //p')
   if [ ! -d "$dir" ]; then
