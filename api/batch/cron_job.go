@@ -170,7 +170,9 @@ func cronJobUpdateWarnings(cj, old *batchv1.CronJob) []string {
 }
 
 func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
-	warnings := jobSpecWarnings(&spec.JobTemplate.Spec, field.NewPath("spec", "jobTemplate", "spec"))
+	template, path := &spec.JobTemplate, field.NewPath("spec", "jobTemplate")
+	warnings := kueueWarnings(template.Labels, &template.Spec, path.Child("metadata"))
+	warnings = append(warnings, jobSpecWarnings(&template.Spec, path.Child("spec"))...)
 	if strings.Contains(spec.Schedule, "TZ") {
 		warnings = append(warnings, "spec.schedule: cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
 	}

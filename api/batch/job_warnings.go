@@ -13,7 +13,7 @@ import (
 
 // jobWarnings are sent along with the answer to the creation of a Job.
 func jobWarnings(job *batchv1.Job) []string {
-	return append(nameWarnings(job.Name), jobSpecWarnings(&job.Spec, field.NewPath("spec"))...)
+	return append(nameWarnings(job.Name), jobOwnWarnings(job)...)
 }
 
 func nameWarnings(name string) []string {
@@ -29,7 +29,12 @@ func jobUpdateWarnings(job, old *batchv1.Job) []string {
 	if job.Generation == old.Generation {
 		return nil
 	}
-	return jobSpecWarnings(&job.Spec, field.NewPath("spec"))
+	return jobOwnWarnings(job)
+}
+
+func jobOwnWarnings(job *batchv1.Job) []string {
+	queued := kueueWarnings(job.Labels, &job.Spec, field.NewPath("metadata"))
+	return append(queued, jobSpecWarnings(&job.Spec, field.NewPath("spec"))...)
 }
 
 func jobSpecWarnings(spec *batchv1.JobSpec, path *field.Path) []string {

@@ -3,6 +3,8 @@ package batch
 import (
 	"strings"
 	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
 )
 
 func TestWarningsOfAJob(t *testing.T) {
@@ -34,6 +36,31 @@ func TestWarningsOfAJob(t *testing.T) {
 			changed.Generation++
 			if w := jobUpdateWarnings(changed, job); tc.job == "j" && len(w) != len(tc.want) {
 				t.Errorf("of an update: %q", w)
+			}
+		})
+	}
+}
+
+func TestSuspendedForKueue(t *testing.T) {
+	for _, tc := range []struct {
+		name, spec, label, want string
+	}{
+		{"suspended and in a queue", `{suspend: true}`, KueueLabel, "metadata.labels[kueue.x-k8s.io/queue-name]: there is no Kueue in jobd, "},
+		{"in a queue and not suspended", `{}`, KueueLabel, ""},
+		{"suspended, in no queue", `{suspend: true}`, "other", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			job := minimalJob(t, "j", tc.spec)
+			job.Labels = map[string]string{tc.label: "gpus"}
+			create(job, "u1")
+			if got := strings.Join(jobWarnings(job), "\n"); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+				t.Errorf("of the Job: %q", got)
+			}
+			cj := &batchv1.CronJob{}
+			cj.Name, cj.Spec.Schedule = "c", "@hourly"
+			cj.Spec.JobTemplate.Labels, cj.Spec.JobTemplate.Spec = job.Labels, job.Spec
+			if got := strings.Join(cronJobWarnings(cj), "\n"); (got == "") != (tc.want == "") || tc.want != "" && !strings.HasPrefix(got, "spec.jobTemplate."+tc.want) {
+				t.Errorf("of the CronJob: %q", got)
 			}
 		})
 	}

@@ -2,6 +2,8 @@ package job
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Event is an event to be recorded on the Job, with the source job-controller.
@@ -23,12 +25,21 @@ func deleted(pod string) Event {
 	return Event{corev1.EventTypeNormal, "SuccessfulDelete", "Deleted pod: " + pod}
 }
 
-func suspended() Event { return Event{corev1.EventTypeNormal, "Suspended", "Job suspended"} }
 func resumed() Event   { return Event{corev1.EventTypeNormal, "Resumed", "Job resumed"} }
 func completed() Event { return Event{corev1.EventTypeNormal, "Completed", "Job completed"} }
 
 func tooManySucceeded() Event {
 	return Event{corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods recorded"}
+}
+
+// suspended says of a Job that Kueue is to resume what its condition says too: nobody else would tell why it waits.
+func suspended(awaitsKueue bool) Event {
+	e := Event{corev1.EventTypeNormal, "Suspended", "Job suspended"}
+	if awaitsKueue {
+		e.Message += "; its label " + batch.KueueLabel + " has no effect, since there is no Kueue in jobd to resume it: " +
+			"set spec.suspend to false"
+	}
+	return e
 }
 
 func unknownCompletionMode() Event {

@@ -64,7 +64,8 @@ type spec struct {
 	backoffLimit               int32
 	perIndex, maxFailedIndexes int32 // -1 for none
 	deadline                   int64 // seconds, -1 for none
-	suspend, onFailure         bool
+	suspend, awaitsKueue       bool
+	onFailure                  bool
 	indexed, unknownMode       bool
 	replaceFailed, managed     bool
 	backoffBase, backoffCap    time.Duration // 0: the daemon's
@@ -82,6 +83,7 @@ func specOf(job *batchv1.Job) spec {
 		maxFailedIndexes: ptr.Deref(s.MaxFailedIndexes, -1),
 		deadline:         ptr.Deref(s.ActiveDeadlineSeconds, -1),
 		suspend:          ptr.Deref(s.Suspend, false),
+		awaitsKueue:      batch.AwaitsKueue(job.Labels, s),
 		onFailure:        s.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		indexed:          mode == batchv1.IndexedCompletion,
 		unknownMode:      mode != batchv1.IndexedCompletion && mode != batchv1.NonIndexedCompletion,

@@ -10,9 +10,10 @@ import (
 func (d *decision) suspendOrResume() {
 	now := *d.time()
 	if d.r.spec.suspend {
-		if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended", now) {
+		event := suspended(d.r.spec.awaitsKueue)
+		if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", event.Message, now) {
 			d.forced = true
-			d.Events = append(d.Events, suspended())
+			d.Events = append(d.Events, event)
 		}
 		if d.next.StartTime != nil {
 			d.next.StartTime, d.forced = nil, true

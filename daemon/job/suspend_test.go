@@ -50,6 +50,19 @@ func TestSuspend(t *testing.T) {
 			t.Error(describe(s))
 		}
 	})
+	t.Run("a Job that waits for Kueue says that there is none", func(t *testing.T) {
+		job := newJob(func(s *batchv1.JobSpec) { s.Suspend = ptr.To(true) })
+		job.Labels = map[string]string{"kueue.x-k8s.io/queue-name": "gpus"}
+		w := newWorld(someTime, job)
+		w.settle()
+		const want = "Job suspended; its label kueue.x-k8s.io/queue-name has no effect, since there is no Kueue in jobd to resume it: set spec.suspend to false"
+		if c := w.job.Status.Conditions; len(c) != 1 || c[0].Message != want {
+			t.Error(describe(&w.job.Status))
+		}
+		if len(w.events) != 1 || w.events[0].v.Message != want {
+			t.Errorf("events %v", w.events)
+		}
+	})
 	t.Run("nothing happens when it is taken back before it was seen", func(t *testing.T) {
 		w := begin(nil)
 		w.edit(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) })
