@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -120,10 +121,12 @@ func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 	if attr.IsResourceRequest() && isOwnReview(attr.GetVerb(), attr.GetAPIGroup(), attr.GetResource()) && in(who, user.AllAuthenticated) {
 		return authorizer.DecisionAllow, "", nil
 	}
-	if decision, reason, err := s.authorizeByRole(ctx, attr); err != nil || decision != authorizer.DecisionNoOpinion || s.config.Authorizer == nil {
+	decision, reason, err := s.authorizeByRole(ctx, attr)
+	if err != nil || decision != authorizer.DecisionNoOpinion || s.config.Authorizer == nil {
 		return decision, reason, err
 	}
-	return s.config.Authorizer.Authorize(ctx, attr)
+	decision, said, err := s.config.Authorizer.Authorize(ctx, attr)
+	return decision, cmp.Or(said, reason), err
 }
 
 func in(who user.Info, group string) bool {

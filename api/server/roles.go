@@ -6,15 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/jobd/jobd/api/core"
-	"github.com/jobd/jobd/api/scheme"
-	"github.com/jobd/jobd/store"
 )
 
 // groupPrefix begins the groups that say a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
@@ -100,15 +97,9 @@ func (s *Server) rolesOf(who user.Info) ([]role, error) {
 	if err != nil {
 		return roles, nil
 	}
-	account := &corev1.ServiceAccount{}
-	if err := s.config.Store.View(func(snapshot *store.Snapshot) error {
-		o, ok := snapshot.Get(store.Key("serviceaccounts", namespace, name))
-		if !ok {
-			return nil
-		}
-		return scheme.Decode(o.Value, account)
-	}); err != nil {
-		return nil, fmt.Errorf("serviceaccounts/%s/%s: %w", namespace, name, err)
+	account, err := storedAccount(s.config.Store, namespace, name)
+	if err != nil || account == nil {
+		return roles, err
 	}
 	if r, err := newRole(account.Annotations[core.RoleAnnotation], namespace); err == nil {
 		roles = append(roles, r)
@@ -126,6 +117,9 @@ func (s *Server) authorizeByRole(_ context.Context, a authorizer.Attributes) (au
 		if r.allows(a) {
 			return authorizer.DecisionAllow, "role " + strings.TrimPrefix(r.group(), groupPrefix), nil
 		}
+	}
+	if namespace, name, err := serviceaccount.SplitUsername(a.GetUser().GetName()); err == nil && len(roles) == 0 {
+		return authorizer.DecisionNoOpinion, withoutRole(namespace, name), nil
 	}
 	return authorizer.DecisionNoOpinion, "", nil
 }

@@ -153,7 +153,7 @@ func New(c Config) (*Server, error) {
 	g.RequestTimeout = c.RequestTimeout
 	g.LongRunningFunc = longRunning
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}}
+	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}

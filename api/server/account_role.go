@@ -1,0 +1,89 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+// accountRole warns who creates pods with a ServiceAccount of their own that has no role: a cluster would give it one
+// by RBAC, which is not served, and so its token may do nothing. The default account is left alone unless somebody asks
+// for its token, since all ordinary pods have it.
+type accountRole struct{ store *store.Store }
+
+var _ admission.ValidationInterface = accountRole{}
+
+func (accountRole) Handles(op admission.Operation) bool { return op == admission.Create }
+
+func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() != "" {
+		return nil
+	}
+	spec, path := podSpecOf(a)
+	if spec == nil {
+		return nil
+	}
+	name := cmp.Or(spec.ServiceAccountName, core.DefaultServiceAccount)
+	account, err := storedAccount(r.store, a.GetNamespace(), name)
+	if err != nil || account == nil && name != core.DefaultServiceAccount {
+		return err // pods of an account that is not there are refused with words of their own
+	}
+	wanted := name != core.DefaultServiceAccount
+	granted := ""
+	if account != nil {
+		wanted = ptr.Deref(account.AutomountServiceAccountToken, wanted)
+		granted = account.Annotations[core.RoleAnnotation]
+	}
+	if ptr.Deref(spec.AutomountServiceAccountToken, wanted) && granted == "" {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), withoutRole(a.GetNamespace(), name)))
+	}
+	return nil
+}
+
+// podSpecOf returns what the pods of a new object are made of; nil when it has none.
+func podSpecOf(a admission.Attributes) (*corev1.PodSpec, *field.Path) {
+	path := field.NewPath("spec")
+	switch obj := a.GetObject().(type) {
+	case *corev1.Pod:
+		return &obj.Spec, path
+	case *batchv1.Job:
+		return &obj.Spec.Template.Spec, path.Child("template", "spec")
+	case *batchv1.CronJob:
+		return &obj.Spec.JobTemplate.Spec.Template.Spec, path.Child("jobTemplate", "spec", "template", "spec")
+	}
+	return nil, nil
+}
+
+// withoutRole says what a ServiceAccount lacks, and how it is given.
+func withoutRole(namespace, name string) string {
+	return fmt.Sprintf("the ServiceAccount %q has no role in jobd, which serves no RBAC, so its token may do nothing: "+
+		"kubectl annotate serviceaccount %s --namespace %s %s=%s|%s|%s",
+		name, name, namespace, core.RoleAnnotation, core.RoleRead, core.RoleSubmit, core.RoleAdmin)
+}
+
+// storedAccount reads a ServiceAccount, nil when there is none.
+func storedAccount(s *store.Store, namespace, name string) (account *corev1.ServiceAccount, err error) {
+	err = s.View(func(snapshot *store.Snapshot) error {
+		o, ok := snapshot.Get(store.Key("serviceaccounts", namespace, name))
+		if !ok {
+			return nil
+		}
+		account = &corev1.ServiceAccount{}
+		return scheme.Decode(o.Value, account)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("serviceaccounts/%s/%s: %w", namespace, name, err)
+	}
+	return account, nil
+}
