@@ -37,6 +37,10 @@ func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 	if err != nil {
 		return nil, err
 	}
+	timeout := unix.NsecToTimeval(kernelTimeout.Nanoseconds())
+	if err := errors.Join(socket.SetSendTimeout(&timeout), socket.SetReceiveTimeout(&timeout)); err != nil {
+		return nil, err
+	}
 	b := &bridge{name: runtime.RootName(root), host: &nl.SocketHandle{Socket: socket}}
 	defer func() {
 		if err != nil {

@@ -26,7 +26,11 @@ const (
 	upstreamTimeout = 2 * time.Second
 	// maxForwarded bounds the queries that wait for resolvers of the host.
 	maxForwarded = 256
-	resolvConf   = "/etc/resolv.conf"
+	// maxUpstream is how many resolvers of the host are asked, as its own library does.
+	maxUpstream = 3
+	// maxDatagram bounds an answer over UDP, whatever the client says.
+	maxDatagram = dns.DefaultMsgSize
+	resolvConf  = "/etc/resolv.conf"
 )
 
 // Names knows the names of the cluster's domain.
@@ -68,6 +72,7 @@ type Server struct {
 	zone    string // the domain as it stands in messages
 	servers []*dns.Server
 	waiting chan struct{}
+	shares  shares // of what waits
 
 	mu       sync.Mutex
 	read     time.Time // modification time of resolv.conf when it was read
@@ -87,7 +92,7 @@ func Listen(c Config) (*Server, error) {
 		return nil, fmt.Errorf("name server: %w", err)
 	}
 	handler := dns.HandlerFunc(s.answer)
-	s.servers = []*dns.Server{{PacketConn: udp, Handler: handler}, {Listener: tcp, Handler: handler}}
+	s.servers = []*dns.Server{{PacketConn: udp, Handler: handler}, {Listener: &fairListener{Listener: tcp, clients: c.Clients}, Handler: handler}}
 	return s, nil
 }
 
@@ -144,38 +149,39 @@ func (s *Server) answer(w dns.ResponseWriter, query *dns.Msg) {
 // mayAsk reports whether a query is of a pod or the host: nobody else may use this server, however it reaches the
 // address.
 func (s *Server) mayAsk(from net.Addr) bool {
-	addr, err := netip.ParseAddrPort(from.String())
-	return err == nil && s.config.Clients.Contains(addr.Addr().Unmap())
+	return s.config.Clients.Contains(clientOf(from))
 }
 
 func (s *Server) resolve(w dns.ResponseWriter, query *dns.Msg) *dns.Msg {
 	question := query.Question[0]
 	name := strings.ToLower(question.Name)
 	overUDP := w.LocalAddr().Network() == "udp"
+	client := clientOf(w.RemoteAddr())
 	var reply *dns.Msg
 	switch {
 	case dns.IsSubDomain(s.zone, name):
-		reply = s.own(query, name, overUDP)
+		reply = s.own(client, query, name, overUDP)
 	default:
 		addr, own := s.ownReverse(name)
 		if !own {
-			reply = s.forward(query, overUDP)
+			reply = s.forward(client, query, overUDP)
 			break
 		}
 		reply = s.reverse(query, addr)
 	}
+	size := dns.MaxMsgSize
 	if overUDP {
-		size := dns.MinMsgSize
+		size = dns.MinMsgSize
 		if opt := query.IsEdns0(); opt != nil {
-			size = max(size, int(opt.UDPSize()))
+			size = min(max(size, int(opt.UDPSize())), maxDatagram)
 		}
-		reply.Truncate(size)
 	}
+	reply.Truncate(size)
 	return reply
 }
 
 // own answers for a name of the cluster's domain.
-func (s *Server) own(query *dns.Msg, name string, overUDP bool) *dns.Msg {
+func (s *Server) own(client netip.Addr, query *dns.Msg, name string, overUDP bool) *dns.Msg {
 	inside := strings.TrimSuffix(strings.TrimSuffix(name, s.zone), ".")
 	if port, service, ok := portName(inside); ok {
 		return s.ports(query, port, service)
@@ -198,7 +204,7 @@ func (s *Server) own(query *dns.Msg, name string, overUDP bool) *dns.Msg {
 		if question.Qtype != dns.TypeCNAME && !dns.IsSubDomain(s.zone, dns.Fqdn(alias)) {
 			target := &dns.Msg{}
 			target.SetQuestion(dns.Fqdn(alias), question.Qtype)
-			reply.Answer = append(reply.Answer, s.forward(target, overUDP).Answer...)
+			reply.Answer = append(reply.Answer, s.forward(client, target, overUDP).Answer...)
 		}
 		return reply
 	}
@@ -306,24 +312,28 @@ func (s *Server) reverse(query *dns.Msg, addr netip.Addr) *dns.Msg {
 }
 
 // forward asks the resolvers of the host, one after the other.
-func (s *Server) forward(query *dns.Msg, overUDP bool) *dns.Msg {
+func (s *Server) forward(client netip.Addr, query *dns.Msg, overUDP bool) *dns.Msg {
 	failed := &dns.Msg{}
 	failed.SetRcode(query, dns.RcodeServerFailure)
+	if !s.shares.take(client, maxWaiting) {
+		return failed
+	}
+	defer s.shares.giveBack(client)
 	select {
 	case s.waiting <- struct{}{}:
 		defer func() { <-s.waiting }()
 	default:
 		return failed
 	}
-	client := &dns.Client{Net: "udp", Timeout: upstreamTimeout, UDPSize: dns.DefaultMsgSize}
+	resolver := &dns.Client{Net: "udp", Timeout: upstreamTimeout, UDPSize: dns.DefaultMsgSize}
 	if !overUDP {
-		client.Net = "tcp"
+		resolver.Net = "tcp"
 	}
 	asked := query.Copy()
 	asked.Id = dns.Id()
 	var refused *dns.Msg
-	for _, server := range s.resolvers() {
-		reply, _, err := client.Exchange(asked, server)
+	for _, server := range first(maxUpstream, s.resolvers()) {
+		reply, _, err := resolver.Exchange(asked, server)
 		if err != nil {
 			s.config.Logger.Debug("a resolver of the host does not answer", "resolver", server, "error", err)
 			continue
@@ -342,6 +352,8 @@ func (s *Server) forward(query *dns.Msg, overUDP bool) *dns.Msg {
 	}
 	return failed
 }
+
+func first(most int, list []string) []string { return list[:min(most, len(list))] }
 
 // resolvers are those of the host, as they are now.
 func (s *Server) resolvers() []string {

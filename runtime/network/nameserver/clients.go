@@ -1,0 +1,94 @@
+package nameserver
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// maxConnections and maxWaiting are how many TCP connections and how many queries for the resolvers of the host one
+	// client may have at a time, so that none takes what is there for all.
+	maxConnections = 16
+	maxWaiting     = 64
+	// writeTimeout is how long a client may take to read an answer.
+	writeTimeout = 2 * time.Second
+)
+
+// shares counts what each client has of something. The zero value is ready.
+type shares struct {
+	mu   sync.Mutex
+	held map[netip.Addr]int
+}
+
+// take gives a client one more, or reports that it has its share.
+func (s *shares) take(client netip.Addr, most int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[client] >= most {
+		return false
+	}
+	if s.held == nil {
+		s.held = map[netip.Addr]int{}
+	}
+	s.held[client]++
+	return true
+}
+
+func (s *shares) giveBack(client netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[client]--; s.held[client] == 0 {
+		delete(s.held, client)
+	}
+}
+
+// clientOf returns the address of a client; not valid if it is none of an IP protocol.
+func clientOf(from net.Addr) netip.Addr {
+	at, err := netip.ParseAddrPort(from.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap()
+}
+
+// fairListener accepts connections of clients that may ask, each with its share of them.
+type fairListener struct {
+	net.Listener
+	clients netip.Prefix
+	shares  shares
+}
+
+// Accept closes what others open, and what is too much.
+func (l *fairListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		client := clientOf(c.RemoteAddr())
+		if l.clients.Contains(client) && l.shares.take(client, maxConnections) {
+			return &fairConn{Conn: c, giveBack: sync.OnceFunc(func() { l.shares.giveBack(client) })}, nil
+		}
+		c.Close()
+	}
+}
+
+// fairConn does not wait for a client that does not read.
+type fairConn struct {
+	net.Conn
+	giveBack func()
+}
+
+func (c *fairConn) Write(data []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(data)
+}
+
+func (c *fairConn) Close() error {
+	c.giveBack()
+	return c.Conn.Close()
+}

@@ -1,0 +1,122 @@
+package nameserver
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// from is a Dialer with an address of its own.
+func from(network, address string) *net.Dialer {
+	at := netip.AddrPortFrom(netip.MustParseAddr(address), 0)
+	if network == "udp" {
+		return &net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(at)}
+	}
+	return &net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(at)}
+}
+
+func TestClientHasItsShareOfConnections(t *testing.T) {
+	server := serve(t, Config{Names: table{"db.default.svc": {"10.64.0.2"}}})
+	dial := func(client string) *dns.Conn {
+		c, err := from("tcp", client).Dial("tcp", server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return &dns.Conn{Conn: c}
+	}
+	asks := func(c *dns.Conn) error {
+		m := &dns.Msg{}
+		m.SetQuestion("db.default.svc.cluster.local.", dns.TypeA)
+		if err := c.WriteMsg(m); err != nil {
+			return err
+		}
+		_, err := c.ReadMsg()
+		return err
+	}
+	var held []*dns.Conn
+	for range maxConnections {
+		c := dial("127.0.0.1")
+		if err := asks(c); err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+	}
+	if _, err := dial("127.0.0.1").Conn.Read(make([]byte, 1)); err == nil {
+		t.Error("a connection more than a client may have is answered")
+	}
+	if err := asks(dial("127.0.0.2")); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	held[0].Close()
+	for limit := time.Now().Add(time.Minute); ; {
+		if err := asks(dial("127.0.0.1")); err == nil {
+			break
+		} else if time.Now().After(limit) {
+			t.Fatalf("after a connection was closed: %v", err)
+		}
+	}
+}
+
+func TestConnectionOfAStranger(t *testing.T) {
+	server := serve(t, Config{Names: table{}, Clients: netip.MustParsePrefix("127.0.0.2/32")})
+	c, err := from("tcp", "127.0.0.1").Dial("tcp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("got %v, want it closed at once", err)
+	}
+}
+
+// A client whose queries the resolvers of the host do not answer leaves room for others.
+func TestClientHasItsShareOfResolvers(t *testing.T) {
+	upstream, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	resolver := &dns.Server{
+		PacketConn: upstream, NotifyStartedFunc: func() { close(started) },
+		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
+			if !strings.HasPrefix(query.Question[0].Name, "slow.") {
+				_ = w.WriteMsg(new(dns.Msg).SetReply(query))
+			}
+		}),
+	}
+	go func() { _ = resolver.ActivateAndServe() }()
+	<-started
+	t.Cleanup(func() { _ = resolver.Shutdown() })
+	server := serve(t, Config{Names: table{}, Upstream: []string{upstream.LocalAddr().String()}})
+	greedy, err := from("udp", "127.0.0.1").Dial("udp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer greedy.Close()
+	slow := &dns.Conn{Conn: greedy}
+	_ = slow.SetDeadline(time.Now().Add(time.Minute))
+	for range maxForwarded + 50 {
+		m := &dns.Msg{}
+		m.SetQuestion("slow.example.org.", dns.TypeA)
+		if err := slow.WriteMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reply, err := slow.ReadMsg(); err != nil || reply.Rcode != dns.RcodeServerFailure {
+		t.Errorf("one too many: %v, %v", reply, err)
+	}
+	m := &dns.Msg{}
+	m.SetQuestion("fast.example.org.", dns.TypeA)
+	client := &dns.Client{Net: "udp", Dialer: from("udp", "127.0.0.2")}
+	if reply, _, err := client.Exchange(m, server); err != nil || reply.Rcode != dns.RcodeSuccess {
+		t.Errorf("another client: %v, %v", reply, err)
+	}
+}
