@@ -153,7 +153,7 @@ func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
 		img, err := i.describe(ctx, client.NewImageWithPlatform(i.client, s, i.platform))
 		if err != nil {
 			// Its content is gone or for another platform. It is still there to be removed.
-			i.options.Logger.Warn("image is not complete", "image", s.Name, "err", err)
+			i.options.Logger.Warn("image is not complete", "image", s.Name, "error", err)
 			img = runtime.Image{Name: s.Name, Digest: s.Target.Digest.String(), Created: s.CreatedAt}
 		}
 		list = append(list, img)

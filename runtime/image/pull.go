@@ -179,7 +179,7 @@ func (i *Images) abandon(ctx context.Context, t *transfer) {
 	defer t.mu.Unlock()
 	for _, ref := range t.refs {
 		if err := i.client.ContentStore().Abort(ctx, ref); err != nil && !errdefs.IsNotFound(err) {
-			i.options.Logger.Warn("cannot drop a broken download", "ref", ref, "err", err)
+			i.options.Logger.Warn("cannot drop a broken download", "ref", ref, "error", err)
 		}
 	}
 }
