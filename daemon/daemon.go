@@ -20,6 +20,7 @@ import (
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/lock"
+	"github.com/jobd/jobd/layout"
 )
 
 // Serving is what a daemon that has become ready says of itself.
@@ -150,7 +151,7 @@ func (d *daemon) makeDirs(context.Context) error {
 			return fmt.Errorf("cannot make the directory: %w", err)
 		}
 	}
-	return nil
+	return makeLogs(layout.Root(d.config.Root).Logs())
 }
 
 func (d *daemon) lock(context.Context) error {
@@ -195,4 +196,13 @@ func (d *daemon) listenTLS() (err error) {
 	d.serving.Listen = listener.Addr().String()
 	d.serving.Kubeconfig = c.RootLayout().Kubeconfig()
 	return d.authority.WriteKubeconfig(d.serving.Kubeconfig, listener.Addr())
+}
+
+// makeLogs ensures that only root lists the directory of all logs, whose names are those of pods, also where an older
+// jobd has made it.
+func makeLogs(dir string) error {
+	if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
+		return fmt.Errorf("cannot make the directory of the logs: %w", err)
+	}
+	return nil
 }

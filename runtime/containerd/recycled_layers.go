@@ -336,6 +336,9 @@ func renew(dir string) bool {
 			return false
 		}
 	}
+	if !plainFlags(dir) {
+		return false // chattr +S, +c and the like would be inherited
+	}
 	if info.Mode&0o7777 != layerMode {
 		if os.Chmod(dir, layerMode) != nil {
 			return false
@@ -387,4 +390,28 @@ func (s *recycledLayers) of(container string) (recycledLayer, bool) {
 func (s *recycledLayers) usage(one recycledLayer) snapshots.Usage {
 	used := untrusted.Usage(filepath.Join(s.dir, one.name, upperDir))
 	return snapshots.Usage{Inodes: used.Inodes, Size: used.Bytes}
+}
+
+// plainFlags reports whether a directory has the inode flags of one that was just made beside it: what a container has
+// set on its root directory (chattr) would go to whatever the next one makes there.
+func plainFlags(dir string) bool {
+	is, err := inodeFlags(dir)
+	if err != nil {
+		return errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
+	}
+	was, err := inodeFlags(filepath.Join(filepath.Dir(dir), workDir)) // made at the same time, and never a container's
+	return err == nil && is == was
+}
+
+// layoutFlags say how a file system lays a directory out, which changes with its entries.
+const layoutFlags = 0x1000 | 0x80000 | 0x10000000 // hash tree, extents, inline data
+
+func inodeFlags(dir string) (uint32, error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+	return flags &^ layoutFlags, err
 }

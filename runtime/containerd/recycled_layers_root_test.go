@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime"
 )
@@ -142,5 +143,38 @@ func TestALayerThatOthersMayHoldIsNotUsedAgain(t *testing.T) {
 	_ = held.WriteFile("planted", nil, 0o644) // there may be nothing left to write to
 	if _, err := os.Lstat(path + "/planted"); !os.IsNotExist(err) {
 		t.Errorf("the next container has what was planted: %v", err)
+	}
+}
+
+// What a container sets on its root directory with chattr would be inherited by what later ones make there.
+func TestALayerWithFlagsIsNotUsedAgain(t *testing.T) {
+	dir := t.TempDir()
+	upper := filepath.Join(dir, upperDir)
+	for _, d := range []string{upper, filepath.Join(dir, workDir)} {
+		if err := os.Mkdir(d, layerMode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(upper, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !renew(upper) {
+		t.Error("one without flags is not")
+	}
+	f, err := os.Open(upper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const synchronous = 0x8 // chattr +S
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|synchronous))
+	}
+	if err != nil {
+		t.Skipf("flags of directories cannot be set here: %v", err)
+	}
+	if renew(upper) {
+		t.Error("one with flags is used again")
 	}
 }
