@@ -57,7 +57,8 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}
 	parent := runtime.CgroupParent(c.Root)
 	r, err := containerd.Open(ctx, containerd.Config{
-		Root: c.Root, State: c.State, CgroupParent: parent, OCIRuntime: c.OCIRuntime, ShimPath: shim, Logger: c.Logger,
+		Root: c.Root, State: c.State, CgroupParent: parent, OCIRuntime: c.OCIRuntime, ShimPath: shim,
+		RuntimeTimeout: c.RuntimeRequestTimeout.Duration, Logger: c.Logger,
 	})
 	if err != nil {
 		return nil, err

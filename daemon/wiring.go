@@ -142,14 +142,15 @@ func newLogs(c *config.Config, s *store.Store) (*joblogs.Logs, error) {
 // left.
 func (d *daemon) openControl(ctx context.Context, from sources, k *containers) error {
 	c, m := &d.config, from.machine
+	workers := worker.New(k.workers)
+	d.onStop(workers.Close)
 	figures := metrics.New(from.store)
+	figures.ShowStuck(workers.Stuck)
 	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	d.onStop(unregister)
-	workers := worker.New(k.workers)
-	d.onStop(workers.Close)
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
 		Settings: job.Settings{

@@ -28,12 +28,16 @@ type Runtime interface {
 	// to the function passed to OnExit, even when it comes before Start returns.
 	Start(ctx context.Context, c Container) (Status, error)
 
+	// CallOff ends the start of a container that is under way: Start returns errdefs.ErrAborted then, and nothing runs.
+	// The error is errdefs.ErrFailedPrecondition when the start is over, and errdefs.ErrNotFound when it has not begun.
+	CallOff(ctx context.Context, id string) error
+
 	// Signal sends a signal to the first process of a container, or with all to every process in it. One that has
 	// ended or is not known is errdefs.ErrNotFound.
 	Signal(ctx context.Context, id string, sig syscall.Signal, all bool) error
 
 	// Remove forgets an ended container: its root file system and its exit record. A running one is killed
-	// first. One that is not known is no error. Logs stay.
+	// first, and one that is being started is called off. One that is not known is no error. Logs stay.
 	Remove(ctx context.Context, id string) error
 
 	Executor

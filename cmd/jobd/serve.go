@@ -33,6 +33,8 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"what runs the pods: containerd, or simulated (no containers)")
 	flags.StringVar(&settings.OCIRuntime, "oci-runtime", settings.OCIRuntime,
 		"crun, runc or a path (the first of these that works)")
+	flags.DurationVar(&settings.RuntimeRequestTimeout.Duration, "runtime-request-timeout",
+		settings.RuntimeRequestTimeout.Duration, "how long the OCI runtime may take to start a container or a command in it")
 	flags.StringVar(&settings.Shim, "shim", settings.Shim, "path of jobd-shim (beside jobd, or in PATH)")
 	flags.DurationVar(&settings.PodBackoffBase.Duration, "pod-backoff-base", settings.PodBackoffBase.Duration,
 		"wait after the first failed pod of a Job; doubles with each further one")

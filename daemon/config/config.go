@@ -43,6 +43,8 @@ type Config struct {
 	Runtime string `json:"runtime,omitempty"`
 	// OCIRuntime is "crun", "runc" or a path; empty to choose.
 	OCIRuntime string `json:"oci-runtime,omitempty"`
+	// RuntimeRequestTimeout is how long one call of the OCI runtime may take, as a kubelet's setting of that name.
+	RuntimeRequestTimeout metav1.Duration `json:"runtime-request-timeout,omitempty"`
 	// PodBackoffBase and PodBackoffCap bound the time between a Job's failed pod and the next one.
 	PodBackoffBase metav1.Duration `json:"pod-backoff-base,omitempty"`
 	PodBackoffCap  metav1.Duration `json:"pod-backoff-cap,omitempty"`
@@ -108,16 +110,17 @@ type Config struct {
 // Default is the Config of `jobd serve` without flags.
 func Default() Config {
 	return Config{
-		Root:                layout.DefaultRoot,
-		State:               layout.DefaultState,
-		Runtime:             "containerd",
-		PodBackoffBase:      metav1.Duration{Duration: 10 * time.Second},
-		PodBackoffCap:       metav1.Duration{Duration: 6 * time.Minute},
-		MaxPods:             1000,
-		SeccompDefault:      true,
-		CDISpecDirs:         "/etc/cdi,/var/run/cdi",
-		EventTTL:            metav1.Duration{Duration: time.Hour},
-		ContainerLogMaxSize: "10Mi", ContainerLogMaxFiles: 5,
+		Root:                  layout.DefaultRoot,
+		State:                 layout.DefaultState,
+		Runtime:               "containerd",
+		RuntimeRequestTimeout: metav1.Duration{Duration: 2 * time.Minute},
+		PodBackoffBase:        metav1.Duration{Duration: 10 * time.Second},
+		PodBackoffCap:         metav1.Duration{Duration: 6 * time.Minute},
+		MaxPods:               1000,
+		SeccompDefault:        true,
+		CDISpecDirs:           "/etc/cdi,/var/run/cdi",
+		EventTTL:              metav1.Duration{Duration: time.Hour},
+		ContainerLogMaxSize:   "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
 		KeptLogsSize: "1Gi",
 		// A kubelet's 85 and 80 are for a disk of its own; this one holds its user's files too.
@@ -168,6 +171,9 @@ func (c *Config) Complete() error {
 	}
 	if c.Runtime != "containerd" && c.Runtime != "simulated" {
 		return fmt.Errorf("runtime: %q is not known: containerd or simulated", c.Runtime)
+	}
+	if c.RuntimeRequestTimeout.Duration <= 0 {
+		return errors.New("runtime-request-timeout must be above 0")
 	}
 	if c.PodBackoffBase.Duration <= 0 || c.PodBackoffCap.Duration < c.PodBackoffBase.Duration {
 		return errors.New("pod-backoff-base must be above 0, and pod-backoff-cap not below it")

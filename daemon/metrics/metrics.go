@@ -99,6 +99,13 @@ func New(s *store.Store) *Metrics {
 	return m
 }
 
+// ShowStuck adds jobd_stuck_steps: what stuck returns when somebody asks. It is called before Register.
+func (m *Metrics) ShowStuck(stuck func() int) {
+	m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "jobd", Name: "stuck_steps", Help: "Steps of setting up, starting and tearing down pods that have taken more than two minutes and go on.",
+	}, func() float64 { return float64(stuck()) }))
+}
+
 // Register makes a registry show the metrics until unregister is called.
 func (m *Metrics) Register(r prometheus.Registerer) (unregister func(), err error) {
 	unregister = func() {

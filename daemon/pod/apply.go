@@ -117,6 +117,10 @@ func (f *folder) fold(o Observation) {
 		}
 		return
 	}
+	if o.What == Stuck {
+		f.warning(container{}, o.Reason, o.Message)
+		return
+	}
 	if Terminal(f.pod) {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/pod"
@@ -94,11 +95,13 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	}
 	done := 0
 	for i, l := range launches {
-		if l.slow() {
+		var slow bool
+		p.take(obj, w, "image of container "+l.container, func() { slow = l.slow() })
+		if slow {
 			// A slow pull holds up neither other pods nor the report of what has happened already.
 			p.launched(obj, w, launches[done:i], seen)
 			seen, done = nil, i
-			p.limit.Yield(func() { <-l.ready })
+			w.room.Yield(func() { <-l.ready })
 		}
 		seen = append(seen, p.start(obj, w, l)...)
 	}
@@ -200,10 +203,12 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 
 // setUp takes the set-up steps of a pod, and reports whether all have succeeded.
 func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Observation, bool) {
-	sandbox := &Sandbox{Yield: p.limit.Yield}
+	sandbox := &Sandbox{Yield: w.room.Yield}
 	for _, step := range p.config.Steps {
 		crash.At("set-up", step.Name, "before")
-		if err := step.SetUp(ctx, obj, sandbox); err != nil {
+		var err error
+		p.take(obj, w, "set-up of "+step.Name, func() { err = step.SetUp(ctx, obj, sandbox) })
+		if err != nil {
 			p.log(obj).Warn("cannot set up a pod", "step", step.Name, "error", err)
 			if r := (*Rejection)(nil); errors.As(err, &r) {
 				return pod.Observation{What: pod.Rejected, Reason: step.Reason, Message: r.Error()}, false
@@ -249,7 +254,11 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	seen = append(seen, pulled)
 
 	crash.At("launch.spec.before")
-	spec, err := p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image, w.sandbox})
+	var spec *specs.Spec
+	var err error
+	p.take(obj, w, "configuration of container "+c.Name, func() {
+		spec, err = p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image, w.sandbox})
+	})
 	if err != nil {
 		return fail(pod.CreateContainerConfig, err)
 	}
@@ -273,7 +282,9 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	if l.attempt > 0 {
 		crash.At("launch.attempt-before.before")
 		// The end of that attempt is stored, or this one would not have been asked for.
-		if err := p.config.Runtime.Remove(p.ctx, containerID(obj, c.Name, l.attempt-1)); err != nil {
+		before := containerID(obj, c.Name, l.attempt-1)
+		p.take(obj, w, "removal of container "+before, func() { err = p.config.Runtime.Remove(p.ctx, before) })
+		if err != nil {
 			return fail(pod.CreateContainer, fmt.Errorf("remove the container of the attempt before: %w", err))
 		}
 	}
@@ -282,7 +293,13 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	}
 	crash.At("launch.start.before")
 	p.follow(c, request.ID, request.LogPath)
-	status, err := p.config.Runtime.Start(p.ctx, request)
+	var status runtime.Status
+	stop := p.giveUpLate(obj, l, request.ID)
+	p.take(obj, w, "start of container "+c.Name, func() { status, err = p.config.Runtime.Start(p.ctx, request) })
+	stop()
+	if errdefs.IsAborted(err) && p.calledOff(l) {
+		return dropped()
+	}
 	if err != nil {
 		if p.ctx.Err() == nil {
 			p.log(obj).Warn("cannot start a container", "container", c.Name, "error", err)

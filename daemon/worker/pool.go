@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ type Pool struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	limit  limiter
+	stuck  atomic.Int64 // steps that have taken long enough to be reported, and are not over
 
 	mu   sync.Mutex
 	pods map[types.UID]*worker
@@ -35,6 +37,7 @@ type worker struct {
 	pod     *corev1.Pod // as it was passed to Do last; nil when there is nothing to do for it
 	queue   []pod.Action
 	busy    bool
+	room    *room    // of the goroutine that works off the queue
 	sandbox *Sandbox // nil until the steps are done
 	// launches are those that are queued or under way.
 	launches []*launch
@@ -117,8 +120,9 @@ func (p *Pool) schedule(w *worker) {
 	}
 	w.busy = true
 	p.group.Add(1)
-	p.limit.Go(func() {
+	p.limit.Go(func(r *room) {
 		defer p.group.Done()
+		w.room = r
 		p.work(w)
 	})
 }
@@ -128,7 +132,8 @@ func (p *Pool) work(w *worker) {
 	for {
 		p.mu.Lock()
 		if len(w.queue) == 0 || p.ctx.Err() != nil {
-			w.busy, w.pod, w.queue = false, nil, nil // the queue's memory too: for 100,000 pods that is 10 MB
+			w.busy, w.pod, w.room = false, nil, nil
+			w.queue = nil // its memory too: for 100,000 pods that is 10 MB
 			p.mu.Unlock()
 			return
 		}
@@ -149,9 +154,9 @@ func (p *Pool) work(w *worker) {
 		case pod.TearDown:
 			p.tearDown(obj, w)
 		case pod.Refresh:
-			p.refresh(obj)
+			p.refresh(obj, w)
 		case pod.Measure:
-			p.measure(obj)
+			p.measure(obj, w)
 		default:
 			p.launch(obj, w, launches)
 		}

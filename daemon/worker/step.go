@@ -56,24 +56,28 @@ func (r *Rejection) Error() string { return r.Err.Error() }
 func (r *Rejection) Unwrap() error { return r.Err }
 
 // refresh has each step bring up to date what it has set up. Where that fails, all stays as it was.
-func (p *Pool) refresh(obj *corev1.Pod) {
+func (p *Pool) refresh(obj *corev1.Pod, w *worker) {
 	for _, step := range p.config.Steps {
 		if step.Refresh == nil {
 			continue
 		}
-		if err := step.Refresh(p.ctx, obj); err != nil {
+		var err error
+		p.take(obj, w, "refresh of "+step.Name, func() { err = step.Refresh(p.ctx, obj) })
+		if err != nil {
 			p.log(obj).Warn("cannot refresh what a pod was set up with", "step", step.Name, "error", err)
 		}
 	}
 }
 
 // measure reports the pod for eviction if a step finds that it takes more than it may.
-func (p *Pool) measure(obj *corev1.Pod) {
+func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 	for _, step := range p.config.Steps {
 		if step.Measure == nil {
 			continue
 		}
-		if over := step.Measure(obj); over != "" {
+		var over string
+		p.take(obj, w, "measurement of "+step.Name, func() { over = step.Measure(obj) })
+		if over != "" {
 			p.report(obj, pod.Observation{What: pod.Evicted, Message: over})
 		}
 	}

@@ -21,7 +21,9 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	ok := true
 	for _, id := range append(p.held(obj), w.leftovers...) {
 		crash.At("tear-down.container.before")
-		if err := p.config.Runtime.Remove(p.ctx, id); err != nil {
+		var err error
+		p.take(obj, w, "removal of container "+id, func() { err = p.config.Runtime.Remove(p.ctx, id) })
+		if err != nil {
 			p.log(obj).Warn("cannot remove a container, which is retried", "container", id, "error", err)
 			ok = false
 		}
@@ -29,7 +31,9 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	if ok {
 		for _, step := range slices.Backward(p.config.Steps) {
 			crash.At("tear-down", step.Name, "before")
-			if err := step.TearDown(p.ctx, obj.UID); err != nil {
+			var err error
+			p.take(obj, w, "tear-down of "+step.Name, func() { err = step.TearDown(p.ctx, obj.UID) })
+			if err != nil {
 				p.log(obj).Warn("cannot undo the set-up of a pod, which is retried", "step", step.Name, "error", err)
 				ok = false
 			}

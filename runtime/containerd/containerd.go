@@ -47,6 +47,8 @@ type Config struct {
 	OCIRuntime string
 	// ShimPath is the binary of the shards.
 	ShimPath string
+	// RuntimeTimeout is how long one call of the OCI runtime may take. 0: as long as the shards let it.
+	RuntimeTimeout time.Duration
 	// Shards is how many new containers are spread over. 0: as many as there are CPUs, at least 2 and at most 8.
 	Shards int
 	Logger *slog.Logger
@@ -183,6 +185,21 @@ func (r *Runtime) Containers(context.Context) ([]runtime.Status, error) {
 		out = append(out, c.status)
 	}
 	return out, nil
+}
+
+// CallOff ends the start of a container that is under way.
+func (r *Runtime) CallOff(ctx context.Context, id string) error {
+	r.mu.Lock()
+	held := r.containers[id]
+	r.mu.Unlock()
+	err := error(errdefs.ErrNotFound)
+	if held != nil {
+		err = r.shards.at(held.shard).CallOff(ctx, id)
+	}
+	if err != nil {
+		return fmt.Errorf("call off container %s: %w", id, err)
+	}
+	return nil
 }
 
 // Signal sends a signal to a container's first process, or to all of them.

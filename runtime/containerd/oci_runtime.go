@@ -121,7 +121,11 @@ func writeVerdicts(path string, verdicts map[string]verdict) error {
 // selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of
 // one. Its program is the shards' own, which prints its version.
 func selfTest(ctx context.Context, c Config, s *shard.Shard, path string) verdict {
-	version, err := exec.CommandContext(ctx, path, "--version").Output()
+	bounded, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	asked := exec.CommandContext(bounded, path, "--version")
+	asked.WaitDelay = time.Second
+	version, err := asked.Output()
 	if err != nil {
 		return verdict{Failure: fmt.Sprintf("--version: %v", err)}
 	}

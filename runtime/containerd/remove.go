@@ -34,7 +34,11 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	if held == nil {
 		return nil
 	}
-	held.busy.Lock()
+	if !held.busy.TryLock() {
+		// Whoever starts it is not waited for: it may take minutes.
+		_ = r.shards.at(held.shard).CallOff(ctx, id)
+		held.busy.Lock()
+	}
 	defer held.busy.Unlock()
 	if held.removed {
 		return nil

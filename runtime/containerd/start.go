@@ -94,6 +94,8 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		LogMaxFiles: c.LogMaxFiles,
 		MessagePath: c.Spec.Annotations[oci.AnnotationTerminationLog],
 		Runtime:     r.oci.Path,
+
+		RuntimeTimeout: r.config.RuntimeTimeout,
 	})
 	var failed *protocol.StartError
 	switch {

@@ -113,6 +113,11 @@ func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status,
 	return s.Status, nil
 }
 
+// CallOff finds no start under way: they take no time.
+func (r *Runtime) CallOff(_ context.Context, id string) error {
+	return fmt.Errorf("call off container %s: its start is over: %w", id, errdefs.ErrFailedPrecondition)
+}
+
 // Signal ends a running container with 128+sig.
 func (r *Runtime) Signal(_ context.Context, id string, sig syscall.Signal, _ bool) error {
 	r.mu.Lock()
