@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/coordination"
 	"github.com/jobd/jobd/api/core"
@@ -35,6 +36,7 @@ var groups = []func(*runtime.Scheme) error{
 	discoveryv1.AddToScheme,
 	authenticationv1.AddToScheme,
 	authorizationv1.AddToScheme,
+	absent.AddToScheme,
 }
 
 // hubs are kinds that are not stored but decoded: the body of an eviction, what clients ask about themselves.

@@ -41,6 +41,7 @@ import (
 	"k8s.io/component-base/compatibility"
 	baseversion "k8s.io/component-base/version"
 
+	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/api/kind"
@@ -160,9 +161,9 @@ func New(c Config) (*Server, error) {
 	g.AdmissionControl = admission.NewChainHandler(admit...)
 	g.BuildHandlerChainFunc = func(h http.Handler, _ *genericserver.Config) http.Handler { return h }
 	namer := apiopenapi.NewDefinitionNamer(scheme.Scheme)
-	g.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
+	g.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(absent.Definitions(openapi.GetOpenAPIDefinitions), namer)
 	g.OpenAPIConfig.Info.Title = "jobd"
-	g.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
+	g.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(absent.Definitions(openapi.GetOpenAPIDefinitions), namer)
 	g.OpenAPIV3Config.Info.Title = "jobd"
 	g.SkipOpenAPIInstallation = true                                     // done by serveOpenAPI
 	g.DisabledPostStartHooks.Insert("storage-object-count-tracker-hook") // only priority and fairness would read it
@@ -185,7 +186,7 @@ func New(c Config) (*Server, error) {
 	prepared.RunPostStartHooks(s.stopping)
 
 	// BuildHandlerChainFunc above returns the bare API, which all chains share.
-	bare := generic.Handler.FullHandlerChain
+	bare := refuseAbsent(generic.Handler.FullHandlerChain)
 	s.local = s.chain(s.localRoutes(bare), completed.Config, identifyPeer)
 	s.remote = s.chain(bare, completed.Config, s.authenticate(s.everybody()...))
 	s.pods = s.chain(bare, completed.Config, s.authenticate(s.accounts()...))
@@ -222,6 +223,9 @@ func (s *Server) install(kinds []*kind.Kind) error {
 		for _, alias := range k.AlsoIn {
 			add(alias.GroupVersion, served)
 		}
+	}
+	for _, k := range absent.Kinds {
+		add(k.GroupVersion(), map[string]rest.Storage{k.Resource(): newNothing(k, s.config.Store)})
 	}
 	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
 	add(authorizationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI()})

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+// nothing serves a kind that jobd does not have, so that clients which look for it find that there are none.
+type nothing struct {
+	rest.TableConvertor
+	absent.Kind
+	store *store.Store
+}
+
+var (
+	_ rest.Getter               = nothing{}
+	_ rest.Lister               = nothing{}
+	_ rest.Watcher              = nothing{}
+	_ rest.Scoper               = nothing{}
+	_ rest.SingularNameProvider = nothing{}
+	_ rest.ShortNamesProvider   = nothing{}
+	_ rest.CategoriesProvider   = nothing{}
+)
+
+func newNothing(k absent.Kind, s *store.Store) nothing {
+	n := nothing{Kind: k, store: s}
+	n.TableConvertor = rest.NewDefaultTableConvertor(n.groupResource())
+	return n
+}
+
+func (n nothing) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: n.Group, Resource: n.Resource()}
+}
+
+func (n nothing) New() runtime.Object     { return n.Kind.New() }
+func (n nothing) NewList() runtime.Object { return n.Kind.NewList() }
+func (n nothing) Destroy()                {}
+func (n nothing) NamespaceScoped() bool   { return n.Namespaced }
+func (n nothing) GetSingularName() string { return strings.ToLower(n.Kind.Kind) }
+func (n nothing) ShortNames() []string    { return n.Kind.ShortNames }
+func (n nothing) Categories() []string    { return n.Kind.Categories }
+
+func (n nothing) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	return nil, apierrors.NewNotFound(n.groupResource(), name)
+}
+
+func (n nothing) List(context.Context, *metainternalversion.ListOptions) (runtime.Object, error) {
+	list := n.NewList()
+	if err := meta.SetList(list, []runtime.Object{}); err != nil {
+		return nil, err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, err
+	}
+	m.SetResourceVersion(n.version())
+	return list, nil
+}
+
+// Watch tells of nothing until the client has enough, but that it is complete from the beginning if it asks for that.
+func (n nothing) Watch(_ context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	events := make(chan watch.Event, 1)
+	if options != nil && ptr.Deref(options.SendInitialEvents, false) {
+		obj := n.New()
+		m, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		m.SetResourceVersion(n.version())
+		m.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		events <- watch.Event{Type: watch.Bookmark, Object: obj}
+	}
+	return watch.NewProxyWatcher(events), nil
+}
+
+func (n nothing) version() string { return strconv.FormatUint(n.store.Version(), 10) }
+
+// refuseAbsent answers who wants to write an object of an absent kind, which has no endpoint for that.
+func refuseAbsent(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if !ok || !info.IsResourceRequest || !slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		k, ok := absent.Find(info.APIGroup, info.Resource)
+		if !ok || k.Version != info.APIVersion {
+			next.ServeHTTP(w, r)
+			return
+		}
+		refusal := apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Verb)
+		refusal.ErrStatus.Message = fmt.Sprintf("jobd runs Jobs and does not have the kind %s", k.Kind)
+		responsewriters.ErrorNegotiated(refusal, scheme.Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+	})
+}
