@@ -477,7 +477,7 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 				h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}, {Kind: pod.Measure}})
 			}
 		}
-		more()
+		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}, {Kind: pod.Measure}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		// Those that come while one is under way may see something else than that one, and so are taken once more.
