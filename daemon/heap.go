@@ -22,7 +22,7 @@ func newHeapTrimmer() heapTrimmer {
 	return heapTrimmer{rest: 5 * time.Second, worth: 16 << 20, held: heldHeap, free: debug.FreeOSMemory}
 }
 
-// run ends with ctx and with the store. It wakes up only as long as something is written.
+// run ends with ctx and with the store. It wakes up when something has been written.
 func (m heapTrimmer) run(ctx context.Context, s *store.Store) {
 	var before int64
 	for {

@@ -46,7 +46,8 @@ func newAdmission(timers *loop.Timers, room *node.Node, name, ip string) *admiss
 	return &admission{timers: timers, room: room, name: name, ip: ip}
 }
 
-// Settle carries out a step of admission, if there is one.
+// Settle carries out a step of admission, if there is one. It needs no Dirty: what can give room or take it comes in by a
+// pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
 	step, ok := a.room.Next()
 	if !ok {

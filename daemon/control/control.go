@@ -1,4 +1,5 @@
-// Package control holds the concerns of the control loop: one file each, found in one list (Control.controllers).
+// Package control holds the concerns of the control loop: a file each, the larger ones a few, found in one list
+// (Control.controllers).
 //
 // Changes of the store, observations of workers and the time come in through daemon/loop. The decisions are those of
 // daemon/job, daemon/pod, daemon/node, daemon/cron and daemon/ttl, which are pure; here they get what they decide from, and
@@ -74,7 +75,7 @@ type Control struct {
 	// newEpoch is the epoch if the store does not know of it yet: it is written with what the change has ended.
 	newEpoch string
 
-	// Those that others ask for what they know. They are made anew when a pass was lost.
+	// Those that Recover and Count ask. They are made anew when a pass was lost, and are the loop's own while it runs.
 	jobs      *jobController
 	pods      *podController
 	admission *admission
@@ -94,7 +95,8 @@ func New(c Config) *Control {
 func (c *Control) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
 // controllers makes the concerns of the loop, in the order in which they decide: what has become of pods is known before
-// decisions about Jobs are taken, and all that follows from those before room is given to what waits.
+// decisions about Jobs are taken, and all that follows from those before room is given to what waits. They read their
+// records in the reverse order: what others belong to comes first.
 func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	var (
 		config    = &c.config
@@ -123,6 +125,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 
 	return []loop.Controller{
 		newNodeObject(config.Node, config.NodeName, room, taints),
+		newNodeLease(timers, config.NodeName), // before the rest: it must not wait while there is much to do
 		namespace.NewFurnisher(config.RootCA),
 		files,
 		pods,
@@ -141,7 +144,6 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		disk,
 		ttl,
 		newSweep(timers),
-		newNodeLease(timers, config.NodeName),
 		&epoch{control: c},
 	}
 }

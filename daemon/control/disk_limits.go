@@ -26,13 +26,15 @@ func newDiskLimits(timers *loop.Timers, pods *podController) *diskLimits {
 	return &diskLimits{timers: timers, pods: pods}
 }
 
-func (d *diskLimits) podBound(key string, p *corev1.Pod, now time.Time) {
+// watch sets the next time to look at a pod, if there is anything to look at.
+func (d *diskLimits) watch(key string, p *corev1.Pod, now time.Time) {
 	if volume.DiskLimited(p) || objects.StorageLimited(&p.Spec) {
 		d.timers.Set(d, key, now.Add(measureInterval))
 	}
 }
 
-func (d *diskLimits) podForgotten(key string) { d.timers.Set(d, key, time.Time{}) }
+func (d *diskLimits) podBound(key string, p *corev1.Pod, now time.Time) { d.watch(key, p, now) }
+func (d *diskLimits) podForgotten(key string)                           { d.timers.Set(d, key, time.Time{}) }
 
 // Due has a pod measured, again and again as long as it runs.
 func (d *diskLimits) Due(p *loop.Pass, key string) error {
@@ -40,7 +42,7 @@ func (d *diskLimits) Due(p *loop.Pass, key string) error {
 	if err != nil || !ok || !objects.Runs(obj) {
 		return err
 	}
-	d.podBound(key, obj, p.Now)
+	d.watch(key, obj, p.Now)
 	d.pods.do(p, obj, pod.Action{Kind: pod.Measure})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
@@ -60,6 +61,40 @@ func TestANamespaceTellsWhatItWaitsFor(t *testing.T) {
 		synctest.Wait()
 		if w.read("namespaces/n", &corev1.Namespace{}) {
 			t.Error("it is still there")
+		}
+	})
+}
+
+// A namespace whose object went before its contents leaves nothing behind for the next one of its name.
+func TestANamespaceOfAnEarlierNameIsEmptiedFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		make := func(uid types.UID) *corev1.Namespace {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: uid}}
+			ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+			w.put("namespaces/n", ns)
+			return ns
+		}
+		remove := func(ns *corev1.Namespace) {
+			storage.MarkDeleted(ns, time.Now(), 0)
+			w.put("namespaces/n", ns)
+			synctest.Wait()
+		}
+		first := make("first")
+		w.put("configmaps/n/a", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "n", UID: "a", Finalizers: []string{"example.com/x"}}})
+		remove(first)
+		w.write(func(tx *store.Tx) error { tx.Delete("namespaces/n"); return nil })
+		synctest.Wait()
+		second := make("second")
+		for _, name := range []string{"b", "c"} {
+			w.put("configmaps/n/"+name, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name)}})
+		}
+		remove(second)
+		for _, name := range []string{"b", "c"} {
+			if w.read("configmaps/n/"+name, &corev1.ConfigMap{}) {
+				t.Errorf("%s is still there", name)
+			}
 		}
 	})
 }

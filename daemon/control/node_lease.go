@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/namespace"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -39,10 +40,11 @@ func (l *nodeLease) Rebuild(*store.Snapshot, time.Time) error {
 	return nil
 }
 
-// Fold makes the Lease anew when somebody has deleted it.
-func (l *nodeLease) Fold(_ *loop.Pass, c loop.Change) error {
-	l.due = l.due || c.Object.Key == l.key && c.Deleted
-	return nil
+// Gone makes the Lease anew when it has been deleted.
+func (l *nodeLease) Gone(_ *loop.Pass, o store.Object) {
+	if o.Key == l.key {
+		l.due = true
+	}
 }
 
 // Due implements loop.Controller.
@@ -65,6 +67,9 @@ func (l *nodeLease) Settle(p *loop.Pass) (bool, error) {
 }
 
 func (l *nodeLease) renew(p *loop.Pass) error {
+	if refusal, err := namespace.Refusal(p, corev1.NamespaceNodeLease); err != nil || refusal != nil {
+		return err // a later start makes the namespace again
+	}
 	node := &corev1.Node{}
 	if ok, err := objects.Read(p, store.Key(objects.Nodes, "", l.node), node); err != nil || !ok {
 		return err

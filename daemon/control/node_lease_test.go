@@ -16,6 +16,8 @@ func TestTheNodeRenewsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		defer w.end()
+		system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: corev1.NamespaceNodeLease, UID: "system"}}
+		w.put("namespaces/kube-node-lease", system)
 		w.stop()
 		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
 		w.start()
@@ -45,7 +47,11 @@ func TestTheNodeRenewsItsLease(t *testing.T) {
 		w.write(func(tx *store.Tx) error { tx.Delete(key); return nil })
 		check("after somebody has deleted it")
 		w.write(func(tx *store.Tx) error { tx.Delete("nodes/test"); return nil })
-		time.Sleep(leaseRenewal)
 		check("after somebody has deleted the node")
+		w.write(func(tx *store.Tx) error { tx.Delete("namespaces/kube-node-lease"); tx.Delete(key); return nil })
+		time.Sleep(time.Minute)
+		if w.read(key, &coordinationv1.Lease{}) {
+			t.Error("there is a lease in a namespace that is not there")
+		}
 	})
 }

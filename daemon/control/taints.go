@@ -72,7 +72,7 @@ func (t *taints) Settle(p *loop.Pass) (bool, error) {
 func (t *taints) evict(p *loop.Pass, key string) error {
 	t.timers.Set(t, key, time.Time{})
 	obj, ok, err := p.Pods.Get(key)
-	if err != nil || !ok || obj.Spec.NodeName == "" || obj.DeletionTimestamp != nil || t.pods.known[obj.UID] == nil {
+	if err != nil || !ok || !objects.Runs(obj) || obj.DeletionTimestamp != nil || t.pods.known[obj.UID] == nil {
 		return err
 	}
 	at, leaves := node.Expelled(obj.Spec.Tolerations, t.noExecute, p.Now)

@@ -23,7 +23,8 @@ func newTokens(timers *loop.Timers, files *files) *tokenRenewal {
 	return &tokenRenewal{timers: timers, files: files}
 }
 
-func (t *tokenRenewal) podBound(key string, p *corev1.Pod, now time.Time) {
+// watch sets the next time to look at a pod, if there is anything to look at.
+func (t *tokenRenewal) watch(key string, p *corev1.Pod, now time.Time) {
 	if life := volume.TokenLife(&p.Spec); life > 0 {
 		t.timers.Set(t, key, now.Add(tokens.Patience(life)))
 	}
@@ -35,7 +36,8 @@ func (t *tokenRenewal) podRecovered(key string, p *corev1.Pod) {
 	}
 }
 
-func (t *tokenRenewal) podForgotten(key string) { t.timers.Set(t, key, time.Time{}) }
+func (t *tokenRenewal) podBound(key string, p *corev1.Pod, now time.Time) { t.watch(key, p, now) }
+func (t *tokenRenewal) podForgotten(key string)                           { t.timers.Set(t, key, time.Time{}) }
 
 // Due looks at the tokens of a pod, and does so again as long as it runs.
 func (t *tokenRenewal) Due(p *loop.Pass, key string) error {
@@ -43,7 +45,7 @@ func (t *tokenRenewal) Due(p *loop.Pass, key string) error {
 	if err != nil || !ok || !objects.Runs(obj) {
 		return err
 	}
-	t.podBound(key, obj, p.Now)
+	t.watch(key, obj, p.Now)
 	t.files.refresh.Add(key)
 	return nil
 }

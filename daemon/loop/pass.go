@@ -54,7 +54,7 @@ func (l *Loop) newPass(tx *store.Tx, now time.Time) *Pass {
 func (p *Pass) run(reports [][]pod.Observation) error {
 	for _, step := range []func() error{
 		p.fold,
-		func() error { return p.observe(reports) },
+		func() error { p.observe(reports); return nil },
 		p.due,
 		p.settle,
 		p.finish,
@@ -103,7 +103,8 @@ func (p *Pass) gone(o store.Object) {
 }
 
 // observe sorts the observations by their pods.
-func (p *Pass) observe(reports [][]pod.Observation) error {
+func (p *Pass) observe(reports [][]pod.Observation) {
+	observers := p.loop.observers()
 	p.observed = make(map[types.UID][]pod.Observation, len(reports))
 	for _, report := range reports {
 		for len(report) > 0 { // most are about one pod: no need to copy them
@@ -117,12 +118,11 @@ func (p *Pass) observe(reports [][]pod.Observation) error {
 				p.observed[uid] = report[:n:n]
 			}
 			report = report[n:]
-			for _, o := range p.loop.observers() {
+			for _, o := range observers {
 				o.Observed(uid)
 			}
 		}
 	}
-	return nil
 }
 
 func (l *Loop) observers() (all []Observer) {

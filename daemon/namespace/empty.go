@@ -70,7 +70,14 @@ func (e *Emptier) Fold(_ *loop.Pass, c loop.Change) error {
 
 // Gone looks again at a namespace that waits for an object which is gone now. That is for the next pass, since a
 // transaction shows what was there before it.
-func (e *Emptier) Gone(p *loop.Pass, o store.Object) { e.goneFrom(p, o.Key) }
+func (e *Emptier) Gone(p *loop.Pass, o store.Object) {
+	if objects.ResourceOf(o.Key) == objects.Namespaces {
+		_, name := objects.NameOf(o.Key)
+		delete(e.terminating, name) // the next one of that name begins anew
+		return
+	}
+	e.goneFrom(p, o.Key)
+}
 
 func (e *Emptier) goneFrom(p *loop.Pass, key string) {
 	namespace, _ := objects.NameOf(key)

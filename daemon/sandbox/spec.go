@@ -16,7 +16,7 @@ import (
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// Specs makes the OCI specs of containers on this host. It implements pod.SpecBuilder.
+// Specs makes the OCI specs of containers on this host. It implements worker.SpecBuilder.
 type Specs struct {
 	API     *API
 	Volumes *volume.Volumes
@@ -85,7 +85,7 @@ func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error)
 	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])
 }
 
-// SimulatedSpecs are those of containers that are only simulated. It implements pod.SpecBuilder.
+// SimulatedSpecs are those of containers that are only simulated. It implements worker.SpecBuilder.
 type SimulatedSpecs struct{}
 
 // Spec makes the spec of a container.

@@ -44,7 +44,9 @@ func (p *Pool) Stuck() int { return int(p.stuck.Load()) }
 func (p *Pool) giveUpLate(obj *corev1.Pod, l *launch, id string) (stop func()) {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(p.ctx)
+	done := make(chan struct{})
 	unhook := context.AfterFunc(l.ctx, func() {
+		defer close(done)
 		// It may not have reached the runtime yet, so once need not be enough.
 		for wait := patience - time.Since(began); pause(ctx, wait) && p.calledOff(l); wait = patience {
 			err := p.config.Runtime.CallOff(ctx, id)
@@ -54,7 +56,9 @@ func (p *Pool) giveUpLate(obj *corev1.Pod, l *launch, id string) (stop func()) {
 		}
 	})
 	return func() {
-		unhook()
 		cancel()
+		if !unhook() {
+			<-done
+		}
 	}
 }
