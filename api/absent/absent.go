@@ -39,6 +39,7 @@ func (k Kind) Resource() string {
 // Kinds are those that kubectl 1.37 asks for by itself in apply --prune and cluster-info dump, and what else a cluster
 // has in the category "all".
 var Kinds = []Kind{
+	//lint:ignore SA1019 a cluster still lists Endpoints, and tools ask for them
 	of[corev1.Endpoints, corev1.EndpointsList](corev1.SchemeGroupVersion, "Endpoints", nil, "ep"),
 	of[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](corev1.SchemeGroupVersion, "PersistentVolumeClaim", nil, "pvc"),
 	wide(of[corev1.PersistentVolume, corev1.PersistentVolumeList](corev1.SchemeGroupVersion, "PersistentVolume", nil, "pv")),

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,11 +39,16 @@ func deafPort(t *testing.T) int {
 }
 
 func TestTargets(t *testing.T) {
+	var loops atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/headers" {
-			http.Error(w, strings.Join(slices.Concat(r.Header["X"], r.Header["Accept"], r.Header["User-Agent"]), " "), http.StatusTeapot)
-		} else if r.URL.Path != "/ok" || r.Host != "name" {
-			http.Error(w, "no: "+r.URL.Path+" of "+r.Host, http.StatusTeapot)
+		headers := strings.Join(slices.Concat(r.Header["X"], r.Header["Accept"], r.Header["User-Agent"]), " ")
+		switch {
+		case r.URL.Path == "/loop":
+			loops.Add(1)
+			http.Redirect(w, r, "/loop", http.StatusFound)
+		case r.URL.Path == "/headers" && headers == "a b text/html jobd-probe", r.URL.Path == "/ok" && r.Host == "name":
+		default:
+			http.Error(w, "a secret of "+r.Host, http.StatusTeapot)
 		}
 	}))
 	defer server.Close()
@@ -62,8 +68,9 @@ func TestTargets(t *testing.T) {
 		{"a page", "", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: number, HTTPHeaders: named}}},
 		{"a port by its name", "", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: intstr.FromString("web"), HTTPHeaders: named}}},
 		{"a name that no port has", `no port "other"`, corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("other")}}},
-		{"a bad answer", "statuscode: 418: no: /x of name", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: number, HTTPHeaders: named}}},
-		{"headers", "418: a b text/html jobd-probe", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/headers", Port: number, HTTPHeaders: several}}},
+		{"a bad answer", "statuscode: 418", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/x", Port: number, HTTPHeaders: named}}},
+		{"redirects without end", "stopped after 10 redirects", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/loop", Port: number}}},
+		{"headers", "", corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/headers", Port: number, HTTPHeaders: several}}},
 		{"a port that is open", "", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: number}}},
 		{"a port that is not", "refused", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: none}}},
 		{"no service", "", corev1.ProbeHandler{}},
@@ -72,6 +79,12 @@ func TestTargets(t *testing.T) {
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the answer shows in %v", tc.name, err)
+		}
+	}
+	if n := loops.Load(); n != maxRedirects {
+		t.Errorf("%d requests of a probe that is redirected without end", n)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
