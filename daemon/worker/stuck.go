@@ -50,6 +50,9 @@ func (p *Pool) giveUpLate(obj *corev1.Pod, l *launch, id string) (stop func()) {
 		// It may not have reached the runtime yet, so once need not be enough.
 		for wait := patience - time.Since(began); pause(ctx, wait) && p.calledOff(l); wait = patience {
 			err := p.config.Runtime.CallOff(ctx, id)
+			if errdefs.IsNotImplemented(err) {
+				return // a shard of an older version
+			}
 			if err != nil && ctx.Err() == nil && !errdefs.IsNotFound(err) && !errdefs.IsFailedPrecondition(err) {
 				p.log(obj).Warn("cannot call off the start of a container", "container", l.container, "error", err)
 			}

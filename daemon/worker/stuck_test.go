@@ -35,7 +35,10 @@ func newHanging(t *testing.T, pods ...string) *hanging {
 func (h *hanging) OnExit(f func(runtime.Status)) {}
 
 func (h *hanging) Start(ctx context.Context, c runtime.Container) (runtime.Status, error) {
-	if off, ok := h.off[c.ID]; ok {
+	h.mu.Lock()
+	off, ok := h.off[c.ID]
+	h.mu.Unlock()
+	if ok {
 		select {
 		case <-off:
 			return runtime.Status{}, errdefs.ErrAborted
@@ -47,6 +50,8 @@ func (h *hanging) Start(ctx context.Context, c runtime.Container) (runtime.Statu
 }
 
 func (h *hanging) CallOff(_ context.Context, id string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if off, ok := h.off[id]; ok {
 		delete(h.off, id)
 		close(off)

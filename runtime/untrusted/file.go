@@ -54,10 +54,11 @@ func Open(dir, path string, scope Scope) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer unix.Close(in)
-	place, err := unix.Openat2(in, filepath.Clean(path), &unix.OpenHow{
-		Flags:   unix.O_PATH | unix.O_CLOEXEC,
-		Resolve: uint64(scope) | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: uint64(scope) | unix.RESOLVE_NO_MAGICLINKS}
+	place, err := unix.Openat2(in, filepath.Clean(path), how)
+	for tries := 1; err == unix.EAGAIN && tries < 100; tries++ { // something was mounted or renamed on the host meanwhile
+		place, err = unix.Openat2(in, filepath.Clean(path), how)
+	}
 	if errors.Is(err, unix.ENOTDIR) {
 		err = fs.ErrNotExist // something on the way is no directory
 	}

@@ -30,17 +30,23 @@ func (e timeoutError) Error() string {
 	return fmt.Sprintf("the OCI runtime has not come to an end within %v, and was killed", e.after)
 }
 
-// bound returns a context for one call of the OCI runtime.
-func (c *container) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// call runs the OCI runtime to its end. When ctx ends first, or the container's time limit for a call has passed since it
+// was its turn, the runtime and every process below it are killed, and the error is the cause. The overlay, which may be nil
+// whatever the error, has to be given back.
+func (c *container) call(ctx context.Context, expected expectation, l launch) (unix.WaitStatus, *overlay, error) {
 	limit := c.record.RuntimeTimeout
 	if limit <= 0 {
 		limit = protocol.DefaultRuntimeTimeout
 	}
-	return context.WithTimeoutCause(ctx, limit, timeoutError{limit})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	l.begun = func() {
+		late := time.AfterFunc(limit, func() { cancel(timeoutError{limit}) })
+		context.AfterFunc(ctx, func() { late.Stop() })
+	}
+	return c.host.call(ctx, expected, l)
 }
 
-// call runs an OCI runtime to its end. When ctx ends first, the runtime and every process below it are killed, and the
-// error is the cause. The overlay, which may be nil whatever the error, has to be given back.
 func (h *host) call(ctx context.Context, expected expectation, l launch) (unix.WaitStatus, *overlay, error) {
 	pid, root, err := h.launcher.launch(ctx, l)
 	if err != nil {
@@ -102,6 +108,18 @@ func (r *reaper) killTree(root int) {
 	}
 	_ = r.signal(root, unix.SIGKILL)
 	for _, fd := range below {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// killChild kills a child of this process that nobody has claimed, unless it has been reaped already.
+func killChild(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if is, err := readProcStat(pid); err == nil && is.parent == os.Getpid() {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}
 }

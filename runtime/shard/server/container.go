@@ -250,9 +250,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		socket = console.path
 	}
 	var unrecorded error
-	ctx, cancel := c.bound(c.starting)
-	defer cancel()
-	status, root, err := c.host.call(ctx, expected, launch{
+	status, root, err := c.call(c.starting, expected, launch{
 		shared: c.record.Shared,
 		rootfs: filepath.Join(c.dir, rootfsDir),
 		mounts: c.record.Rootfs,
@@ -433,9 +431,7 @@ func (c *container) runtimeDelete() error {
 		"delete", "--force", c.record.ID)
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	ctx, cancel := c.bound(context.Background())
-	defer cancel()
-	status, _, err := c.host.call(ctx, expected, launch{argv: argv, files: [3]*os.File{null, null, null}})
+	status, _, err := c.call(context.Background(), expected, launch{argv: argv, files: [3]*os.File{null, null, null}})
 	if err == nil && status != 0 {
 		err = errors.New(c.runtimeFailure(status))
 	}
@@ -488,6 +484,9 @@ func (c *container) remove(ctx context.Context) error {
 	case <-c.cleaned:
 	case <-ctx.Done():
 		return fmt.Errorf("container %s does not end: %w", c.record.ID, errdefs.ErrUnavailable)
+	}
+	if c.err != nil {
+		return nil // its start has removed it, and may have been repeated since
 	}
 	if c.left {
 		if err := c.release(); err != nil {

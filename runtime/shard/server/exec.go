@@ -76,9 +76,7 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
-	status, _, err := c.host.call(ctx, expected, launch{argv: append(argv, c.record.ID), files: ends})
+	status, _, err := c.call(ctx, expected, launch{argv: append(argv, c.record.ID), files: ends})
 	if err != nil {
 		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
 	}

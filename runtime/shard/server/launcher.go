@@ -67,6 +67,7 @@ type launch struct {
 	mounts []protocol.Mount
 	argv   []string
 	files  [3]*os.File
+	begun  func()       // called when it is its turn; may be nil
 	before func() error // called last before the process is made; may be nil
 	after  func()       // called once it is made; may be nil
 }
@@ -92,6 +93,9 @@ func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay
 			}
 		})
 		defer late.Stop()
+		if p.begun != nil {
+			p.begun()
+		}
 		var r launched
 		r.pid, r.root, r.err = l.inside(ctx, t, p)
 		t.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
@@ -114,7 +118,7 @@ func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay
 		go func() {
 			r := <-done
 			if r.pid != 0 {
-				_ = unix.Kill(r.pid, unix.SIGKILL)
+				killChild(r.pid)
 			}
 			l.overlays.giveBack(r.root)
 		}()
@@ -135,6 +139,9 @@ func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, ro
 	if p.before != nil {
 		if err := p.before(); err != nil {
 			return 0, root, err
+		}
+		if ctx.Err() != nil {
+			return 0, root, context.Cause(ctx)
 		}
 	}
 	l.mu.Lock()

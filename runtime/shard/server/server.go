@@ -343,8 +343,10 @@ func (s *Server) start(start protocol.Start) (protocol.Container, error) {
 
 func (s *Server) forget(c *container) {
 	s.mu.Lock()
-	delete(s.containers, c.record.ID)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.containers[c.record.ID] == c { // the start may have been repeated
+		delete(s.containers, c.record.ID)
+	}
 }
 
 func (s *Server) remove(id string) (protocol.Container, error) {
