@@ -16,6 +16,9 @@ const defaultFileMode = int32(0o644)
 func SetPodDefaults(pod *corev1.Pod) {
 	spec := &pod.Spec
 	setPodSpecDefaults(spec)
+	if g := spec.TerminationGracePeriodSeconds; *g < 0 {
+		spec.TerminationGracePeriodSeconds = ptr.To(int64(1)) // not in a template, for which a warning is sent
+	}
 	if spec.EnableServiceLinks == nil {
 		spec.EnableServiceLinks = ptr.To(true)
 	}
@@ -103,8 +106,12 @@ func defaultContainer(c *corev1.Container) {
 		setDefault(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
-		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil {
+		from := c.Env[i].ValueFrom
+		if from != nil && from.FieldRef != nil {
 			setDefault(&from.FieldRef.APIVersion, "v1")
+		}
+		if from != nil && from.FileKeyRef != nil && from.FileKeyRef.Optional == nil {
+			from.FileKeyRef.Optional = ptr.To(false)
 		}
 	}
 	roundResources(c.Resources.Limits)
@@ -159,31 +166,37 @@ func defaultVolume(v *corev1.VolumeSource) {
 	if *v == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
-	switch {
-	case v.HostPath != nil:
-		if v.HostPath.Type == nil {
-			v.HostPath.Type = ptr.To(corev1.HostPathUnset)
-		}
-	case v.Secret != nil:
+	if v.HostPath != nil && v.HostPath.Type == nil {
+		v.HostPath.Type = ptr.To(corev1.HostPathUnset)
+	}
+	if v.Secret != nil {
 		defaultMode(&v.Secret.DefaultMode)
-	case v.ConfigMap != nil:
+	}
+	if v.ConfigMap != nil {
 		defaultMode(&v.ConfigMap.DefaultMode)
-	case v.DownwardAPI != nil:
+	}
+	if v.DownwardAPI != nil {
 		defaultMode(&v.DownwardAPI.DefaultMode)
 		defaultDownwardItems(v.DownwardAPI.Items)
-	case v.Projected != nil:
-		defaultMode(&v.Projected.DefaultMode)
-		for i := range v.Projected.Sources {
-			s := &v.Projected.Sources[i]
-			if s.ServiceAccountToken != nil && s.ServiceAccountToken.ExpirationSeconds == nil {
-				s.ServiceAccountToken.ExpirationSeconds = ptr.To(int64(3600))
-			}
-			if s.DownwardAPI != nil {
-				defaultDownwardItems(s.DownwardAPI.Items)
-			}
-		}
-	case v.Image != nil:
+	}
+	if v.Projected != nil {
+		defaultProjected(v.Projected)
+	}
+	if v.Image != nil {
 		setDefault(&v.Image.PullPolicy, pullPolicyFor(v.Image.Reference))
+	}
+}
+
+func defaultProjected(p *corev1.ProjectedVolumeSource) {
+	defaultMode(&p.DefaultMode)
+	for i := range p.Sources {
+		s := &p.Sources[i]
+		if s.ServiceAccountToken != nil && s.ServiceAccountToken.ExpirationSeconds == nil {
+			s.ServiceAccountToken.ExpirationSeconds = ptr.To(int64(3600))
+		}
+		if s.DownwardAPI != nil {
+			defaultDownwardItems(s.DownwardAPI.Items)
+		}
 	}
 }
 

@@ -115,6 +115,22 @@ status: {phase: Running}`)
 	}
 }
 
+func TestDefaultsOfRareFields(t *testing.T) {
+	pod := podOf(t, `spec: {terminationGracePeriodSeconds: -5, containers: [{name: c, env: [{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: k}}}]}]}`)
+	template := corev1.PodTemplateSpec{Spec: *pod.Spec.DeepCopy()}
+	SetPodDefaults(pod)
+	if g := *pod.Spec.TerminationGracePeriodSeconds; g != 1 {
+		t.Errorf("a negative period of grace became %d", g)
+	}
+	if optional := pod.Spec.Containers[0].Env[0].ValueFrom.FileKeyRef.Optional; optional == nil || *optional {
+		t.Errorf("a variable of a file is optional: %v", optional)
+	}
+	SetPodTemplateDefaults(&template)
+	if g := *template.Spec.TerminationGracePeriodSeconds; g != -5 {
+		t.Errorf("in a template it became %d", g)
+	}
+}
+
 func TestLimitsAreRequestsToo(t *testing.T) {
 	pod := podOf(t, `spec: {containers: [{name: c, resources: {limits: {cpu: 100.5m, memory: 1Gi}, requests: {memory: 1Mi}}}]}`)
 	SetPodDefaults(pod)
