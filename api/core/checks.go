@@ -46,6 +46,14 @@ func required(path *field.Path, value string) field.ErrorList {
 	return nil
 }
 
+// requiredSubdomain refuses a missing name, and one that is not a DNS subdomain, as the names of most objects are.
+func requiredSubdomain(path *field.Path, name string) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	return invalid(path, name, utilvalidation.IsDNS1123Subdomain(name))
+}
+
 // notNegative words its error as a cluster does for all kinds of counts.
 func notNegative[T int32 | int64](path *field.Path, value T) field.ErrorList {
 	if value < 0 {

@@ -18,6 +18,9 @@ func (p *podContext) envFiles(vars []corev1.EnvVar, path *field.Path) field.Erro
 			continue
 		}
 		ref, at := vars[i].ValueFrom.FileKeyRef, path.Index(i).Child("valueFrom", "fileKeyRef")
+		if ref.VolumeName != "" {
+			errs = append(errs, dnsLabel(at.Child("volumeName"), ref.VolumeName)...)
+		}
 		switch volume, known := p.volumes[ref.VolumeName]; {
 		case ref.VolumeName == "":
 			errs = append(errs, field.Required(at.Child("volumeName"), ""))

@@ -14,6 +14,7 @@ func TestEnvFromFile(t *testing.T) {
 		{"of an emptyDir", `{volumeName: v, path: a/b.env, key: K}`, ""},
 		{"all is needed", `{}`, "fileKeyRef.volumeName: Required fileKeyRef.path: Required fileKeyRef.key: Required"},
 		{"of a volume that is there", `{volumeName: other, path: a, key: K}`, "fileKeyRef.volumeName: Not found"},
+		{"that has a name of volumes", `{volumeName: A, path: a, key: K}`, "fileKeyRef.volumeName: Invalid value fileKeyRef.volumeName: Not found"},
 		{"in which the pod can write", `{volumeName: c, path: a, key: K}`, "fileKeyRef.volumeName: Invalid value"},
 		{"within the volume", `{volumeName: v, path: /a, key: K}`, "fileKeyRef.path: Invalid value"},
 		{"not out of it", `{volumeName: v, path: a/../../b, key: K}`, "fileKeyRef.path: Invalid value"},

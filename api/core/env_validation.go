@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +59,8 @@ func validateValueFrom(v *corev1.EnvVar, path *field.Path) field.ErrorList {
 }
 
 func validateKeyRef(name, key string, path *field.Path) field.ErrorList {
-	errs := required(path.Child("name"), name)
+	// Clusters check an empty name like any other here.
+	errs := invalid(path.Child("name"), name, utilvalidation.IsDNS1123Subdomain(name))
 	if key == "" {
 		return append(errs, field.Required(path.Child("key"), ""))
 	}
@@ -74,10 +76,10 @@ func validateEnvFrom(sources []corev1.EnvFromSource, path *field.Path) field.Err
 			errs = append(errs, invalid(path.Child("prefix"), s.Prefix, utilvalidation.IsRelaxedEnvVarName(s.Prefix))...)
 		}
 		if s.ConfigMapRef != nil {
-			errs = append(errs, required(path.Child("configMapRef", "name"), s.ConfigMapRef.Name)...)
+			errs = append(errs, requiredSubdomain(path.Child("configMapRef", "name"), s.ConfigMapRef.Name)...)
 		}
 		if s.SecretRef != nil {
-			errs = append(errs, required(path.Child("secretRef", "name"), s.SecretRef.Name)...)
+			errs = append(errs, requiredSubdomain(path.Child("secretRef", "name"), s.SecretRef.Name)...)
 		}
 		switch {
 		case s.ConfigMapRef == nil && s.SecretRef == nil:
@@ -144,6 +146,12 @@ func subscript(path string) (name, key string, ok bool) {
 	return head, strings.TrimSuffix(tail, "']"), true
 }
 
+// What an amount may be divided by: of processors, and of bytes.
+var (
+	cpuDivisors  = []string{"1m", "1"}
+	byteDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}
+)
+
 func validateResourceFieldRef(ref *corev1.ResourceFieldSelector, path *field.Path) field.ErrorList {
 	if ref.Resource == "" {
 		return field.ErrorList{field.Required(path.Child("resource"), "")}
@@ -157,15 +165,18 @@ func validateResourceFieldRef(ref *corev1.ResourceFieldSelector, path *field.Pat
 	if ref.Divisor.IsZero() {
 		return nil
 	}
-	divisors := "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi or 1Ei"
-	if name == string(corev1.ResourceCPU) {
-		divisors = "1m or 1"
+	divisors, of := byteDivisors, name
+	words := strings.Join(byteDivisors, ", ")
+	switch {
+	case name == string(corev1.ResourceCPU):
+		divisors, words = cpuDivisors, strings.Join(cpuDivisors, " and ")
+	case name == string(corev1.ResourceEphemeralStorage):
+		of = "local ephemeral storage"
+	case strings.HasPrefix(name, corev1.ResourceHugePagesPrefix):
+		of = "hugepages"
 	}
-	divisor := ref.Divisor.String()
-	for _, known := range strings.FieldsFunc(strings.ReplaceAll(divisors, " or ", ", "), func(r rune) bool { return r == ',' || r == ' ' }) {
-		if divisor == known {
-			return nil
-		}
+	if slices.Contains(divisors, ref.Divisor.String()) {
+		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("divisor"), name, "only divisor's values "+divisors+" are supported with the "+name+" resource")}
+	return field.ErrorList{field.Invalid(path.Child("divisor"), ref.Resource, "only divisor's values "+words+" are supported with the "+of+" resource")}
 }

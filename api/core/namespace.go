@@ -76,13 +76,13 @@ func validateNamespaceFinalize(ns, old *corev1.Namespace) field.ErrorList {
 func validateNamespaceFinalizers(ns *corev1.Namespace) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "finalizers")
-	for i, f := range ns.Spec.Finalizers {
+	for _, f := range ns.Spec.Finalizers { // clusters name the list, not its element
 		if f == corev1.FinalizerKubernetes {
 			continue
 		}
-		bad := validation.ValidateFinalizerName(string(f), path.Index(i))
-		if len(bad) == 0 && !slices.Contains([]byte(f), '/') {
-			bad = field.ErrorList{field.Invalid(path.Index(i), string(f), "name is neither a standard finalizer name nor is it fully qualified")}
+		bad := validation.ValidateFinalizerName(string(f), path)
+		if !slices.Contains([]byte(f), '/') {
+			bad = append(bad, field.Invalid(path, string(f), "name is neither a standard finalizer name nor is it fully qualified"))
 		}
 		errs = append(errs, bad...)
 	}

@@ -48,7 +48,7 @@ func TestPartsOfANamespaceHaveWritesOfTheirOwn(t *testing.T) {
 		t.Errorf("a write of the finalizers: %+v", ns)
 	}
 	ns.Spec.Finalizers = []corev1.FinalizerName{"mine", "me.dev/mine"}
-	if errs := validateNamespaceFinalize(ns, old); len(errs) != 1 || errs[0].Field != "spec.finalizers[0]" {
+	if errs := validateNamespaceFinalize(ns, old); len(errs) != 1 || errs[0].Field != "spec.finalizers" {
 		t.Errorf("finalizers: %v", errs)
 	}
 	ns = change()

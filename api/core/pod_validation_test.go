@@ -53,7 +53,24 @@ spec.securityContext.appArmorProfile.type: Unsupported value: "Some": supported 
 		{"a resource has to exist", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.gpu}}}]}]`,
 			`spec.containers[0].env[0].valueFrom.resourceFieldRef.resource: Unsupported value: "limits.gpu": supported values: "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"`},
 		{"a divisor fits its resource", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1Mi}}}, {name: B, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1Mi}}}]}]`,
-			`spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "cpu": only divisor's values 1m or 1 are supported with the cpu resource`},
+			`spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.cpu": only divisor's values 1m and 1 are supported with the cpu resource`},
+		{"of huge pages too", `containers: [{name: a, image: i, env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.hugepages-2Mi, divisor: 3}}}]}]`,
+			`spec.containers[0].env[0].valueFrom.resourceFieldRef.divisor: Invalid value: "limits.hugepages-2Mi": only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the hugepages resource`},
+		{"what variables are read from has a name that such an object can have", `containers: [{name: a, image: i, envFrom: [{configMapRef: {name: A}}, {secretRef: {}}], env: [{name: A, valueFrom: {secretKeyRef: {name: A, key: k}}}, {name: B, valueFrom: {configMapKeyRef: {key: k}}}]}]`,
+			`spec.containers[0].env[0].valueFrom.secretKeyRef.name: Invalid value: "A": ` + subdomain + `
+spec.containers[0].env[1].valueFrom.configMapKeyRef.name: Invalid value: "": ` + subdomain + `
+spec.containers[0].envFrom[0].configMapRef.name: Invalid value: "A": ` + subdomain + `
+spec.containers[0].envFrom[1].secretRef.name: Required value`},
+		{"huge pages are whole", `containers: [{name: a, image: i, resources: {limits: {cpu: 1, hugepages-2Mi: 4Mi, hugepages-1Gi: 3Mi, hugepages-x: 1}}}]`,
+			`spec.containers[0].resources.limits[hugepages-1Gi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-1Gi
+spec.containers[0].resources.limits[hugepages-x]: Invalid value: "1": 1 is not positive integer multiple of hugepages-x
+spec.containers[0].resources.requests[hugepages-1Gi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-1Gi
+spec.containers[0].resources.requests[hugepages-x]: Invalid value: "1": 1 is not positive integer multiple of hugepages-x`},
+		{"an operating system has a name", `os: {}`, `spec.os.name: Required value`},
+		{"a name of an AppArmor profile has no space around it", `securityContext: {appArmorProfile: {type: Localhost, localhostProfile: " a"}}`,
+			`spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " a": must not be padded with whitespace`},
+		{"nor does a profile go without a type", `securityContext: {appArmorProfile: {localhostProfile: a}}`,
+			`spec.securityContext.appArmorProfile.type: Required value: type is required when appArmorProfile is set`},
 
 		{"ports have a number", `containers: [{name: a, image: i, ports: [{name: web}, {containerPort: 70000, name: web}]}]`, `spec.containers[0].ports[0].containerPort: Required value
 spec.containers[0].ports[1].name: Duplicate value: "web"
@@ -124,18 +141,21 @@ spec.securityContext.supplementalGroups[0]: Invalid value: -1: must be between 0
 		{"a seccomp profile names its file", `securityContext: {seccompProfile: {type: Localhost}}`, `spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost`},
 		{"sysctls have names", `securityContext: {sysctls: [{name: "", value: a}, {name: a.b}, {name: a.b}]}`, `spec.securityContext.sysctls[0].name: Required value
 spec.securityContext.sysctls[2].name: Duplicate value: "a.b"`},
-		{"namespaces of processes are either the host's or shared", `{hostPID: true, shareProcessNamespace: true}`, `spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`},
+		{"namespaces of processes are either the host's or shared", `{hostPID: true, shareProcessNamespace: true}`, `spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`},
 
 		{"DNS of one's own names a server", `dnsPolicy: None`, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"},
 		{"servers have addresses", `dnsConfig: {nameservers: [a], searches: [a..b]}`, `spec.dnsConfig.nameservers[0]: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
 spec.dnsConfig.searches[0]: Invalid value: "a..b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')`},
 		{"aliases have addresses", `hostAliases: [{ip: x, hostnames: [a]}]`, `spec.hostAliases[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)`},
 		{"gates are not written twice", `schedulingGates: [{name: a/b}, {name: a/b}]`, `spec.schedulingGates[1]: Duplicate value: "a/b"`},
-		{"a scheduling group has a name", `schedulingGroup: {}`, "spec.schedulingGroup: Invalid value: \"\": must specify one of: `podGroupName`"},
+		{"a scheduling group has a name", `schedulingGroup: {}`, "spec.schedulingGroup.podGroupName: Invalid value: null: must specify one of: `podGroupName`"},
 		{"tolerations make sense", `tolerations: [{key: a, operator: Perhaps}, {operator: Equal}, {key: a, effect: NoSchedule, tolerationSeconds: 1}]`,
 			`spec.tolerations[0].operator: Unsupported value: "Perhaps": supported values: "Equal", "Exists"
 spec.tolerations[1].operator: Invalid value: "Equal": operator must be Exists when ` + "`key`" + ` is empty, which means "match all values and all keys"
 spec.tolerations[2].effect: Invalid value: "NoSchedule": effect must be 'NoExecute' when ` + "`tolerationSeconds`" + ` is set`},
+		{"a toleration of whatever value has none, and none compares numbers", `tolerations: [{key: a, operator: Exists, value: v}, {key: a, operator: Gt, value: "1"}]`,
+			`spec.tolerations[0].operator: Invalid value: "v": value must be empty when ` + "`operator`" + ` is 'Exists'
+spec.tolerations[1].operator: Unsupported value: "Gt": supported values: "Equal", "Exists", "Lt", "Gt"`},
 		{"affinity makes sense", `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}, preferredDuringSchedulingIgnoredDuringExecution: [{weight: 0, preference: {matchExpressions: [{key: a, operator: In}]}}]}, podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{}]}}`,
 			`spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: must have at least one node selector term
 spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight: Invalid value: 0: must be in the range 1-100
@@ -188,6 +208,8 @@ spec.topologySpreadConstraints[0].whenUnsatisfiable: Unsupported value: "Never":
 	}
 }
 
+const subdomain = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
+
 const label = `a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`
 
 func TestVolumesThatAreNotBuiltAreCheckedToo(t *testing.T) {
@@ -212,6 +234,10 @@ v.projected.sources[2].serviceAccountToken.expirationSeconds: Invalid value: 60:
 			`{serviceAccountToken: {path: u, expirationSeconds: 4294967297}}, {serviceAccountToken: {path: v, expirationSeconds: 4294967296}}]}`,
 			`v.projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 9223372036854775807: may not specify a duration larger than 2^32 seconds
 v.projected.sources[1].serviceAccountToken.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds`},
+		{"files of a projected volume have paths of their own", `projected: {sources: [{secret: {name: a, items: [{key: k, path: f}]}}, {configMap: {name: b, items: [{key: k, path: f}, {key: k, path: g}]}}, ` +
+			`{downwardAPI: {items: [{path: g, fieldRef: {apiVersion: v1, fieldPath: metadata.name}}]}}]}`,
+			`v.projected: Invalid value: "b": conflicting duplicate paths
+v.projected: Invalid value: "g": conflicting duplicate paths`},
 		{"a claim has a name", `persistentVolumeClaim: {}`, `v.persistentVolumeClaim.claimName: Required value`},
 		{"a volume is something", ``, `v: Required value: must specify a volume type`},
 	} {

@@ -104,6 +104,9 @@ func validateAmount(name corev1.ResourceName, amount resource.Quantity, path *fi
 	if amount.Sign() < 0 {
 		errs = append(errs, field.Invalid(path, amount.String(), "must be greater than or equal to 0"))
 	}
+	if isHugePages(name) && !wholePages(name, amount) {
+		errs = append(errs, field.Invalid(path, amount.String(), fmt.Sprintf("%s is not positive integer multiple of %s", amount.String(), name)))
+	}
 	if isExtended(name) && amount.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(path, amount, "must be an integer"))
 	}
@@ -141,6 +144,15 @@ var otherResources = []corev1.ResourceName{
 
 func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
+// wholePages reports whether an amount of huge pages is a multiple of their size, which their name says.
+func wholePages(name corev1.ResourceName, amount resource.Quantity) bool {
+	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	if err != nil || size.Sign() <= 0 || size.MilliValue()%1000 != 0 {
+		return false
+	}
+	return amount.Value()%size.Value() == 0
 }
 
 // isNative reports whether Kubernetes itself defines a resource.

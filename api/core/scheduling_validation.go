@@ -29,10 +29,15 @@ func validateTolerations(tolerations []corev1.Toleration, path *field.Path) fiel
 			errs = append(errs, invalid(path.Child("operator"), t.Value, utilvalidation.IsValidLabelValue(t.Value))...)
 		case corev1.TolerationOpExists:
 			if t.Value != "" {
-				errs = append(errs, field.Invalid(path.Child("operator"), t, "value must be empty when `operator` is 'Exists'"))
+				errs = append(errs, field.Invalid(path.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 			}
 		default:
-			errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator, []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
+			known := []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}
+			if t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt {
+				// A cluster that has not switched on the comparison of numbers names these as if it had.
+				known = append(known, corev1.TolerationOpLt, corev1.TolerationOpGt)
+			}
+			errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator, known))
 		}
 		if t.Effect != "" {
 			errs = append(errs, oneOf(path.Child("effect"), t.Effect,
@@ -180,7 +185,7 @@ func validateSchedulingGroup(group *corev1.PodSchedulingGroup, path *field.Path)
 	case group == nil:
 		return nil
 	case group.PodGroupName == nil:
-		return field.ErrorList{field.Invalid(path, "", "must specify one of: `podGroupName`")}
+		return field.ErrorList{field.Invalid(path.Child("podGroupName"), group.PodGroupName, "must specify one of: `podGroupName`")}
 	}
 	return invalid(path.Child("podGroupName"), *group.PodGroupName, utilvalidation.IsDNS1123Subdomain(*group.PodGroupName))
 }

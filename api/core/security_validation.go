@@ -32,16 +32,11 @@ func validateSecurityContext(s *corev1.SecurityContext, path *field.Path) field.
 	return errs
 }
 
-func validatePodSecurityContext(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if spec.HostPID && ptr.Deref(spec.ShareProcessNamespace, false) {
-		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
-	}
-	s := spec.SecurityContext
+func validatePodSecurityContext(s *corev1.PodSecurityContext, path *field.Path) field.ErrorList {
 	if s == nil {
-		return errs
+		return nil
 	}
-	errs = append(errs, validateUser(s.RunAsUser, s.RunAsGroup, path)...)
+	errs := validateUser(s.RunAsUser, s.RunAsGroup, path)
 	if s.FSGroup != nil {
 		errs = append(errs, invalid(path.Child("fsGroup"), *s.FSGroup, utilvalidation.IsValidGroupID(*s.FSGroup))...)
 	}
@@ -76,38 +71,64 @@ func validateSeccomp(p *corev1.SeccompProfile, path *field.Path) field.ErrorList
 	if p == nil {
 		return nil
 	}
+	var errs field.ErrorList
 	switch p.Type {
-	case corev1.SeccompProfileTypeLocalhost:
-		if ptr.Deref(p.LocalhostProfile, "") == "" {
-			return field.ErrorList{field.Required(path.Child("localhostProfile"), "must be set when seccomp type is Localhost")}
-		}
-		return validateInside(*p.LocalhostProfile, path.Child("localhostProfile"))
-	case corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined:
-		if p.LocalhostProfile != nil {
-			return field.ErrorList{field.Invalid(path.Child("localhostProfile"), p, "can only be set when seccomp type is Localhost")}
-		}
-		return nil
+	case corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined:
 	case "":
-		return field.ErrorList{field.Required(path.Child("type"), "type is required when seccompProfile is set")}
+		errs = append(errs, field.Required(path.Child("type"), "type is required when seccompProfile is set"))
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"), p.Type, []corev1.SeccompProfileType{
+			corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined,
+		}))
 	}
-	return field.ErrorList{field.NotSupported(path.Child("type"), p.Type, []corev1.SeccompProfileType{
-		corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined,
-	})}
+	path = path.Child("localhostProfile")
+	switch named := p.LocalhostProfile; {
+	case p.Type != corev1.SeccompProfileTypeLocalhost:
+		if named != nil {
+			errs = append(errs, field.Invalid(path, p, "can only be set when seccomp type is Localhost"))
+		}
+	case ptr.Deref(named, "") == "":
+		errs = append(errs, field.Required(path, "must be set when seccomp type is Localhost"))
+	default:
+		errs = append(errs, validateInside(*named, path)...)
+	}
+	return errs
 }
+
+// maxAppArmorProfile is how long the name of a profile may be, in bytes.
+const maxAppArmorProfile = 4095
 
 func validateAppArmor(p *corev1.AppArmorProfile, path *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	errs := requiredOneOf(path.Child("type"), p.Type, []corev1.AppArmorProfileType{
+	named := path.Child("localhostProfile")
+	switch p.Type {
+	case corev1.AppArmorProfileTypeLocalhost:
+		return validateAppArmorName(p.LocalhostProfile, named)
+	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
+		if p.LocalhostProfile != nil {
+			return field.ErrorList{field.Invalid(named, *p.LocalhostProfile, "can only be set when AppArmor type is Localhost")}
+		}
+		return nil
+	case "":
+		return field.ErrorList{field.Required(path.Child("type"), "type is required when appArmorProfile is set")}
+	}
+	return field.ErrorList{field.NotSupported(path.Child("type"), p.Type, []corev1.AppArmorProfileType{
 		corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined,
-	})
-	path = path.Child("localhostProfile")
-	switch named := p.LocalhostProfile; {
-	case p.Type != corev1.AppArmorProfileTypeLocalhost && named != nil:
-		errs = append(errs, field.Invalid(path, *named, "can only be set when AppArmor type is Localhost"))
-	case p.Type == corev1.AppArmorProfileTypeLocalhost && strings.TrimSpace(ptr.Deref(named, "")) == "":
-		errs = append(errs, field.Required(path, "must be set when AppArmor type is Localhost"))
+	})}
+}
+
+func validateAppArmorName(name *string, path *field.Path) field.ErrorList {
+	if ptr.Deref(name, "") == "" {
+		return field.ErrorList{field.Required(path, "must be set when AppArmor type is Localhost")}
+	}
+	var errs field.ErrorList
+	if strings.TrimSpace(*name) != *name {
+		errs = append(errs, field.Invalid(path, *name, "must not be padded with whitespace"))
+	}
+	if len(*name) > maxAppArmorProfile {
+		errs = append(errs, field.TooLong(path, "", maxAppArmorProfile))
 	}
 	return errs
 }

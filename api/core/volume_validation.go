@@ -127,6 +127,7 @@ func validateDownwardFiles(items []corev1.DownwardAPIVolumeFile, at *field.Path)
 
 func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.ErrorList {
 	errs := validateMode(p.DefaultMode, at.Child("defaultMode"))
+	errs = append(errs, distinctFiles(p, at)...)
 	for i := range p.Sources {
 		s, at := &p.Sources[i], at.Child("sources").Index(i)
 		set := 0
@@ -157,6 +158,36 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 			errs = append(errs, field.Required(at, "must specify a source"))
 		case set > 1:
 			errs = append(errs, field.Forbidden(at, "may not specify more than 1 volume type per source"))
+		}
+	}
+	return errs
+}
+
+// distinctFiles refuses a path that several files of a volume are to have. Tokens do not count, as in a cluster.
+func distinctFiles(p *corev1.ProjectedVolumeSource, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	taken := map[string]bool{}
+	take := func(file, named string) {
+		if file != "" && taken[file] {
+			errs = append(errs, field.Invalid(at, named, "conflicting duplicate paths"))
+		}
+		taken[file] = true
+	}
+	for _, s := range p.Sources {
+		if s.Secret != nil {
+			for _, item := range s.Secret.Items {
+				take(item.Path, s.Secret.Name)
+			}
+		}
+		if s.ConfigMap != nil {
+			for _, item := range s.ConfigMap.Items {
+				take(item.Path, s.ConfigMap.Name)
+			}
+		}
+		if s.DownwardAPI != nil {
+			for _, item := range s.DownwardAPI.Items {
+				take(item.Path, item.Path)
+			}
 		}
 	}
 	return errs
