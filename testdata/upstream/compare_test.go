@@ -222,6 +222,7 @@ type finding struct {
 	Side       string // who alone has it, "jobd" or "cluster"
 	Field      string
 	Message    string
+	Refused    string // who refuses the object: "nobody", "jobd", "cluster" or "both"; "" of defaults and what is stored
 }
 
 type example struct {
@@ -269,10 +270,8 @@ func (c *comparison) compare(s sample) {
 			c.add(s, "cluster", p, ours, theirs)
 		}
 	}
-	if len(ours.errs)+len(theirs.errs) == 0 && equality.Semantic.DeepEqual(ours.defaulted, theirs.defaulted) {
-		c.differs(s, "stored", theirs.stored, ours.stored)
-	}
 	if len(ours.errs)+len(theirs.errs) == 0 {
+		c.differs(s, "stored", theirs.stored, ours.stored)
 		for _, w := range theirs.warnings {
 			if !slices.Contains(ours.warnings, w) {
 				c.add(s, "cluster", problem{Field: "warning", Message: w}, ours, theirs)
@@ -340,7 +339,20 @@ func (r *reporter) Report(result gocmp.Result) {
 }
 
 func (c *comparison) add(s sample, side string, p problem, ours, theirs answer) {
-	c.note(s, finding{Side: side, Field: p.Field, Message: p.Message}, fmt.Sprintf("jobd: %v\ncluster: %v", ours.errs, theirs.errs))
+	c.note(s, finding{Side: side, Field: p.Field, Message: p.Message, Refused: refusedBy(ours, theirs)}, fmt.Sprintf("jobd: %v\ncluster: %v", ours.errs, theirs.errs))
+}
+
+// refusedBy returns who refuses an object: whether a difference is one of acceptance, or of words only.
+func refusedBy(ours, theirs answer) string {
+	switch {
+	case len(ours.errs) > 0 && len(theirs.errs) > 0:
+		return "both"
+	case len(ours.errs) > 0:
+		return "jobd"
+	case len(theirs.errs) > 0:
+		return "cluster"
+	}
+	return "nobody"
 }
 
 var (
@@ -380,11 +392,6 @@ func (c *comparison) note(s sample, f finding, details string) {
 
 func (c *comparison) report() {
 	c.Helper()
-	for _, d := range differences {
-		if d.open && d.seen > 0 {
-			c.Logf("open: %s (%d times)", d.why, d.seen)
-		}
-	}
 	c.Logf("%d manifests, of which a cluster cannot decode %d", c.samples, c.left)
 	all := slices.SortedFunc(maps.Keys(c.found), func(a, b finding) int { return c.found[b].count - c.found[a].count })
 	for _, f := range all {
@@ -392,6 +399,6 @@ func (c *comparison) report() {
 		if len(e.text) > 6000 {
 			e.text = e.text[:6000] + "..."
 		}
-		c.Errorf("%d times: %s, %s: %s alone has %s: %s\n%s", e.count, f.Kind, f.Verb, f.Side, f.Field, f.Message, e.text)
+		c.Errorf("%d times: %s, %s, refused by %s: %s alone has %s: %s\n%s", e.count, f.Kind, f.Verb, f.Refused, f.Side, f.Field, f.Message, e.text)
 	}
 }

@@ -9,8 +9,8 @@ type difference struct {
 	side    string // who alone says it: "jobd", "cluster", or "both" where fields have other values
 	field   string
 	message string
+	refused string // who refuses the object: "both" where only the words differ, see finding
 	why     string
-	open    bool // whether it has yet to be looked into, or mended
 
 	pattern *regexp.Regexp
 	seen    int
@@ -25,10 +25,10 @@ func (d *difference) explains(f finding) bool {
 			return "(?:" + s + ")"
 		}
 		const and = "\x00"
-		d.pattern = regexp.MustCompile("(?s)^" + any(d.kinds) + and + any(d.verbs) + and + any(d.side) + and + any(d.field) + and + any(d.message) + "$")
+		d.pattern = regexp.MustCompile("(?s)^" + any(d.kinds) + and + any(d.verbs) + and + any(d.side) + and + any(d.field) + and + any(d.message) + and + any(d.refused) + "$")
 	}
 	const and = "\x00"
-	return d.pattern.MatchString(f.Kind + and + f.Verb + and + f.Side + and + f.Field + and + f.Message)
+	return d.pattern.MatchString(f.Kind + and + f.Verb + and + f.Side + and + f.Field + and + f.Message + and + f.Refused)
 }
 
 const (
@@ -36,7 +36,7 @@ const (
 	podSpec  = `spec(?:\.jobTemplate\.spec)?(?:\.template\.spec)?`
 )
 
-// What jobd does on purpose.
+// What jobd does on purpose, or in other words.
 var differences = []*difference{
 	{
 		kinds: withPods, side: `jobd`, message: `Forbidden: jobd does not support this: .*`,
@@ -135,41 +135,178 @@ var differences = []*difference{
 		why: "a name does not change, which the handler sees to",
 	},
 
-	// What has not been looked into yet.
+	// Fields that are checked, in which rare values are accepted by one side only.
 	{
-		kinds: withPods, field: podSpec + `\.affinity.*`, open: true,
-		why: "affinity has no effect in jobd; the keys of labels in it are not checked in full",
+		kinds: withPods, side: `cluster`, field: podSpec + `\.affinity\.pod(Anti)?Affinity\..*`,
+		why: "affinity to pods has no effect on one node, of which a warning is sent: the keys of labels in it are not checked",
 	},
 	{
-		kinds: withPods, field: podSpec + `(\.(c|initC)ontainers\[\d+\])?\.resources.*|defaults .*\.Resources\..*`, open: true,
-		why: "the order and number of errors about resources",
+		kinds: withPods, side: `cluster`, field: podSpec + `\.affinity\.nodeAffinity\.requiredDuring.*\.values\[\d+\]`,
+		why: "a value that no label can have is not refused: it matches no node",
 	},
 	{
-		kinds: withPods, field: podSpec + `\.volumes\[\d+\].*|defaults .*\.VolumeSource\..*`, open: true,
-		why: "several sources of one volume, and rare values in those that are served",
+		kinds: withPods, side: `jobd`, field: podSpec + `\.volumes\[\d+\]\.hostPath\.path`, message: `.*: must be an absolute path`,
+		why: "there is nothing that a relative path could start from: a cluster leaves it to the container runtime to fail",
 	},
 	{
-		kinds: withPods, field: podSpec + `\.(c|initC)ontainers(\[\d+\])+\..*|stored .*Containers.*|defaults .*Containers.*`, open: true,
-		why: "rare values in containers",
+		kinds: withPods, side: `jobd`, field: podSpec + `\.volumes\[\d+\]\.projected\.sources\[\d+\]`, message: `Required value: must specify a source`,
+		why: "a source of nothing is a mistake, which a cluster lets pass",
 	},
 	{
-		kinds: withPods, field: podSpec + `\.(securityContext|schedulingGroup|tolerations|os|shareProcessNamespace|dnsConfig).*|` + podSpec + `|warning|.*annotations.*`, open: true,
-		why: "rare values in pods",
+		kinds: withPods, side: `jobd`, field: podSpec + `\.volumes\[\d+\]\.projected\.sources\[\d+\]\.serviceAccountToken\.path`,
+		refused: `both`, why: "a cluster leaves the source out of the path of the field",
 	},
 	{
-		kinds: `Pod`, verbs: `create`, field: `(defaults|stored) (Status|Spec.TerminationGracePeriodSeconds).*`, open: true,
-		why: "a negative period of grace, and the addresses of a status that a manifest comes with, which is dropped",
+		kinds: withPods, side: `cluster`, field: podSpec + `\.volumes\[\d+\]\.projected\.path`, message: `Required value`,
+		refused: `both`, why: "a cluster leaves the source out of the path of the field",
 	},
 	{
-		kinds: `Job|CronJob|Workload|PodGroup`, field: `.*\.scheduling(Policy|Constraints)?(\..*)?|spec|spec\.(podGroupTemplates|schedulingPolicy|compositePodGroupTemplates).*`, open: true,
-		why: "gangs in rare forms, and their updates",
+		kinds: `Pod`, side: `cluster`, field: podSpec + `\.volumes\[\d+\]\.projected\.sources\[\d+\]\.serviceAccountToken`, message: `Forbidden: .*serviceAccountName is not set`,
+		why: "a pod without a service account has been given the default one before it is checked",
 	},
 	{
-		kinds: `Namespace`, field: `spec\.finalizers.*|metadata\.name`, open: true,
-		why: "the finalizers of namespaces, by another name of the field",
+		kinds: withPods, side: `cluster`, field: podSpec + `\.(c|initC)ontainers\[\d+\]\.securityContext\.procMount`, message: ".*: `hostUsers` must be false to use `Unmasked`",
+		why: "there are no user namespaces yet, and Unmasked is honoured without",
 	},
 	{
-		kinds: `Event`, open: true,
-		why: "names of events",
+		kinds: withPods, side: `jobd`, field: podSpec + `\.(c|initC)ontainers\[\d+\]\.env\[\d+\]\.valueFrom\.fileKeyRef\.path`, message: `.*: must be a relative path`,
+		why: "the field is documented as a relative path, which a cluster does not check",
+	},
+	{
+		kinds: withPods, side: `jobd`, field: podSpec + `(\.(c|initC)ontainers\[\d+\])?\.securityContext\.seccompProfile\.localhostProfile`, message: `Required value: .*`,
+		why: "an empty name of a seccomp profile is none: in a cluster the container fails",
+	},
+	{
+		kinds: `CronJob`, verbs: `update`, side: `cluster`, field: `spec\.jobTemplate\.spec\.scheduling(\..*)?`, message: `.*: field cannot be (set once created|cleared once set)|.*: field is immutable`,
+		why: "a cluster checks a change of the template as if it were that of a Job; here it holds for the Jobs made from then on",
+	},
+	{
+		side: `cluster`, field: `warning`,
+		message: `.*(imagePullSecrets\[\d+\]\.name: |hostIP set without hostPort|hostAliases\[\d+\]\.ip: duplicate|critical-pod\]: non-functional|used in the Pod's hostname).*`,
+		why:     "hints at likely mistakes that jobd does not send",
+	},
+
+	{
+		kinds: `Job|CronJob`, side: `jobd`, field: podSpec + `\.(c|initC)ontainers\[\d+\]\.image`, message: `.*: must not have leading or trailing whitespace`,
+		why: "a cluster accepts a template with such an image, and then refuses each of its pods",
+	},
+
+	// Both refuse the object, and say so differently.
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.volumes\[\d+\]\.\w+`, message: `Forbidden: may not specify more than 1 volume type`,
+		why: "of several sources of one volume which is the first: a cluster asks in another order, and spells one downwarAPI",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.volumes\[\d+\]\.(configMap|secret|downwardAPI|projected)(\..*)?`,
+		why:   "of several sources of one volume only the first is checked further, and the order differs",
+	},
+	{
+		kinds: withPods, side: `jobd`, refused: `both`,
+		field: podSpec + `\.volumes\[\d+\]\.name`, message: `Duplicate value: .*`,
+		why: "a cluster does not compare the names of volumes whose source it refuses",
+	},
+	{
+		kinds: withPods, side: `cluster`, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.env\[\d+\]\.valueFrom\.fileKeyRef\.volumeName`, message: `Not found: ""`,
+		why: "a name that is required and missing is not looked for too",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers\[\d+\]\..*\.httpHeaders(\[\d+\]\.name)?`, message: `.*: a valid HTTP header must .*`,
+		why: "jobd names the header, a cluster the list of them",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.volumeMounts(\[\d+\])?\.(subPath|subPathExpr|mountPropagation)`,
+		why:   "jobd names the mount, a cluster the list of them",
+	},
+	{
+		kinds: withPods, side: `cluster`, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.volumeMounts\[\d+\]\.(name|mountPath)`, message: `.*must not already exist .*volumeDevices`,
+		why: "block devices are refused",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers(\[\d+\])+\.(name|ports\[\d+\]\.(hostPort|containerPort))`,
+		why:   "which of two names or ports is one too many, where containers have other errors too",
+	},
+	{
+		kinds: withPods, side: `jobd`, refused: `both`,
+		field: podSpec + `\.initContainers\[\d+\]\.restartPolicyRules\[\d+\]\..*`,
+		why:   "of an init container without a restart policy, which rules need, a cluster does not check the rules",
+	},
+	{
+		kinds: withPods, side: `cluster`, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.resources\.(limits|requests)\[.*\]`, message: `.*: must be (a standard resource for containers|an integer)`,
+		why: "of a resource whose name is refused nothing else is checked",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.resources(\.(limits|requests)(\[.*\])?)?`,
+		why:   "of the resources of a whole pod the names are checked first, and the amounts when these are right",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `(\.(c|initC)ontainers\[\d+\])?\.securityContext\.seccompProfile\.localhostProfile`, message: `.*: can only be set when seccomp type is Localhost`,
+		why: "the profile in the message is printed from Go types that only a cluster has",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.dnsConfig\.searches\[\d+\]`, message: `.*: a lowercase RFC 1123 subdomain .*`,
+		why: "the value in the message: what is left of a domain without the dot at its end",
+	},
+	{
+		kinds: withPods, side: `cluster`, refused: `both`,
+		field: `.*annotations\[.*\]`, message: `.*: invalid AppArmor profile name: .*`,
+		why: "of an annotation for a container that is not there the profile is not checked too",
+	},
+	{
+		kinds: `Job|CronJob`, verbs: `update`, side: `jobd`, refused: `both`,
+		field: `spec(\.jobTemplate\.spec)?\.scheduling\..*`,
+		why:   "a change of what is immutable is checked like a new value too",
+	},
+	{
+		kinds: `Job|CronJob`, verbs: `update`, side: `cluster`, refused: `both`,
+		field: `spec(\.jobTemplate\.spec)?\.scheduling\.(schedulingPolicy|schedulingConstraints|disruptionMode)`, message: `.*(immutable|cannot be cleared once set).*`,
+		why: "which member of a union is immutable: jobd names the member, a cluster the union",
+	},
+	{
+		kinds: `Workload|PodGroup`, side: `cluster`, refused: `both`,
+		field: `spec|spec\.podGroupTemplates\[\d+\]`, message: `.*(multiple priority configurations|must specify one of|Duplicate value).*`,
+		why: "groups in groups and priorities are refused as such; a template in a message is printed with the fields that it has here",
+	},
+	{
+		kinds: `Namespace`, verbs: `update`, side: `cluster`, refused: `both`,
+		field: `metadata\.name`, message: `.*: (a lowercase RFC 1123 label|must not contain dots).*`,
+		why: "a name does not change: of a new one this is all that is said",
+	},
+	{
+		kinds: `Event`, field: `metadata\..*`,
+		why: "the metadata of an event are checked as of all other kinds: a cluster checks only that the name can stand in a path",
+	},
+
+	// Values of objects that are filled in otherwise.
+	{
+		kinds: `Pod`, verbs: `create`, side: `both`, field: `defaults Spec\.Resources\.Requests.*`,
+		why: "a cluster fills these in when a pod is prepared, and the same is stored",
+	},
+	{
+		kinds: `Pod`, verbs: `create`, side: `both`, field: `defaults Status\..*`,
+		why: "the status that a manifest comes with is dropped, and not filled in before",
+	},
+	{
+		kinds: `Pod`, verbs: `create`, side: `both`, field: `stored Status\.Conditions\[\]\.(LastTransitionTime|ObservedGeneration)`,
+		why: "times are cut to seconds at once; the generation is counted also where a cluster leaves it to its kubelet",
+	},
+	{
+		kinds: `Job`, verbs: `create`, side: `both`, field: `stored ObjectMeta\.Labels\[\]`,
+		why: "in the memory of a cluster the labels of a Job that has none are those of its template, and what is generated in one " +
+			"shows in the other, as here; the copies that are compared have lost this",
+	},
+	{
+		kinds: withPods, side: `both`, field: `stored .*Containers\[\]\.(Lifecycle|Lifecycle\.StopSignal|\w+Probe\.ProbeHandler\.GRPC\.Mode)`,
+		why: "a cluster drops these while their features are switched off",
 	},
 }
