@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,3 +62,30 @@ type Observer interface {
 	// Observes reports whether observations of a pod are of interest.
 	Observes(pod types.UID) bool
 }
+
+// concerns are the controllers in the order in which they decide, and those of them that follow more than changes.
+type concerns struct {
+	all       []Controller
+	finishers []Finisher
+	followers []GoneFollower
+	observers []Observer
+}
+
+func newConcerns(all []Controller) *concerns {
+	sorted := &concerns{all: all}
+	for _, c := range all {
+		if f, ok := c.(Finisher); ok {
+			sorted.finishers = append(sorted.finishers, f)
+		}
+		if f, ok := c.(GoneFollower); ok {
+			sorted.followers = append(sorted.followers, f)
+		}
+		if o, ok := c.(Observer); ok {
+			sorted.observers = append(sorted.observers, o)
+		}
+	}
+	return sorted
+}
+
+// dirty reports whether there is something to be looked at now.
+func (c *concerns) dirty() bool { return slices.ContainsFunc(c.all, Controller.Dirty) }

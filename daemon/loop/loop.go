@@ -45,9 +45,9 @@ type Config struct {
 type Loop struct {
 	Config
 
-	controllers []Controller // nil when they are to be made anew
-	timers      *Timers
-	folded      uint64 // everything up to this version of the store is in the records
+	concerns *concerns // nil when they are to be made anew
+	timers   *Timers
+	folded   uint64 // everything up to this version of the store is in the records
 	// more says that the last pass has used up its budget.
 	more bool
 }
@@ -111,13 +111,13 @@ func (l *Loop) wait(ctx context.Context) bool {
 
 // turn makes one pass and lets its effects go once it is durable. It reports whether there is more to do at once.
 func (l *Loop) turn(ctx context.Context) (more bool, err error) {
-	if l.controllers == nil {
+	if l.concerns == nil {
 		if err := l.Rebuild(); err != nil {
 			return false, err
 		}
 	}
 	now := l.Clock()
-	if due := l.timers.next(now); !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && !l.dirty() &&
+	if due := l.timers.next(now); !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && !l.concerns.dirty() &&
 		(due.IsZero() || due.After(now)) {
 		return false, nil
 	}
@@ -137,7 +137,7 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 		// written is folded in again, since the end of a pod's object has effects that new records do not call for.
 		l.Inbox.giveBack(reports)
 		if p != nil {
-			l.controllers = nil
+			l.concerns = nil
 		}
 		if errors.Is(err, store.ErrCompacted) {
 			l.folded = l.Store.Version()
@@ -151,7 +151,7 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 		effect()
 	}
 	crash.At("pass.acted")
-	return l.more || l.dirty(), nil
+	return l.more || l.concerns.dirty(), nil
 }
 
 // Rebuild makes the controllers anew and has them read their records from the store, the last of the list first: what
@@ -166,15 +166,10 @@ func (l *Loop) Rebuild() error {
 				return err
 			}
 		}
-		l.controllers, l.timers = controllers, timers
+		l.concerns, l.timers = newConcerns(controllers), timers
 		l.folded = cmp.Or(l.folded, s.Version())
 		return nil
 	})
-}
-
-// dirty reports whether there is something to be looked at now.
-func (l *Loop) dirty() bool {
-	return slices.ContainsFunc(l.controllers, func(c Controller) bool { return c.Dirty() })
 }
 
 // follow nudges the loop when others have written after a version. The nudge comes last: whatever is written after

@@ -77,7 +77,7 @@ func (p *Pass) fold() error {
 			p.gone(c.Object)
 		}
 		change := Change{c, objects.ResourceOf(c.Object.Key)}
-		for _, controller := range p.loop.controllers {
+		for _, controller := range p.loop.concerns.all {
 			if failed = controller.Fold(p, change); failed != nil {
 				return false
 			}
@@ -95,16 +95,13 @@ func (p *Pass) fold() error {
 
 // gone has the controllers that follow the end of objects take in that one has gone.
 func (p *Pass) gone(o store.Object) {
-	for _, controller := range p.loop.controllers {
-		if f, ok := controller.(GoneFollower); ok {
-			f.Gone(p, o)
-		}
+	for _, f := range p.loop.concerns.followers {
+		f.Gone(p, o)
 	}
 }
 
 // observe sorts the observations by their pods.
 func (p *Pass) observe(reports [][]pod.Observation) {
-	observers := p.loop.observers()
 	p.observed = make(map[types.UID][]pod.Observation, len(reports))
 	for _, report := range reports {
 		for len(report) > 0 { // most are about one pod: no need to copy them
@@ -118,20 +115,11 @@ func (p *Pass) observe(reports [][]pod.Observation) {
 				p.observed[uid] = report[:n:n]
 			}
 			report = report[n:]
-			for _, o := range observers {
+			for _, o := range p.loop.concerns.observers {
 				o.Observed(uid)
 			}
 		}
 	}
-}
-
-func (l *Loop) observers() (all []Observer) {
-	for _, c := range l.controllers {
-		if o, ok := c.(Observer); ok {
-			all = append(all, o)
-		}
-	}
-	return all
 }
 
 // TakeObserved returns what the workers have observed of a pod. Whoever takes it has to take it in.
@@ -144,9 +132,8 @@ func (p *Pass) TakeObserved(uid types.UID) []pod.Observation {
 
 // unsettled returns the observations that the pass did not come to, of pods that are still of interest.
 func (p *Pass) unsettled() (rest [][]pod.Observation) {
-	observers := p.loop.observers()
 	for uid, observed := range p.observed {
-		for _, o := range observers {
+		for _, o := range p.loop.concerns.observers {
 			if o.Observes(uid) {
 				rest = append(rest, observed)
 				break
@@ -171,7 +158,7 @@ func (p *Pass) due() error {
 func (p *Pass) settle() error {
 	for !p.Spent() {
 		settled := false
-		for _, c := range p.loop.controllers {
+		for _, c := range p.loop.concerns.all {
 			var err error
 			if settled, err = c.Settle(p); err != nil {
 				return err
@@ -189,11 +176,9 @@ func (p *Pass) settle() error {
 }
 
 func (p *Pass) finish() error {
-	for _, controller := range p.loop.controllers {
-		if f, ok := controller.(Finisher); ok {
-			if err := f.Finish(p); err != nil {
-				return err
-			}
+	for _, f := range p.loop.concerns.finishers {
+		if err := f.Finish(p); err != nil {
+			return err
 		}
 	}
 	return nil
