@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write PODFIELDS.md")
 
-// PODFIELDS.md is podSupport for people: every field of a Pod's spec is in it, in the order of the API. `go test
-// ./api/core -run PODFIELDS -update` writes it.
+// TestPODFIELDSIsUpToDate compares PODFIELDS.md with podSupport. The file lists every field of a Pod's spec in the order
+// of the API; `go test ./api/core -run PODFIELDS -update` writes it.
 func TestPODFIELDSIsUpToDate(t *testing.T) {
 	const file = "PODFIELDS.md"
 	want := fieldsOfPod()
@@ -24,7 +24,7 @@ func TestPODFIELDSIsUpToDate(t *testing.T) {
 		}
 	}
 	if have, err := os.ReadFile(file); err != nil || string(have) != want {
-		t.Errorf("%s is not what podSupport says (%v): run this test with -update", file, err)
+		t.Errorf("%s does not agree with podSupport (%v): run this test with -update", file, err)
 	}
 }
 
@@ -32,9 +32,9 @@ func fieldsOfPod() string {
 	var out strings.Builder
 	out.WriteString(`# What jobd makes of each field of a Pod's spec
 
-Written by the test beside ` + "`pod_support.go`" + `, which decides it. **Works**: as in a cluster. **Warns**: taken without
-effect, and the answer says so. **Refused**: with the reason given here, as long as the field is set to something else than
-what stands after "but for".
+Generated from ` + "`pod_support.go`" + `, which decides. **works**: as in a cluster. **warns**: accepted without effect, and the
+answer carries a warning that names the field. **refused**: an error with the reason given here. A value after "except for"
+is accepted without a warning or an error.
 `)
 	seen := map[reflect.Type]bool{}
 	types := []reflect.Type{reflect.TypeFor[corev1.PodSpec]()}
@@ -85,7 +85,7 @@ func fieldRow(out *strings.Builder, name string, rule support) {
 	}
 	reason := rule.reason
 	if len(but) > 0 {
-		reason += "; but for " + strings.Join(but, ", ")
+		reason += "; except for " + strings.Join(but, ", ")
 	}
 	fmt.Fprintf(out, "| %s | %s | %s |\n", name, what, reason)
 }

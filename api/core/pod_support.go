@@ -15,19 +15,19 @@ import (
 type support struct {
 	effect effect
 	reason string // or a note on what works
-	// fine names values that need no word in spite of the effect. It gets the value, the struct it stands in, and
-	// the Pod's spec.
+	// fine reports whether a value is accepted without a message in spite of the effect. It gets the value, the struct
+	// that contains it, and the Pod's spec.
 	fine func(value, parent any, pod *corev1.PodSpec) bool
-	// except are those values, where they are a few; for people.
+	// except lists those values for PODFIELDS.md, if they are few.
 	except []any
 }
 
 type effect int
 
 const (
-	honours effect = iota // done; if it is a struct of the table, field by field
-	warns                 // kept without effect, which does no harm on one node: the answer carries a warning
-	refuses               // not done, and the Pod would not be what its manifest says: it is refused
+	honours effect = iota // honoured; a struct that is in the table, field by field
+	warns                 // stored without effect, which does no harm on one node; the answer carries a warning
+	refuses               // refused, since the Pod would not be what its manifest says
 )
 
 func works() support                { return support{effect: honours} }
@@ -35,7 +35,7 @@ func as(note string) support        { return support{effect: honours, reason: no
 func warn(reason string) support    { return support{effect: warns, reason: reason} }
 func refused(reason string) support { return support{effect: refuses, reason: reason} }
 
-// unless excepts values.
+// unless excepts the values for which fine returns true.
 func (s support) unless(fine func(value, parent any, pod *corev1.PodSpec) bool) support {
 	s.fine = fine
 	return s
@@ -47,21 +47,21 @@ func (s support) but(values ...any) support {
 	return s.unless(func(value, _ any, _ *corev1.PodSpec) bool { return slices.Contains(values, value) })
 }
 
-// Why things are refused.
+// Reasons that several fields share.
 const (
-	noClaims    = "claims of devices are not built yet: ask for a resource that a CDI file offers"
-	noBlock     = "block devices as volumes are not built yet"
-	noUserNS    = "user namespaces are not built yet"
-	noForeign   = "only volumes that lie on this machine exist here"
-	noSELinux   = "SELinux is not built yet"
+	noClaims    = "resource claims are not implemented yet; request a device that a CDI file describes instead"
+	noBlock     = "block volumes are not implemented yet"
+	noUserNS    = "user namespaces are not implemented yet"
+	noForeign   = "only volumes on this machine are available"
+	noSELinux   = "SELinux is not implemented yet"
 	noWindows   = "this machine runs Linux"
 	oneNode     = "there is one node"
-	noFileOwner = "owners of single files are not built yet"
+	noFileOwner = "owners of individual files are not implemented yet"
 )
 
-// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest; PODFIELDS.md is
-// made of it, for people. Moving a line to works() makes its field part of what jobd does. A test holds it against the
-// API's types, so that a field which a new version brings has to be classified first.
+// podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest. PODFIELDS.md, the list
+// for users, is generated from it. To let a field through, move its line to works(). A test compares the table with the
+// API's types, so that a field of a new version has to be classified first.
 var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.PodSpec](): {
 		"volumes":                       works(),
@@ -94,7 +94,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"dnsConfig":                     works(),
 		"readinessGates":                works(),
 		"runtimeClassName":              refused("there is one OCI runtime, and no runtime classes"),
-		"enableServiceLinks":            works(), // no Service has a virtual address, and so none is linked to
+		"enableServiceLinks":            works(), // without effect: no Service has a virtual address to link to
 		"preemptionPolicy":              works(),
 		"overhead":                      refused("there are no runtime classes, which set it"),
 		"topologySpreadConstraints":     warn(oneNode),
@@ -104,11 +104,13 @@ var podSupport = map[reflect.Type]map[string]support{
 		"schedulingGates":               works(),
 		"resourceClaims":                refused(noClaims),
 		"resources":                     works(),
-		"hostnameOverride":              refused("overriding the host name is not built yet"),
+		"hostnameOverride":              refused("overriding the host name is not implemented yet"),
 		"schedulingGroup":               works(),
-		"evictionResponders":            refused("eviction responders are not built yet"),
+		"evictionResponders":            refused("eviction responders are not implemented yet"),
 	},
-	reflect.TypeFor[corev1.Affinity](): {"nodeAffinity": works(), "podAffinity": warn(oneNode), "podAntiAffinity": warn(oneNode)},
+	reflect.TypeFor[corev1.Affinity](): {
+		"nodeAffinity": works(), "podAffinity": warn(oneNode), "podAntiAffinity": warn(oneNode),
+	},
 	reflect.TypeFor[corev1.NodeAffinity](): {
 		"requiredDuringSchedulingIgnoredDuringExecution":  works(),
 		"preferredDuringSchedulingIgnoredDuringExecution": warn(oneNode),
@@ -126,7 +128,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"envFrom":                  works(),
 		"env":                      works(),
 		"resources":                works(),
-		"resizePolicy":             warn("pods are not resized"),
+		"resizePolicy":             warn("jobd does not resize pods"),
 		"restartPolicy":            works(),
 		"restartPolicyRules":       works(),
 		"volumeMounts":             works(),
@@ -151,7 +153,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"secret":                works(),
 		"projected":             works(),
 		"downwardAPI":           works(),
-		"image":                 refused("volumes of images are not built yet"),
+		"image":                 refused("image volumes are not implemented yet"),
 		"persistentVolumeClaim": refused(noForeign),
 		"ephemeral":             refused(noForeign),
 		"csi":                   refused(noForeign),
@@ -179,32 +181,43 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.EmptyDirVolumeSource](): {
 		"medium":    works(),
 		"sizeLimit": works(),
-		"mode":      refused("a mode of its own is not built yet"),
+		"mode":      refused("modes of emptyDir volumes are not implemented yet"),
 	},
-	reflect.TypeFor[corev1.HostPathVolumeSource]():  {"path": works(), "type": works()},
-	reflect.TypeFor[corev1.ConfigMapVolumeSource](): {"items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner)},
-	reflect.TypeFor[corev1.SecretVolumeSource]():    {"secretName": works(), "items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner)},
-	reflect.TypeFor[corev1.KeyToPath]():             {"key": works(), "path": works(), "mode": works(), "user": refused(noFileOwner)},
+	reflect.TypeFor[corev1.HostPathVolumeSource](): {"path": works(), "type": works()},
+	reflect.TypeFor[corev1.ConfigMapVolumeSource](): {
+		"items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner),
+	},
+	reflect.TypeFor[corev1.SecretVolumeSource](): {
+		"secretName": works(), "items": works(), "defaultMode": works(), "optional": works(),
+		"defaultUser": refused(noFileOwner),
+	},
+	reflect.TypeFor[corev1.KeyToPath](): {
+		"key": works(), "path": works(), "mode": works(), "user": refused(noFileOwner),
+	},
 	reflect.TypeFor[corev1.DownwardAPIVolumeSource](): {
 		"items": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner),
 	},
 	reflect.TypeFor[corev1.DownwardAPIVolumeFile](): {
 		"path": works(), "fieldRef": works(), "resourceFieldRef": works(), "mode": works(), "user": refused(noFileOwner),
 	},
-	reflect.TypeFor[corev1.ProjectedVolumeSource](): {"sources": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner)},
+	reflect.TypeFor[corev1.ProjectedVolumeSource](): {
+		"sources": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner),
+	},
 	reflect.TypeFor[corev1.VolumeProjection](): {
 		"secret":              works(),
 		"downwardAPI":         works(),
 		"configMap":           works(),
 		"serviceAccountToken": works(),
-		"clusterTrustBundle":  refused("trust bundles belong to clusters"),
-		"podCertificate":      refused("certificates of pods belong to clusters"),
+		"clusterTrustBundle":  refused("trust bundles exist only in clusters"),
+		"podCertificate":      refused("certificates for pods exist only in clusters"),
 	},
-	reflect.TypeFor[corev1.LocalObjectReference]():          {"name": works()},
-	reflect.TypeFor[corev1.SecretProjection]():              {"items": works(), "optional": works()},
-	reflect.TypeFor[corev1.ConfigMapProjection]():           {"items": works(), "optional": works()},
-	reflect.TypeFor[corev1.DownwardAPIProjection]():         {"items": works()},
-	reflect.TypeFor[corev1.ServiceAccountTokenProjection](): {"audience": works(), "expirationSeconds": works(), "path": works(), "user": refused(noFileOwner)},
+	reflect.TypeFor[corev1.LocalObjectReference]():  {"name": works()},
+	reflect.TypeFor[corev1.SecretProjection]():      {"items": works(), "optional": works()},
+	reflect.TypeFor[corev1.ConfigMapProjection]():   {"items": works(), "optional": works()},
+	reflect.TypeFor[corev1.DownwardAPIProjection](): {"items": works()},
+	reflect.TypeFor[corev1.ServiceAccountTokenProjection](): {
+		"audience": works(), "expirationSeconds": works(), "path": works(), "user": refused(noFileOwner),
+	},
 	reflect.TypeFor[corev1.VolumeMount](): {
 		"name":              works(),
 		"readOnly":          works(),
@@ -213,14 +226,14 @@ var podSupport = map[reflect.Type]map[string]support{
 		"subPath":           works(),
 		"mountPropagation":  works(),
 		"subPathExpr":       works(),
-		"bindMountOptions":  refused("mount options are not built yet"),
+		"bindMountOptions":  refused("mount options are not implemented yet"),
 	},
 	reflect.TypeFor[corev1.ContainerPort](): {
 		"name":          works(),
 		"hostPort":      works(),
 		"containerPort": works(),
 		"protocol":      works(),
-		"hostIP":        refused("ports of the host are mapped on its IPv4 addresses only").unless(isIPv4),
+		"hostIP":        refused("host ports are mapped only on the IPv4 addresses of the host").unless(isIPv4),
 	},
 	reflect.TypeFor[corev1.EnvVar](): {"name": works(), "value": works(), "valueFrom": works()},
 	reflect.TypeFor[corev1.EnvVarSource](): {
@@ -230,14 +243,18 @@ var podSupport = map[reflect.Type]map[string]support{
 		"secretKeyRef":     works(),
 		"fileKeyRef":       works(),
 	},
-	reflect.TypeFor[corev1.EnvFromSource]():         {"prefix": works(), "configMapRef": works(), "secretRef": works()},
-	reflect.TypeFor[corev1.ConfigMapEnvSource]():    {"optional": works()},
-	reflect.TypeFor[corev1.SecretEnvSource]():       {"optional": works()},
-	reflect.TypeFor[corev1.ConfigMapKeySelector]():  {"key": works(), "optional": works()},
-	reflect.TypeFor[corev1.SecretKeySelector]():     {"key": works(), "optional": works()},
-	reflect.TypeFor[corev1.FileKeySelector]():       {"volumeName": works(), "path": works(), "key": works(), "optional": works()},
-	reflect.TypeFor[corev1.ObjectFieldSelector]():   {"apiVersion": works(), "fieldPath": works()},
-	reflect.TypeFor[corev1.ResourceFieldSelector](): {"containerName": works(), "resource": works(), "divisor": works()},
+	reflect.TypeFor[corev1.EnvFromSource]():        {"prefix": works(), "configMapRef": works(), "secretRef": works()},
+	reflect.TypeFor[corev1.ConfigMapEnvSource]():   {"optional": works()},
+	reflect.TypeFor[corev1.SecretEnvSource]():      {"optional": works()},
+	reflect.TypeFor[corev1.ConfigMapKeySelector](): {"key": works(), "optional": works()},
+	reflect.TypeFor[corev1.SecretKeySelector]():    {"key": works(), "optional": works()},
+	reflect.TypeFor[corev1.FileKeySelector](): {
+		"volumeName": works(), "path": works(), "key": works(), "optional": works(),
+	},
+	reflect.TypeFor[corev1.ObjectFieldSelector](): {"apiVersion": works(), "fieldPath": works()},
+	reflect.TypeFor[corev1.ResourceFieldSelector](): {
+		"containerName": works(), "resource": works(), "divisor": works(),
+	},
 	reflect.TypeFor[corev1.ResourceRequirements](): {
 		"limits":   works(),
 		"requests": works(),
@@ -247,8 +264,8 @@ var podSupport = map[reflect.Type]map[string]support{
 		string(corev1.ResourceCPU):              works(),
 		string(corev1.ResourceMemory):           works(),
 		string(corev1.ResourceEphemeralStorage): works(),
-		corev1.ResourceHugePagesPrefix:          as("what a pod uses is limited where the cgroups of containers have the controller `hugetlb`"),
-		anyOther:                                as("devices that a CDI file offers, and what --allocatable names, which is only counted"),
+		corev1.ResourceHugePagesPrefix:          as("limited for a pod where the cgroups of its containers have the controller `hugetlb`"),
+		anyOther:                                as("devices that a CDI file describes; resources that --allocatable names are only counted"),
 	},
 	reflect.TypeFor[corev1.ContainerRestartRule]():            {"action": works(), "exitCodes": works()},
 	reflect.TypeFor[corev1.ContainerRestartRuleOnExitCodes](): {"operator": works(), "values": works()},
@@ -257,7 +274,9 @@ var podSupport = map[reflect.Type]map[string]support{
 		"preStop":    works(),
 		"stopSignal": works(),
 	},
-	reflect.TypeFor[corev1.LifecycleHandler](): {"exec": works(), "httpGet": works(), "tcpSocket": works(), "sleep": works()},
+	reflect.TypeFor[corev1.LifecycleHandler](): {
+		"exec": works(), "httpGet": works(), "tcpSocket": works(), "sleep": works(),
+	},
 	reflect.TypeFor[corev1.Probe](): {
 		"initialDelaySeconds":           works(),
 		"timeoutSeconds":                works(),
@@ -266,9 +285,14 @@ var podSupport = map[reflect.Type]map[string]support{
 		"failureThreshold":              works(),
 		"terminationGracePeriodSeconds": works(),
 	},
-	reflect.TypeFor[corev1.ProbeHandler]():    {"exec": works(), "httpGet": works(), "tcpSocket": works(), "grpc": works()},
-	reflect.TypeFor[corev1.ExecAction]():      {"command": works()},
-	reflect.TypeFor[corev1.HTTPGetAction]():   {"path": works(), "port": works(), "host": works(), "scheme": works(), "httpHeaders": works(), "protocol": refused("probes over HTTP/2 are not built yet").but(corev1.HTTPProtocolHTTP1)},
+	reflect.TypeFor[corev1.ProbeHandler](): {
+		"exec": works(), "httpGet": works(), "tcpSocket": works(), "grpc": works(),
+	},
+	reflect.TypeFor[corev1.ExecAction](): {"command": works()},
+	reflect.TypeFor[corev1.HTTPGetAction](): {
+		"path": works(), "port": works(), "host": works(), "scheme": works(), "httpHeaders": works(),
+		"protocol": refused("HTTP/2 probes are not implemented yet").but(corev1.HTTPProtocolHTTP1),
+	},
 	reflect.TypeFor[corev1.HTTPHeader]():      {"name": works(), "value": works()},
 	reflect.TypeFor[corev1.TCPSocketAction](): {"port": works(), "host": works()},
 	reflect.TypeFor[corev1.GRPCAction]():      {"port": works(), "service": works(), "mode": works()},
@@ -312,7 +336,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"localhostProfile": works(),
 	},
 	reflect.TypeFor[corev1.Sysctl](): {
-		"name":  refused("this sysctl is not among the safe ones").unless(isSafeSysctl),
+		"name":  refused("this sysctl is not one of the safe ones").unless(isSafeSysctl),
 		"value": works(),
 	},
 	reflect.TypeFor[corev1.HostAlias]():          {"ip": works(), "hostnames": works()},
@@ -335,8 +359,8 @@ func isIPv4(value, _ any, pod *corev1.PodSpec) bool {
 	return pod.HostNetwork || err == nil && ip.Is4()
 }
 
-// isSafeSysctl reports whether a sysctl is one that a namespace keeps apart and that cannot hurt the host, as far as
-// the pod has that namespace to itself.
+// isSafeSysctl reports whether a sysctl is namespaced and cannot hurt the host, given that the pod has that namespace to
+// itself.
 func isSafeSysctl(value, _ any, pod *corev1.PodSpec) bool {
 	switch name := strings.ReplaceAll(value.(string), "/", "."); name {
 	case "kernel.shm_rmid_forced":
@@ -361,7 +385,7 @@ func unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// warnings names each field that is set and has no effect here, harmlessly; path is the spec's.
+// warnings names each field that is set and has no effect here, without harm; path is the spec's.
 func warnings(spec *corev1.PodSpec, path *field.Path) []string {
 	var out []string
 	eachUnhonoured(spec, path, func(s support, path *field.Path) {
@@ -377,7 +401,7 @@ func eachUnhonoured(spec *corev1.PodSpec, path *field.Path, found func(support, 
 	w.fields(reflect.ValueOf(spec).Elem(), path)
 }
 
-// walker goes through what is set of a spec, in the order of the types' fields.
+// walker visits the fields of a spec that are set, in the order of the types' fields.
 type walker struct {
 	pod   *corev1.PodSpec
 	found func(support, *field.Path)
@@ -432,7 +456,7 @@ func (w walker) resources(list corev1.ResourceList, parent reflect.Value, path *
 	}
 }
 
-// isSet reports whether a manifest said something. What it points to may be zero: false is a word too.
+// isSet reports whether a manifest has set a field. A pointer counts as set even if it points to a zero value.
 func isSet(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
