@@ -186,7 +186,7 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 		return err
 	}
 	own := disk.NewNode(from.store, from.machine.Name, c.EventTTL.Duration, c.Logger)
-	collector := disk.NewCollector(disk.CollectorOptions{
+	collector := disk.NewImageCollector(disk.ImageCollectorOptions{
 		Images: k.images, Store: from.store, Policy: policy, Root: c.Root, Node: own, Full: k.diskFull,
 		Logger: c.Logger,
 	})

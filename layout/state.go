@@ -25,11 +25,12 @@ var inState = []entry{
 	{pattern: "seccomp"},
 	{pattern: "shards", mounts: true},
 	{pattern: "state.lock"},
-	{pattern: TrialPrefix + "*"},
+	{pattern: ProbePrefix + "*"},
 }
 
-// TrialPrefix begins the names of what containers of no pod need for a moment: those by which an OCI runtime is tried out.
-const TrialPrefix = "trial-"
+// ProbePrefix begins the names of the directories and logs of probe containers, in which an OCI runtime is tried out. They
+// belong to no pod.
+const ProbePrefix = "trial-"
 
 // Own returns the paths of what is jobd's in the directory and is there.
 func (s State) Own() ([]string, error) {
@@ -86,7 +87,7 @@ func (s State) Devices() string { return s.join("devices") }
 // Seccomp keeps compiled filters.
 func (s State) Seccomp() string { return s.join("seccomp") }
 
-// Trials matches what trials have left.
-func (s State) Trials() string { return s.join(TrialPrefix + "*") }
+// Probes is a pattern for what probe containers have left, for filepath.Glob.
+func (s State) Probes() string { return s.join(ProbePrefix + "*") }
 
 func (s State) join(name string) string { return filepath.Join(string(s), name) }

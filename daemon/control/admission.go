@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// unschedulableDelay is how long a pod waits before its condition and an event say why: most find room soon.
+	// unschedulableDelay is how long a pod waits before its condition and an event say why: most fit soon.
 	unschedulableDelay = time.Second
 	// explainedAtOnce is for how many pods that is written in a second.
 	explainedAtOnce = 500
@@ -24,15 +24,15 @@ const (
 	preempting = "default-scheduler: preempting to accommodate a higher priority pod"
 )
 
-// admission binds pods to the node when it has room for them.
+// admission binds pods to the node when they fit.
 type admission struct {
 	loop.Base
 	timers   *loop.Timers
-	room     *node.Node
+	capacity *node.Node
 	name, ip string // of the node
 	pods     *podController
 	gangs    *gang.Gangs
-	// waits are the pods that wait for room and do not say why yet, the longest waiting first.
+	// waits are the pods that wait for capacity and do not say why yet, the longest waiting first.
 	waits []wait
 }
 
@@ -42,14 +42,14 @@ type wait struct {
 	at  time.Time
 }
 
-func newAdmission(timers *loop.Timers, room *node.Node, name, ip string) *admission {
-	return &admission{timers: timers, room: room, name: name, ip: ip}
+func newAdmission(timers *loop.Timers, capacity *node.Node, name, ip string) *admission {
+	return &admission{timers: timers, capacity: capacity, name: name, ip: ip}
 }
 
-// Settle carries out a step of admission, if there is one. It needs no Dirty: what can give room or take it comes in by a
+// Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
 // pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
-	step, ok := a.room.Next()
+	step, ok := a.capacity.Next()
 	if !ok {
 		return false, nil
 	}
@@ -62,7 +62,7 @@ func (a *admission) Due(p *loop.Pass, _ string) error { return a.explainWaits(p)
 // Finish notes the pods that have come to wait.
 func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
-	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.room.Running(), a.room.Waiting()
+	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()
 	return nil
 }
 
@@ -70,22 +70,22 @@ func (a *admission) Finish(p *loop.Pass) error {
 func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 	switch {
 	case pod.Terminal(p) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
-		a.room.Gone(p.UID)
+		a.capacity.Gone(p.UID)
 	case p.Spec.NodeName != "":
 		var started time.Time
 		if p.Status.StartTime != nil {
 			started = p.Status.StartTime.Time
 		}
-		a.room.Bound(rec.room, started, p.DeletionTimestamp != nil)
+		a.capacity.Bound(rec.request, started, p.DeletionTimestamp != nil)
 	case len(p.Spec.SchedulingGates) > 0:
 	default:
 		if known { // its tolerations may have been changed
-			if now := node.PodOf(p); !now.Alike(rec.room) {
-				a.room.Gone(p.UID)
-				rec.room = now
+			if now := node.PodOf(p); !now.Alike(rec.request) {
+				a.capacity.Gone(p.UID)
+				rec.request = now
 			}
 		}
-		a.room.Wait(rec.room, p.Status.NominatedNodeName != "")
+		a.capacity.Wait(rec.request, p.Status.NominatedNodeName != "")
 	}
 }
 
@@ -142,7 +142,7 @@ func (a *admission) nominate(p *loop.Pass, uid types.UID) error {
 	}
 	obj.Status.NominatedNodeName = a.name
 	p.Pods.Changed(key, obj)
-	return a.unschedulable(p, key, obj, a.room.MakesWay(uid))
+	return a.unschedulable(p, key, obj, a.capacity.MakesWay(uid))
 }
 
 // preempt has a pod make way for another one.
@@ -155,7 +155,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 		fmt.Sprintf("Preempted by pod %s on node %s", other, a.name)); err != nil {
 		return err
 	}
-	if a.room.Together(obj.UID) {
+	if a.capacity.Together(obj.UID) {
 		if err := a.gangs.Show(p, obj, gang.Preempted(preempting)); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 
 // noteWaits notes the pods that have come to wait, or that may do so for another reason than before.
 func (a *admission) noteWaits(now time.Time) {
-	changed := a.room.Changed()
+	changed := a.capacity.Changed()
 	if len(changed) == 0 {
 		return
 	}
@@ -182,7 +182,7 @@ func (a *admission) explainWaits(p *loop.Pass) error {
 	for explained := 0; len(a.waits) > 0 && explained < explainedAtOnce && !a.waits[0].at.After(p.Now); {
 		uid := a.waits[0].uid
 		a.waits = a.waits[1:]
-		why := a.room.Why(uid)
+		why := a.capacity.Why(uid)
 		if why == "" {
 			continue
 		}

@@ -114,11 +114,11 @@ func TestPodsThatTakeTheirTimeAreAskedOnce(t *testing.T) {
 				w := newWorld(t)
 				defer w.end()
 				const n = loop.Budget + loop.Budget/4
-				w.control.config.MaxPods, w.control.admission.room.MaxPods = n, n
+				w.control.config.MaxPods, w.control.admission.capacity.MaxPods = n, n
 				j := simulate("j", "1h", "0")
 				j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](n), ptr.To[int32](n)
 				w.create(j)
-				if running := w.control.admission.room.Running; len(w.pods()) != n || running() != n {
+				if running := w.control.admission.capacity.Running; len(w.pods()) != n || running() != n {
 					t.Fatalf("%d pods, of which %d run", len(w.pods()), running())
 				}
 				remove(w, w.job("j"))

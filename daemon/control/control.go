@@ -95,17 +95,17 @@ func New(c Config) *Control {
 func (c *Control) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
 // controllers makes the concerns of the loop, in the order in which they decide: what has become of pods is known before
-// decisions about Jobs are taken, and all that follows from those before room is given to what waits. They read their
+// decisions about Jobs are taken, and all that follows from those before waiting pods are admitted. They read their
 // records in the reverse order: what others belong to comes first.
 func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	var (
 		config    = &c.config
-		room      = config.room()
+		capacity  = config.capacity()
 		pods      = newPodController(timers, config.Workers, config.Logs)
 		jobs      = newJobController(timers, config.Settings, config.Logs)
 		cronJobs  = newCronJobController(timers)
-		gangs     = gang.New(room, config.Settings)
-		admission = newAdmission(timers, room, config.NodeName, config.NodeIP)
+		gangs     = gang.New(capacity, config.Settings)
+		admission = newAdmission(timers, capacity, config.NodeName, config.NodeIP)
 		taints    = newTaints(timers)
 		files     = newFiles(pods)
 		tokens    = newTokens(timers, files)
@@ -124,7 +124,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	c.jobs, c.pods, c.admission = jobs, pods, admission
 
 	return []loop.Controller{
-		newNodeObject(config.Node, config.NodeName, room, taints),
+		newNodeObject(config.Node, config.NodeName, capacity, taints),
 		newNodeLease(timers, config.NodeName), // before the rest: it must not wait while there is much to do
 		namespace.NewFurnisher(config.RootCA),
 		files,
@@ -148,8 +148,8 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	}
 }
 
-// room is what this machine has for pods, empty.
-func (c *Config) room() *node.Node {
+// capacity returns what this machine offers to pods, before any pod uses it.
+func (c *Config) capacity() *node.Node {
 	n := node.New(c.MaxPods, c.Allocatable)
 	described := &corev1.Node{}
 	described.Labels = c.NodeLabels

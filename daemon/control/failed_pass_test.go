@@ -134,7 +134,7 @@ func TestAPassReadsNoMoreThanItsBudget(t *testing.T) {
 		w := newWorld(t)
 		defer w.end()
 		const n = 5 * loop.Budget
-		w.control.config.MaxPods, w.control.admission.room.MaxPods = n, n
+		w.control.config.MaxPods, w.control.admission.capacity.MaxPods = n, n
 		j := simulate("j", "1h", "0")
 		completions := int32(n)
 		j.Spec.Completions, j.Spec.Parallelism = &completions, &completions

@@ -19,15 +19,15 @@ import (
 // nodeObject shows the node as it is, and takes in what others say of it: the cordon, taints and labels.
 type nodeObject struct {
 	loop.Base
-	self   *corev1.Node // as it should be, nil for none
-	key    string
-	room   *node.Node
-	taints *taints
-	shown  bool // the stored object is as it should be
+	self     *corev1.Node // as it should be, nil for none
+	key      string
+	capacity *node.Node
+	taints   *taints
+	shown    bool // the stored object is as it should be
 }
 
-func newNodeObject(self *corev1.Node, name string, room *node.Node, taints *taints) *nodeObject {
-	return &nodeObject{self: self, key: store.Key(objects.Nodes, "", name), room: room, taints: taints}
+func newNodeObject(self *corev1.Node, name string, capacity *node.Node, taints *taints) *nodeObject {
+	return &nodeObject{self: self, key: store.Key(objects.Nodes, "", name), capacity: capacity, taints: taints}
 }
 
 // Rebuild takes in the node as it is stored.
@@ -58,7 +58,7 @@ func (n *nodeObject) Fold(_ *loop.Pass, c loop.Change) error {
 }
 
 func (n *nodeObject) set(stored *corev1.Node) {
-	n.room.Describe(stored)
+	n.capacity.Describe(stored)
 	n.taints.set(stored.Spec.Taints)
 }
 

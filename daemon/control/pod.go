@@ -37,10 +37,10 @@ type podController struct {
 }
 
 type podRecord struct {
-	key    string
-	job    *jobRecord // that knows of it, nil for none
-	room   *node.Pod
-	issued pod.Issued
+	key     string
+	job     *jobRecord // that knows of it, nil for none
+	request *node.Pod
+	issued  pod.Issued
 }
 
 // podFollower is a concern that follows pods on their way over the node, whoever has written what has become of them. What
@@ -232,7 +232,7 @@ func (c *podController) set(key string, p *corev1.Pod, owner types.UID) {
 	}
 	rec, known := c.known[p.UID]
 	if !known {
-		rec = &podRecord{key: key, job: of, room: node.PodOf(p)}
+		rec = &podRecord{key: key, job: of, request: node.PodOf(p)}
 		c.known[p.UID] = rec
 		for _, f := range c.followers {
 			f.podKnown(key, p)
@@ -255,7 +255,7 @@ func (c *podController) drop(key string, uid, owner types.UID) {
 }
 
 func (c *podController) forget(key string, uid types.UID) {
-	c.admission.room.Gone(uid)
+	c.admission.capacity.Gone(uid)
 	c.timers.Set(c, key, time.Time{})
 	for _, f := range c.followers {
 		f.podForgotten(key)

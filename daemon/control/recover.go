@@ -90,5 +90,5 @@ func (c *Control) Count() (all, unfinished, running int) {
 			unfinished++
 		}
 	}
-	return all, unfinished, c.admission.room.Running()
+	return all, unfinished, c.admission.capacity.Running()
 }

@@ -122,7 +122,7 @@ func liveWithGangs(t *testing.T, w *world, r *rand.Rand) {
 			}
 		}
 	}
-	if waiting, running := w.control.admission.room.Waiting(), w.control.admission.room.Running(); waiting+running > 0 {
+	if waiting, running := w.control.admission.capacity.Waiting(), w.control.admission.capacity.Running(); waiting+running > 0 {
 		t.Errorf("%d pods wait and %d run at the end of all", waiting, running)
 	}
 }

@@ -28,7 +28,7 @@ import (
 // small is a world whose node has 3 cpus.
 func small(t *testing.T) *world {
 	w := newWorld(t)
-	w.room = node.Resources{"cpu": 3000}
+	w.allocatable = node.Resources{"cpu": 3000}
 	w.stop()
 	w.start()
 	return w

@@ -24,7 +24,7 @@ func (s *sweep) Rebuild(_ *store.Snapshot, now time.Time) error {
 	return nil
 }
 
-// Due removes no more objects than leave room for decisions, and the rest in the next pass.
+// Due removes only so many objects that the pass can still take decisions, and the rest in the next pass.
 func (s *sweep) Due(p *loop.Pass, _ string) error {
 	next := p.Now.Add(sweepInterval)
 	var over []string

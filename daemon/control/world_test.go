@@ -36,18 +36,18 @@ import (
 
 // world is a loop over a real store and simulated containers, in virtual time.
 type world struct {
-	t       *testing.T
-	path    string
-	store   *store.Store
-	control *Control
-	inbox   *loop.Inbox
-	gangs   bool // Settings.WorkloadWithJob
-	clock   func() time.Time
-	runtime *simulated.Runtime
-	stop    func()
-	self    *corev1.Node
-	room    node.Resources // nil: any
-	steps   []worker.Step
+	t           *testing.T
+	path        string
+	store       *store.Store
+	control     *Control
+	inbox       *loop.Inbox
+	gangs       bool // Settings.WorkloadWithJob
+	clock       func() time.Time
+	runtime     *simulated.Runtime
+	stop        func()
+	self        *corev1.Node
+	allocatable node.Resources // nil: any
+	steps       []worker.Step
 }
 
 func newWorld(t *testing.T) *world {
@@ -80,7 +80,7 @@ func (w *world) start() {
 	w.control = New(Config{
 		Store: w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
 		Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},
-		MaxPods:  1000, Allocatable: w.room,
+		MaxPods:  1000, Allocatable: w.allocatable,
 		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self,
 		Epoch:  "one",
 		Events: events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(w.store), Logger: logger, Clock: func() time.Time { return w.clock() },
@@ -452,7 +452,7 @@ func TestAManyPodsJobOutlivesTheBudgetOfAPass(t *testing.T) {
 		defer w.end()
 		const n = loop.Budget + 500
 		w.control.config.MaxPods = 2 * n
-		w.control.admission.room.MaxPods = 2 * n
+		w.control.admission.capacity.MaxPods = 2 * n
 		j := simulate("j", "1s", "0")
 		j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](n), ptr.To[int32](n)
 		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)

@@ -41,30 +41,32 @@ func (a Alarm) Raise() {
 	}
 }
 
-// CollectorOptions are what a Collector is made of.
-type CollectorOptions struct {
+// ImageCollectorOptions are what an ImageCollector needs.
+type ImageCollectorOptions struct {
 	Images *image.Images
 	Store  *store.Store
 	Policy image.GCPolicy
 	Root   string // a directory of the disk that images are on
 	Node   *Node
-	// Full makes the Collector collect at once.
+	// Full, when it is raised, lets the ImageCollector collect at once.
 	Full   Alarm
 	Logger *slog.Logger
 }
 
-// Collector removes images that no pod needs, and shows those that are here in the Node's status.
-type Collector struct {
-	CollectorOptions
+// ImageCollector removes images that no pod needs, and shows those that are here in the Node's status.
+type ImageCollector struct {
+	ImageCollectorOptions
 	mu    sync.Mutex // held by the one who collects
 	short shortage
 }
 
-// NewCollector makes a Collector that does nothing until it runs.
-func NewCollector(o CollectorOptions) *Collector { return &Collector{CollectorOptions: o} }
+// NewImageCollector makes an ImageCollector that does nothing until it runs.
+func NewImageCollector(o ImageCollectorOptions) *ImageCollector {
+	return &ImageCollector{ImageCollectorOptions: o}
+}
 
 // Run collects now and then until ctx ends, and at once when the disk is full.
-func (c *Collector) Run(ctx context.Context) {
+func (c *ImageCollector) Run(ctx context.Context) {
 	period := imageGCPeriod
 	if age := c.Policy.MaxAge; age > 0 {
 		period = min(period, max(age/2, time.Second))
@@ -83,7 +85,7 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
-func (c *Collector) collect(ctx context.Context) {
+func (c *ImageCollector) collect(ctx context.Context) {
 	done := c.remove(ctx, c.Policy)
 	if ctx.Err() != nil {
 		return
@@ -105,7 +107,7 @@ func tooFull(done image.Collected) string {
 
 // reclaim removes all images that may go, since otherwise pods have to: but none for the sake of the disk where the
 // settings say never.
-func (c *Collector) reclaim(ctx context.Context) {
+func (c *ImageCollector) reclaim(ctx context.Context) {
 	p := c.Policy
 	if p.HighThreshold < 100 {
 		p.HighThreshold, p.LowThreshold = 0, 0
@@ -114,7 +116,7 @@ func (c *Collector) reclaim(ctx context.Context) {
 }
 
 // remove removes what the policy says, and shows what is left.
-func (c *Collector) remove(ctx context.Context, p image.GCPolicy) image.Collected {
+func (c *ImageCollector) remove(ctx context.Context, p image.GCPolicy) image.Collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	done, err := c.Images.Collect(ctx, p, c.users, c.disk)
@@ -159,10 +161,10 @@ func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.D
 	return []string{"FreeDiskSpaceFailed", "ImageGCFailed"}
 }
 
-func (c *Collector) disk() (image.Disk, error) { return imageDisk(c.Root) }
+func (c *ImageCollector) disk() (image.Disk, error) { return imageDisk(c.Root) }
 
 // users are the images of all pods that have not ended, whether their containers have been started or not.
-func (c *Collector) users(context.Context) (map[string]bool, error) {
+func (c *ImageCollector) users(context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	var failed error
 	err := c.Store.View(func(s *store.Snapshot) error {
@@ -187,7 +189,7 @@ func (c *Collector) users(context.Context) (map[string]bool, error) {
 }
 
 // show brings the images in the Node's status up to date (NodeStatus.Images).
-func (c *Collector) show(ctx context.Context) error {
+func (c *ImageCollector) show(ctx context.Context) error {
 	list, err := c.Images.List(ctx)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ type PressureOptions struct {
 	Transition time.Duration
 	Root       string // a directory of the disk
 	Node       *Node
-	Images     *Collector
+	Images     *ImageCollector
 	Pods       Usage
 	// Report takes in that a pod is evicted.
 	Report func([]pod.Observation)

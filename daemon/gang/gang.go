@@ -2,7 +2,7 @@
 // (KEP-4671, JobSpec.Scheduling).
 //
 // Changes of both kinds come in, and what becomes of the Jobs and pods that they are for. What goes out are the objects that
-// it writes in the loop's passes, and the groups that the node's room admits as one.
+// it writes in the loop's passes, and the groups that the node admits as a whole.
 package gang
 
 import (
@@ -30,7 +30,7 @@ import (
 // Gangs is the controller of Workloads and PodGroups.
 type Gangs struct {
 	loop.Base
-	room     *node.Node
+	capacity *node.Node
 	settings job.Settings
 
 	// The Workloads by the Job that they name, and the PodGroups by their Workload, all by their keys.
@@ -38,10 +38,10 @@ type Gangs struct {
 	minCounts         map[string]int32 // of the PodGroups
 }
 
-// New makes the controller, which groups pods in a node's room.
-func New(room *node.Node, settings job.Settings) *Gangs {
+// New makes the controller. It tells capacity which pods are a group.
+func New(capacity *node.Node, settings job.Settings) *Gangs {
 	return &Gangs{
-		room: room, settings: settings,
+		capacity: capacity, settings: settings,
 		workloads: newReferences(), groups: newReferences(), minCounts: map[string]int32{},
 	}
 }
@@ -90,7 +90,7 @@ func (g *Gangs) Gone(_ *loop.Pass, o store.Object) {
 	case objects.PodGroups:
 		g.groups.set(o.Key, "")
 		delete(g.minCounts, o.Key)
-		g.room.DropGroup(strings.TrimPrefix(o.Key, objects.PodGroups+"/"))
+		g.capacity.DropGroup(strings.TrimPrefix(o.Key, objects.PodGroups+"/"))
 	}
 }
 
@@ -113,7 +113,7 @@ func (g *Gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
 		group.Gang, group.MinCount = true, int(gang.MinCount)
 		g.minCounts[key] = gang.MinCount
 	}
-	g.room.SetGroup(node.GroupKey(pg.Namespace, pg.Name), group)
+	g.capacity.SetGroup(node.GroupKey(pg.Namespace, pg.Name), group)
 }
 
 // groupOf returns the key of a Job's PodGroup, empty if it has none or several.
@@ -245,7 +245,7 @@ func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 // Shrink says how many pods of a Job's gang there will be at a time from now on.
 func (g *Gangs) Shrink(jobKey string, pods int) {
 	if key := g.groupOf(jobKey); key != "" {
-		g.room.Resize(strings.TrimPrefix(key, objects.PodGroups+"/"), pods)
+		g.capacity.Resize(strings.TrimPrefix(key, objects.PodGroups+"/"), pods)
 	}
 }
 

@@ -59,9 +59,9 @@ func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 	if !g.gang || len(l.queue) < need {
 		return nil, nil
 	}
-	if n.room(l) < need {
+	if n.countFitting(l) < need {
 		if lower, _ := n.used.below(l.queue[0].Priority); lower == 0 {
-			return nil, nil // and there is nothing to preempt
+			return nil, nil // and there is no pod to preempt
 		}
 	}
 	fit, able := n.fitting(l)
@@ -74,8 +74,8 @@ func (n *Node) admitGang(l *line) (ready, wanting []*waiter) {
 	return nil, nil
 }
 
-// room returns how many pods of a gang fit together. If they are alike that is computed and not counted one by one.
-func (n *Node) room(l *line) int {
+// countFitting returns how many pods of a gang fit together. If they are alike this is computed instead of counted one by one.
+func (n *Node) countFitting(l *line) int {
 	if !n.alike(l) {
 		fit, _ := n.fitting(l)
 		return len(fit)

@@ -78,10 +78,10 @@ func (n *Node) nominate(w *waiter) {
 }
 
 // keep reserves resources for a pod, or frees them again.
-func (n *Node) keep(w *waiter, room bool) {
-	w.nominated = room
+func (n *Node) keep(w *waiter, nominated bool) {
+	w.nominated = nominated
 	times := 1
-	if !room {
+	if !nominated {
 		times = -1
 	}
 	n.reserved.add(w.Pod, times)

@@ -124,7 +124,7 @@ func (n *Node) end(b *bound, ending bool) {
 	}
 }
 
-// Gone returns back the room of a pod that has ended, or takes it out of its line.
+// Gone frees what a pod used that has ended, or removes it from the line in which it waits.
 func (n *Node) Gone(uid types.UID) {
 	if b, ok := n.bound[uid]; ok {
 		n.end(b, false)

@@ -43,7 +43,7 @@ func (n *Node) whyGang(w *waiter, g *group) string {
 	if g.bound >= g.need() { // the gang runs, and this is one more pod of it
 		return n.whyAlone(w)
 	}
-	scheduled := g.bound + n.room(g.line)
+	scheduled := g.bound + n.countFitting(g.line)
 	if scheduled >= g.need() {
 		return ""
 	}

@@ -1,4 +1,4 @@
-// Package objects says how the daemon's rooms name, read and classify the API objects in the store.
+// Package objects says how the daemon's packages name, read and classify the API objects in the store.
 //
 // Bytes of the store come in, API objects and answers about them go out. It holds no state and writes nothing.
 package objects

@@ -101,7 +101,7 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 			// A slow pull holds up neither other pods nor the report of what has happened already.
 			p.launched(obj, w, launches[done:i], seen)
 			seen, done = nil, i
-			w.room.Yield(func() { <-l.ready })
+			w.slot.Yield(func() { <-l.ready })
 		}
 		seen = append(seen, p.start(obj, w, l)...)
 	}
@@ -203,7 +203,7 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 
 // setUp takes the set-up steps of a pod, and reports whether all have succeeded.
 func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Observation, bool) {
-	sandbox := &Sandbox{Yield: w.room.Yield}
+	sandbox := &Sandbox{Yield: w.slot.Yield}
 	for _, step := range p.config.Steps {
 		crash.At("set-up", step.Name, "before")
 		var err error

@@ -5,78 +5,78 @@ import (
 	"time"
 )
 
-// limiter bounds how many functions run at a time. A function that waits for its turn costs no goroutine.
+// limiter bounds how many functions run at a time: each holds a slot. A function that has not begun costs no goroutine.
 type limiter struct {
 	mu      sync.Mutex
 	free    int
-	waiting []func(*room)   // not begun
-	resumed []chan struct{} // begun, and to go on after they have yielded
+	waiting []func(*slot)   // not begun
+	resumed []chan struct{} // begun; each has yielded its slot and waits for another one
 }
 
-// room is what a function takes up of a limiter while it runs. All of its methods but Leave are for the function alone.
-type room struct {
+// slot is what a function holds of a limiter while it runs. Only the function itself may call its methods, except Leave.
+type slot struct {
 	limit *limiter
-	lent  *time.Timer // leaves it when Hold takes too long; nil outside of Hold
+	lent  *time.Timer // calls Leave when Hold takes too long; nil outside of Hold
 	mu    sync.Mutex
 	held  bool
 }
 
-// Go calls fn in a goroutine of its own once there is room.
-func (l *limiter) Go(fn func(*room)) {
+// Go calls fn in a goroutine of its own once a slot is free.
+func (l *limiter) Go(fn func(*slot)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, fn)
 	l.pump()
 }
 
-// Yield returns the room to others while wait blocks.
-func (r *room) Yield(wait func()) {
-	r.Leave()
+// Yield lets others have the slot while wait blocks.
+func (s *slot) Yield(wait func()) {
+	s.Leave()
 	wait()
-	r.Return()
-	if r.lent != nil {
-		r.lent.Reset(patience)
+	s.Return()
+	if s.lent != nil {
+		s.lent.Reset(patience)
 	}
 }
 
-// Hold runs fn, and returns the room to others when that takes more than a moment.
-func (r *room) Hold(fn func()) {
-	r.lent = time.AfterFunc(patience, r.Leave)
+// Hold runs fn, and lets others have the slot when fn takes longer than patience.
+func (s *slot) Hold(fn func()) {
+	s.lent = time.AfterFunc(patience, s.Leave)
 	fn()
-	r.lent.Stop()
-	r.lent = nil
-	r.Return()
+	s.lent.Stop()
+	s.lent = nil
+	s.Return()
 }
 
-// Leave returns the room to others, if it is held.
-func (r *room) Leave() {
-	r.mu.Lock()
-	held := r.held
-	r.held = false
-	r.mu.Unlock()
+// Leave gives the slot back, if it is held.
+func (s *slot) Leave() {
+	s.mu.Lock()
+	held := s.held
+	s.held = false
+	s.mu.Unlock()
 	if held {
-		r.limit.release()
+		s.limit.release()
 	}
 }
 
-// Return waits until there is room again, unless it is still held.
-func (r *room) Return() {
-	r.mu.Lock()
-	held := r.held
-	r.mu.Unlock()
+// Return waits until a slot is free again, unless this one is still held.
+func (s *slot) Return() {
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
 	if held {
 		return
 	}
 	again := make(chan struct{})
-	l := r.limit
+	l := s.limit
 	l.mu.Lock()
 	l.resumed = append(l.resumed, again)
 	l.pump()
 	l.mu.Unlock()
 	<-again
-	r.mu.Lock()
-	r.held = true
-	r.mu.Unlock()
+	s.mu.Lock()
+	s.held = true
+	s.mu.Unlock()
 }
 
 func (l *limiter) release() {
@@ -86,7 +86,7 @@ func (l *limiter) release() {
 	l.pump()
 }
 
-// pump fills the room that is free, first with the functions that have yielded.
+// pump hands out the slots that are free, first to the functions that have yielded.
 func (l *limiter) pump() {
 	for l.free > 0 {
 		switch {
@@ -98,9 +98,9 @@ func (l *limiter) pump() {
 			l.waiting[0] = nil
 			l.waiting = l.waiting[1:]
 			go func() {
-				r := &room{limit: l, held: true}
-				defer r.Leave()
-				fn(r)
+				s := &slot{limit: l, held: true}
+				defer s.Leave()
+				fn(s)
 			}()
 		default:
 			return

@@ -37,7 +37,7 @@ type worker struct {
 	pod     *corev1.Pod // as it was passed to Do last; nil when there is nothing to do for it
 	queue   []pod.Action
 	busy    bool
-	room    *room    // of the goroutine that works off the queue
+	slot    *slot    // of the goroutine that works off the queue
 	sandbox *Sandbox // nil until the steps are done
 	// launches are those that are queued or under way.
 	launches []*launch
@@ -120,9 +120,9 @@ func (p *Pool) schedule(w *worker) {
 	}
 	w.busy = true
 	p.group.Add(1)
-	p.limit.Go(func(r *room) {
+	p.limit.Go(func(s *slot) {
 		defer p.group.Done()
-		w.room = r
+		w.slot = s
 		p.work(w)
 	})
 }
@@ -132,7 +132,7 @@ func (p *Pool) work(w *worker) {
 	for {
 		p.mu.Lock()
 		if len(w.queue) == 0 || p.ctx.Err() != nil {
-			w.busy, w.pod, w.room = false, nil, nil
+			w.busy, w.pod, w.slot = false, nil, nil
 			w.queue = nil // its memory too: for 100,000 pods that is 10 MB
 			p.mu.Unlock()
 			return

@@ -19,9 +19,9 @@ const (
 	stuckTime = 2 * time.Minute
 )
 
-// take takes one step of what is done for a pod, while its worker has room. One that takes more than a moment lets other
-// pods be worked on, whatever it waits for: a file system or a program may never answer. One that takes minutes is
-// logged, counted and reported, once. name completes "cannot get on with ...".
+// take runs one step of the work for a pod, while its worker holds a slot. A step that takes longer than patience lets
+// others have the slot, since what it waits for, a file system or a program, may never answer. A step that takes longer
+// than stuckTime is logged, counted and reported, once. name completes "cannot get on with ...".
 func (p *Pool) take(obj *corev1.Pod, w *worker, name string, step func()) {
 	began := time.Now()
 	stuck := time.AfterFunc(stuckTime, func() {
@@ -30,7 +30,7 @@ func (p *Pool) take(obj *corev1.Pod, w *worker, name string, step func()) {
 		p.log(obj).Warn("pod is stuck in a step", "step", name, "since", since)
 		p.report(obj, pod.Observation{What: pod.Stuck, Reason: "StuckStep", Message: fmt.Sprintf("Stuck in %s since %s", name, since)})
 	})
-	w.room.Hold(step)
+	w.slot.Hold(step)
 	if !stuck.Stop() {
 		p.stuck.Add(-1)
 		p.log(obj).Info("pod is no longer stuck in a step", "step", name, "took", time.Since(began))

@@ -137,7 +137,7 @@ func TestStepThatHangs(t *testing.T) {
 				Name: "volumes",
 				SetUp: func(_ context.Context, obj *corev1.Pod, s *Sandbox) error {
 					if obj.UID == "stuck" {
-						// It gives its room back while it waits, and hangs after that.
+						// It gives its slot back while it waits, and hangs after that.
 						s.Yield(func() { time.Sleep(3 * patience) })
 						<-goOn
 					}

@@ -18,7 +18,7 @@ import (
 )
 
 // probePrefix begins the IDs of probe containers, which try something out on this host and belong to no pod.
-const probePrefix = layout.TrialPrefix
+const probePrefix = layout.ProbePrefix
 
 // probeTime bounds a probe whose OCI runtime hangs. It is generous, since a host that has just been started is busy.
 const probeTime = time.Minute
@@ -63,7 +63,7 @@ func runProbe(
 // removeProbes removes the directories of probes during which an earlier process was killed. Their containers are
 // removed with all others that belong to no pod.
 func removeProbes(state string) error {
-	left, err := filepath.Glob(layout.State(state).Trials())
+	left, err := filepath.Glob(layout.State(state).Probes())
 	for _, path := range left {
 		err = errors.Join(err, os.RemoveAll(path))
 	}

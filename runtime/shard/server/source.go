@@ -27,8 +27,8 @@ type source struct {
 	ready *os.File
 	epoll int // of ready
 
-	at          time.Time // of the last read
-	tried, room bool      // whether it is a pipe that was made larger
+	at           time.Time // of the last read
+	tried, large bool      // whether it was tried to enlarge the pipe, and whether that worked
 }
 
 // newSource takes over a file that is read without blocking.
@@ -123,7 +123,7 @@ func (s *source) giveUp() { s.ready.SetReadDeadline(time.Unix(1, 0)) }
 func (s *source) enlarge() bool {
 	if !s.tried {
 		_, err := unix.FcntlInt(uintptr(s.fd), unix.F_SETPIPE_SZ, gatherRoom)
-		s.tried, s.room = true, err == nil // a terminal is no pipe
+		s.tried, s.large = true, err == nil // a terminal is not a pipe
 	}
-	return s.room
+	return s.large
 }
