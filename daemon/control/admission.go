@@ -18,7 +18,7 @@ import (
 const (
 	// unschedulableDelay is how long a pod waits before its condition and an event say why: most fit soon.
 	unschedulableDelay = time.Second
-	// explainedAtOnce is for how many pods that is written in a second.
+	// explainedAtOnce bounds for how many pods that is written in a second.
 	explainedAtOnce = 500
 
 	preempting = "default-scheduler: preempting to accommodate a higher priority pod"
@@ -30,13 +30,13 @@ type admission struct {
 	timers   *loop.Timers
 	capacity *node.Node
 	name, ip string // of the node
-	pods     *podController
+	pods     *pods
 	gangs    *gang.Gangs
-	// waits are the pods that wait for capacity and do not say why yet, the longest waiting first.
+	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
 	waits []wait
 }
 
-// wait is a pod that is to say why it waits, if it still does at that time.
+// wait is a pod that will say why it waits, if it still waits at that time.
 type wait struct {
 	uid types.UID
 	at  time.Time
@@ -56,17 +56,17 @@ func (a *admission) Settle(p *loop.Pass) (bool, error) {
 	return true, a.admit(p, step)
 }
 
-// Due writes why pods wait that have waited for some time.
+// Due writes into pods that have waited for some time why they wait.
 func (a *admission) Due(p *loop.Pass, _ string) error { return a.explainWaits(p) }
 
-// Finish notes the pods that have come to wait.
+// Finish notes the pods that have begun to wait.
 func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
 	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()
 	return nil
 }
 
-// setPod folds in a pod as it is; known says that it is not seen for the first time.
+// setPod folds in a pod as it now is; known says that it was seen before.
 func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 	switch {
 	case pod.Terminal(p) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
@@ -79,7 +79,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		a.capacity.Bound(rec.request, started, p.DeletionTimestamp != nil)
 	case len(p.Spec.SchedulingGates) > 0:
 	default:
-		if known { // its tolerations may have been changed
+		if known { // its tolerations may have changed
 			if now := node.PodOf(p); !now.Alike(rec.request) {
 				a.capacity.Gone(p.UID)
 				rec.request = now
@@ -109,7 +109,7 @@ func (a *admission) admit(p *loop.Pass, step node.Step) error {
 	return nil
 }
 
-// bind puts a pod onto this node. That commit is the record of its start: what comes after it may be taken again.
+// bind binds a pod to this node. The commit of that is the record of its start: every later step may be repeated.
 func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
 	if err != nil || obj == nil {
@@ -134,7 +134,7 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 	return a.pods.touch(p, key, obj)
 }
 
-// nominate notes on a pod that others make way for it.
+// nominate records in a pod's status that other pods make way for it (PodStatus.NominatedNodeName).
 func (a *admission) nominate(p *loop.Pass, uid types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
 	if err != nil || obj == nil {
@@ -145,7 +145,7 @@ func (a *admission) nominate(p *loop.Pass, uid types.UID) error {
 	return a.unschedulable(p, key, obj, a.capacity.MakesWay(uid))
 }
 
-// preempt has a pod make way for another one.
+// preempt ends a pod to make way for another one.
 func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
 	if err != nil || obj == nil {
@@ -163,7 +163,7 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 	return a.pods.disrupt(p, key, obj, corev1.PodReasonPreemptionByScheduler, preempting)
 }
 
-// noteWaits notes the pods that have come to wait, or that may do so for another reason than before.
+// noteWaits notes the pods that have begun to wait, or whose reason to wait may have changed.
 func (a *admission) noteWaits(now time.Time) {
 	changed := a.capacity.Changed()
 	if len(changed) == 0 {
@@ -177,7 +177,7 @@ func (a *admission) noteWaits(now time.Time) {
 	}
 }
 
-// explainWaits says of pods that have waited for some time why they do. Of very many that is said little by little.
+// explainWaits writes into pods that have waited for some time why they wait; if they are very many, little by little.
 func (a *admission) explainWaits(p *loop.Pass) error {
 	for explained := 0; len(a.waits) > 0 && explained < explainedAtOnce && !a.waits[0].at.After(p.Now); {
 		uid := a.waits[0].uid
@@ -210,7 +210,7 @@ func (a *admission) explainWaits(p *loop.Pass) error {
 	return nil
 }
 
-// unschedulable says why a pod waits, if that is news.
+// unschedulable writes into a pod why it waits, if that is news.
 func (a *admission) unschedulable(p *loop.Pass, key string, obj *corev1.Pod, why string) error {
 	if !setPodCondition(obj, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: why,

@@ -1,9 +1,10 @@
-// Package control holds the concerns of the control loop: a file each, the larger ones a few, found in one list
+// Package control holds the concerns of the control loop: each in a file, the larger ones in a few, all in one list
 // (Control.controllers).
 //
-// Changes of the store, observations of workers and the time come in through daemon/loop. The decisions are those of
-// daemon/job, daemon/pod, daemon/node, daemon/cron and daemon/ttl, which are pure; here they get what they decide from, and
-// are carried out: objects are written in the loop's passes, and actions handed to the workers of pods once that is durable.
+// Changes of the store, observations of workers and the time come in through daemon/loop. Decisions are taken by the
+// pure packages daemon/job, daemon/pod, daemon/node, daemon/cron and daemon/ttl. This package gives them their input
+// and carries out what they decide: it writes objects in the loop's passes, and hands actions to the workers of pods
+// once the pass is durable.
 package control
 
 import (
@@ -36,35 +37,37 @@ type Config struct {
 	// Logs are told when the objects of pods and Jobs are gone.
 	Logs Logs
 
-	// Settings are those of decisions about Jobs.
+	// Settings configure the decisions about Jobs.
 	Settings job.Settings
-	// MaxPods is how many pods may be on the node at once, Allocatable what they may ask for together; nil is anything.
+	// MaxPods is how many pods may be on the node at once, Allocatable what they may request together; nil means no
+	// limit.
 	MaxPods     int
 	Allocatable node.Resources
-	// NodeName and NodeIP are what pods are bound to, NodeLabels what they select it by until its object says more.
+	// NodeName and NodeIP are written into pods that are bound. NodeLabels are what pods select the node by until its
+	// stored object says more.
 	NodeName, NodeIP string
 	NodeLabels       map[string]string
-	// Node is the node's object as it should be; nil for none.
+	// Node is the node's object as it should be; nil if there is none.
 	Node *corev1.Node
-	// RootCA is what the API's certificate is verified with, in PEM; empty where there is none.
+	// RootCA is the certificate, in PEM, that verifies the API's certificate; empty if there is none.
 	RootCA []byte
-	// Epoch is the name of the time for which containers last: no longer than the host runs.
+	// Epoch names the period for which containers last: at most until the host reboots.
 	Epoch string
 
-	// Events bounds the events, which are removed EventTTL after they were last seen.
+	// Events limits the rate of events; each is removed EventTTL after it was last seen.
 	Events   *events.Recorder
 	EventTTL time.Duration
 	Metrics  *metrics.Metrics
 	Logger   *slog.Logger
-	// Clock is the wall clock, which may be set at any time; nil is that of the machine.
+	// Clock is the wall clock, which may be set at any time; nil means that of the machine.
 	Clock func() time.Time
 }
 
-// Logs are what the containers of pods have written. Neither method may wait for anything.
+// Logs are the logs of pods. Neither method may block.
 type Logs interface {
-	// PodGone says that a pod's object is gone.
+	// PodGone reports that a pod's object is gone.
 	PodGone(*corev1.Pod)
-	// JobGone says that a Job's object is gone.
+	// JobGone reports that a Job's object is gone.
 	JobGone(types.UID)
 }
 
@@ -72,12 +75,14 @@ type Logs interface {
 type Control struct {
 	config Config
 	loop   *loop.Loop
-	// newEpoch is the epoch if the store does not know of it yet: it is written with what the change has ended.
+	// newEpoch is the epoch, if the store does not know it yet. It is written together with what the change of epochs
+	// has ended.
 	newEpoch string
 
-	// Those that Recover and Count ask. They are made anew when a pass was lost, and are the loop's own while it runs.
-	jobs      *jobController
-	pods      *podController
+	// The controllers that Recover and Count use. They are made anew when a pass was lost, and belong to the loop while
+	// it runs.
+	jobs      *jobs
+	pods      *pods
 	admission *admission
 }
 
@@ -91,30 +96,30 @@ func New(c Config) *Control {
 	return control
 }
 
-// Run controls until ctx ends. It returns nil then, and an error when the store is of no use any more.
+// Run runs the loop until ctx ends, and then returns nil. It returns an error when the store is unusable.
 func (c *Control) Run(ctx context.Context) error { return c.loop.Run(ctx) }
 
-// controllers makes the concerns of the loop, in the order in which they decide: what has become of pods is known before
-// decisions about Jobs are taken, and all that follows from those before waiting pods are admitted. They read their
-// records in the reverse order: what others belong to comes first.
+// controllers makes the concerns of the loop, in the order in which they decide: what has become of pods is known
+// before decisions about Jobs are taken, and all that follows from those before waiting pods are admitted. They read
+// their records in the reverse order: owners come first.
 func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	var (
 		config    = &c.config
 		capacity  = config.capacity()
-		pods      = newPodController(timers, config.Workers, config.Logs)
-		jobs      = newJobController(timers, config.Settings, config.Logs)
-		cronJobs  = newCronJobController(timers)
+		pods      = newPods(timers, config.Workers, config.Logs)
+		jobs      = newJobs(timers, config.Settings, config.Logs)
+		cronJobs  = newCronJobs(timers)
 		gangs     = gang.New(capacity, config.Settings)
 		admission = newAdmission(timers, capacity, config.NodeName, config.NodeIP)
 		taints    = newTaints(timers)
 		files     = newFiles(pods)
-		tokens    = newTokens(timers, files)
+		tokens    = newTokenRenewal(timers, files)
 		disk      = newDiskLimits(timers, pods)
-		ttl       = newTTL(timers, jobs)
+		ttl       = newJobTTL(timers, jobs)
 		kinds     = &kinds{pods, jobs, cronJobs}
 		garbage   = gc.New(kinds, jobs)
 	)
-	// Pods, Jobs and CronJobs follow each other, so that none of them can be complete before the others.
+	// Pods, Jobs and CronJobs follow each other, so none of them can be made complete before the others.
 	pods.jobs, pods.admission, pods.garbage = jobs, admission, garbage
 	pods.followers = []podFollower{files, tokens, disk, taints}
 	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
@@ -138,7 +143,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		taints,
 		admission,
 
-		// These decide nothing that others wait for in the same pass.
+		// Nothing in the same pass waits for what these decide.
 		gangs,
 		tokens,
 		disk,

@@ -20,16 +20,16 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// cronJobController decides for CronJobs.
-type cronJobController struct {
+// cronJobs is the controller of CronJobs.
+type cronJobs struct {
 	loop.Base
 	timers  *loop.Timers
-	jobs    *jobController
+	jobs    *jobs
 	garbage *gc.Collector
 
 	known      map[types.UID]*cronRecord
-	controller map[types.UID]types.UID // the CronJob of a Job
-	dirty      *loop.Queue[string]     // those that something has happened to
+	controller map[types.UID]types.UID // of a Job: the CronJob
+	dirty      *loop.Queue[string]     // CronJobs that something has happened to
 }
 
 type cronRecord struct {
@@ -37,8 +37,8 @@ type cronRecord struct {
 	key string
 }
 
-func newCronJobController(timers *loop.Timers) *cronJobController {
-	return &cronJobController{
+func newCronJobs(timers *loop.Timers) *cronJobs {
+	return &cronJobs{
 		timers: timers,
 		known:  map[types.UID]*cronRecord{}, controller: map[types.UID]types.UID{},
 		dirty: loop.NewQueue[string](),
@@ -46,7 +46,7 @@ func newCronJobController(timers *loop.Timers) *cronJobController {
 }
 
 // Rebuild makes the records of all CronJobs.
-func (c *cronJobController) Rebuild(s *store.Snapshot, _ time.Time) error {
+func (c *cronJobs) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return objects.Each(s, objects.CronJobs, func(key string, cj *batchv1.CronJob) error {
 		c.record(key, cj)
 		c.enqueue(key, cj)
@@ -54,8 +54,8 @@ func (c *cronJobController) Rebuild(s *store.Snapshot, _ time.Time) error {
 	})
 }
 
-// record makes sure that there is a record of a CronJob.
-func (c *cronJobController) record(key string, cj *batchv1.CronJob) *cronRecord {
+// record returns the record of a CronJob, and makes it if there is none.
+func (c *cronJobs) record(key string, cj *batchv1.CronJob) *cronRecord {
 	rec, ok := c.known[cj.UID]
 	if !ok {
 		rec = &cronRecord{cron.NewRecord(cj), key}
@@ -64,16 +64,16 @@ func (c *cronJobController) record(key string, cj *batchv1.CronJob) *cronRecord 
 	return rec
 }
 
-// enqueue has a CronJob decided for in this pass or the next.
-func (c *cronJobController) enqueue(key string, cj *batchv1.CronJob) {
+// enqueue lets a CronJob be decided on in this pass or the next.
+func (c *cronJobs) enqueue(key string, cj *batchv1.CronJob) {
 	c.dirty.Add(key)
 	if cj.DeletionTimestamp != nil {
 		c.garbage.Deleting(key)
 	}
 }
 
-// Fold follows what clients do to CronJobs.
-func (c *cronJobController) Fold(p *loop.Pass, change loop.Change) error {
+// Fold takes in what clients do to CronJobs.
+func (c *cronJobs) Fold(p *loop.Pass, change loop.Change) error {
 	if change.Resource != objects.CronJobs {
 		return nil
 	}
@@ -91,20 +91,20 @@ func (c *cronJobController) Fold(p *loop.Pass, change loop.Change) error {
 }
 
 // set folds in a CronJob as it now is.
-func (c *cronJobController) set(p *loop.Pass, key string, cj *batchv1.CronJob) {
+func (c *cronJobs) set(p *loop.Pass, key string, cj *batchv1.CronJob) {
 	c.record(key, cj).SetCronJob(cj, p.Now)
 	c.enqueue(key, cj)
 }
 
-// gone follows the end of a CronJob: its Jobs are collected.
-func (c *cronJobController) gone(p *loop.Pass, uid types.UID, key string) {
+// gone takes in the end of a CronJob: its Jobs are collected.
+func (c *cronJobs) gone(p *loop.Pass, uid types.UID, key string) {
 	delete(c.known, uid)
 	c.timers.Set(c, key, time.Time{})
 	c.garbage.OwnerGone(p, uid)
 }
 
-// remove removes the object of a CronJob that nothing holds.
-func (c *cronJobController) remove(p *loop.Pass, key string, cj *batchv1.CronJob) error {
+// remove removes the object of a CronJob that nothing holds any more.
+func (c *cronJobs) remove(p *loop.Pass, key string, cj *batchv1.CronJob) error {
 	if err := p.CronJobs.Delete(key); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (c *cronJobController) remove(p *loop.Pass, key string, cj *batchv1.CronJob
 	return nil
 }
 
-// setJob folds a Job in for the CronJob that controls it.
-func (c *cronJobController) setJob(j *batchv1.Job) {
+// setJob folds in a Job for the CronJob that controls it.
+func (c *cronJobs) setJob(j *batchv1.Job) {
 	owner := cron.Controller(j)
 	if rec, ok := c.known[owner]; ok {
 		c.controller[j.UID] = owner
@@ -124,7 +124,7 @@ func (c *cronJobController) setJob(j *batchv1.Job) {
 }
 
 // jobChanged folds a Job as it now is into the record of the CronJob that controls it, or did until now.
-func (c *cronJobController) jobChanged(j *batchv1.Job) {
+func (c *cronJobs) jobChanged(j *batchv1.Job) {
 	owner := cron.Controller(j)
 	if before, ok := c.controller[j.UID]; ok && before != owner {
 		c.forgetChild(j.UID)
@@ -132,8 +132,8 @@ func (c *cronJobController) jobChanged(j *batchv1.Job) {
 	c.setJob(j)
 }
 
-// forgetChild follows the end of a Job for the CronJob that controlled it.
-func (c *cronJobController) forgetChild(uid types.UID) {
+// forgetChild takes in the end of a Job for the CronJob that controlled it.
+func (c *cronJobs) forgetChild(uid types.UID) {
 	owner, ok := c.controller[uid]
 	if !ok {
 		return
@@ -146,21 +146,21 @@ func (c *cronJobController) forgetChild(uid types.UID) {
 }
 
 // Due implements loop.Controller.
-func (c *cronJobController) Due(_ *loop.Pass, key string) error {
+func (c *cronJobs) Due(_ *loop.Pass, key string) error {
 	c.dirty.Add(key)
 	return nil
 }
 
 // Dirty implements loop.Controller.
-func (c *cronJobController) Dirty() bool { return c.dirty.Len() > 0 }
+func (c *cronJobs) Dirty() bool { return c.dirty.Len() > 0 }
 
 // Settle implements loop.Controller.
-func (c *cronJobController) Settle(p *loop.Pass) (bool, error) {
+func (c *cronJobs) Settle(p *loop.Pass) (bool, error) {
 	return c.dirty.Settle(func(key string) error { return c.settle(p, key) })
 }
 
-// settle decides for a CronJob and carries the decision out: what it starts and its status are one transaction.
-func (c *cronJobController) settle(p *loop.Pass, key string) error {
+// settle decides on a CronJob and carries the decision out: what it starts and its status are one transaction.
+func (c *cronJobs) settle(p *loop.Pass, key string) error {
 	cj, ok, err := p.CronJobs.Get(key)
 	if err != nil || !ok {
 		return err
@@ -192,8 +192,8 @@ func (c *cronJobController) settle(p *loop.Pass, key string) error {
 	return c.startJob(p, key, cj, rec, d)
 }
 
-// startJob makes the Job of a scheduled time, unless the namespace takes no more.
-func (c *cronJobController) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *cronRecord, d cron.Decision) error {
+// startJob creates the Job of a scheduled time, unless the namespace is being deleted.
+func (c *cronJobs) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *cronRecord, d cron.Decision) error {
 	if refusal, err := namespace.Refusal(p, cj.Namespace); err != nil || refusal != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (c *cronJobController) startJob(p *loop.Pass, key string, cj *batchv1.CronJ
 		return err
 	} else if ok && !metav1.IsControlledBy(taken, cj) {
 		return cronJobEvent(p, cj, cron.CreationFailed(apierrors.NewAlreadyExists(batchv1.Resource("jobs"), j.Name)))
-	} else if ok { // a second time within a minute, or somebody was faster
+	} else if ok { // for the second time within a minute, or somebody was faster
 		j = taken
 	} else {
 		j.UID, j.CreationTimestamp = uuid.NewUUID(), metav1.NewTime(p.Now)

@@ -14,19 +14,19 @@ import (
 // measureInterval is how often the disk usage of such a pod is measured.
 const measureInterval = 5 * time.Second
 
-// diskLimits has the disk usage of pods measured that have a limit of it.
+// diskLimits measures the disk usage of pods that have a limit of it.
 type diskLimits struct {
 	loop.Base
 	noPods
 	timers *loop.Timers
-	pods   *podController
+	pods   *pods
 }
 
-func newDiskLimits(timers *loop.Timers, pods *podController) *diskLimits {
+func newDiskLimits(timers *loop.Timers, pods *pods) *diskLimits {
 	return &diskLimits{timers: timers, pods: pods}
 }
 
-// watch sets the next time to look at a pod, if there is anything to look at.
+// watch sets the next time to measure a pod, if it has such a limit.
 func (d *diskLimits) watch(key string, p *corev1.Pod, now time.Time) {
 	if volume.DiskLimited(p) || objects.StorageLimited(&p.Spec) {
 		d.timers.Set(d, key, now.Add(measureInterval))
@@ -36,7 +36,7 @@ func (d *diskLimits) watch(key string, p *corev1.Pod, now time.Time) {
 func (d *diskLimits) podBound(key string, p *corev1.Pod, now time.Time) { d.watch(key, p, now) }
 func (d *diskLimits) podForgotten(key string)                           { d.timers.Set(d, key, time.Time{}) }
 
-// Due has a pod measured, again and again as long as it runs.
+// Due measures a pod, and sets the next time while the pod runs.
 func (d *diskLimits) Due(p *loop.Pass, key string) error {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || !objects.Runs(obj) {

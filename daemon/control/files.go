@@ -14,17 +14,17 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// files brings up to date the files of pods that are made of ConfigMaps, Secrets, tokens and the pod's own metadata.
+// files keeps those files of pods up to date that are made from ConfigMaps, Secrets, tokens and the pod's own metadata.
 type files struct {
 	loop.Base
 	noPods
-	pods *podController
+	pods *pods
 
 	users   *fileUsers
 	refresh *loop.Queue[string] // pods whose files may be out of date
 }
 
-func newFiles(pods *podController) *files {
+func newFiles(pods *pods) *files {
 	return &files{pods: pods, users: newFileUsers(), refresh: loop.NewQueue[string]()}
 }
 
@@ -37,7 +37,7 @@ func (f *files) podEdited(key string, p *corev1.Pod) {
 	}
 }
 
-// podRecovered refreshes files whose objects may have changed while nobody looked.
+// podRecovered refreshes the files of a pod, whose sources may have changed while the daemon was not running.
 func (f *files) podRecovered(key string, p *corev1.Pod) {
 	if f.users.uses(key) || showsItself(p) {
 		f.refresh.Add(key)
@@ -57,7 +57,8 @@ func (f *files) Fold(_ *loop.Pass, c loop.Change) error {
 // Dirty implements loop.Controller.
 func (f *files) Dirty() bool { return f.refresh.Len() > 0 }
 
-// Settle brings the files of a pod on this node up to date, and starts at once what has failed for the want of an object.
+// Settle brings the files of a pod on this node up to date, and retries at once what has failed because an object was
+// missing.
 func (f *files) Settle(p *loop.Pass) (bool, error) {
 	return f.refresh.Settle(func(key string) error {
 		obj, ok, err := p.Pods.Get(key)
@@ -75,8 +76,8 @@ func (f *files) Settle(p *loop.Pass) (bool, error) {
 	})
 }
 
-// fileUsers knows which pods are made of which ConfigMaps and Secrets, both by their keys. Pods that use none, which
-// are most, are not in it.
+// fileUsers knows which pods use which ConfigMaps and Secrets, both by their keys. The many pods that use none are not
+// in it.
 type fileUsers struct {
 	byObject map[string]map[string]struct{}
 	byPod    map[string][]string
@@ -89,7 +90,7 @@ func newFileUsers() *fileUsers {
 // uses reports whether a pod uses any.
 func (u *fileUsers) uses(key string) bool { return len(u.byPod[key]) > 0 }
 
-// add notes a pod. Its spec never changes in this.
+// add notes what a pod uses. The part of its spec that says so never changes.
 func (u *fileUsers) add(key string, p *corev1.Pod) {
 	if u.uses(key) {
 		return
@@ -98,7 +99,7 @@ func (u *fileUsers) add(key string, p *corev1.Pod) {
 	maps, others := volume.FileObjects(&p.Spec)
 	for _, name := range maps {
 		if name == core.RootCAConfigMap && volume.TokenLife(&p.Spec) > 0 {
-			continue // nearly every pod has it, and is looked at for its token all the same
+			continue // nearly every pod uses it, and is refreshed with its token anyway
 		}
 		used = append(used, store.Key(objects.ConfigMaps, p.Namespace, name))
 	}
@@ -127,7 +128,7 @@ func (u *fileUsers) remove(key string) {
 	delete(u.byPod, key)
 }
 
-// showsItself reports whether a pod has files that tell of its own labels and annotations, which may change.
+// showsItself reports whether a pod has files with its own labels or annotations, which may change.
 func showsItself(p *corev1.Pod) bool {
 	for i := range p.Spec.Volumes {
 		v := &p.Spec.Volumes[i]
@@ -145,7 +146,8 @@ func showsItself(p *corev1.Pod) bool {
 	return false
 }
 
-// changeable reports whether the content of files may change. Nearly every pod shows its namespace, which never does.
+// changeable reports whether the content of files may change. Nearly every pod has a file with its namespace, which
+// never does.
 func changeable(files []corev1.DownwardAPIVolumeFile) bool {
 	return slices.ContainsFunc(files, func(f corev1.DownwardAPIVolumeFile) bool {
 		return f.FieldRef != nil && (strings.HasPrefix(f.FieldRef.FieldPath, "metadata.labels") ||

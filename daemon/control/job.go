@@ -19,16 +19,16 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// jobController decides for Jobs. It has small records of the Jobs that are not done with.
-type jobController struct {
+// jobs is the controller of Jobs. It has small records of the Jobs that still need decisions.
+type jobs struct {
 	loop.Base
 	timers   *loop.Timers
 	settings job.Settings
 	logs     Logs
-	pods     *podController
-	cronJobs *cronJobController
+	pods     *pods
+	cronJobs *cronJobs
 	gangs    *gang.Gangs
-	ttl      *ttlController
+	ttl      *jobTTL
 	garbage  *gc.Collector
 
 	known map[types.UID]*jobRecord
@@ -36,7 +36,7 @@ type jobController struct {
 	// selectors are the Jobs that choose their pods by labels of their own (JobSpec.ManualSelector).
 	selectors map[types.UID]*jobRecord
 	dirty     *loop.Queue[types.UID]
-	// all are the keys of all Jobs in the store, while the records are being rebuilt.
+	// all has the keys of all Jobs in the store, while the records are being rebuilt.
 	all map[types.UID]string
 }
 
@@ -45,16 +45,16 @@ type jobRecord struct {
 	key string
 }
 
-func newJobController(timers *loop.Timers, settings job.Settings, logs Logs) *jobController {
-	return &jobController{
+func newJobs(timers *loop.Timers, settings job.Settings, logs Logs) *jobs {
+	return &jobs{
 		timers: timers, settings: settings, logs: logs,
 		known: map[types.UID]*jobRecord{}, byKey: map[string]types.UID{}, selectors: map[types.UID]*jobRecord{},
 		dirty: loop.NewQueue[types.UID](),
 	}
 }
 
-// Fold follows what clients do to Jobs.
-func (c *jobController) Fold(p *loop.Pass, change loop.Change) error {
+// Fold takes in what clients do to Jobs.
+func (c *jobs) Fold(p *loop.Pass, change loop.Change) error {
 	if change.Resource != objects.Jobs {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (c *jobController) Fold(p *loop.Pass, change loop.Change) error {
 	}
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok || string(j.UID) != change.Object.UID {
-		return err // it has changed again, or is gone, or another one: that change comes too
+		return err // it has changed again, is gone, or is another Job: that change is folded in too
 	}
 	if err := c.set(p, key, j); err != nil {
 		return err
@@ -80,34 +80,34 @@ func (c *jobController) Fold(p *loop.Pass, change loop.Change) error {
 }
 
 // Due implements loop.Controller.
-func (c *jobController) Due(_ *loop.Pass, key string) error {
+func (c *jobs) Due(_ *loop.Pass, key string) error {
 	c.enqueue(c.byKey[key])
 	return nil
 }
 
-// enqueue has a Job decided for in this pass or the next; the empty UID is none.
-func (c *jobController) enqueue(uid types.UID) {
+// enqueue lets a Job be decided on in this pass or the next; an empty UID means none.
+func (c *jobs) enqueue(uid types.UID) {
 	if uid != "" {
 		c.dirty.Add(uid)
 	}
 }
 
 // Dirty implements loop.Controller.
-func (c *jobController) Dirty() bool { return c.dirty.Len() > 0 }
+func (c *jobs) Dirty() bool { return c.dirty.Len() > 0 }
 
 // Settle implements loop.Controller.
-func (c *jobController) Settle(p *loop.Pass) (bool, error) {
+func (c *jobs) Settle(p *loop.Pass) (bool, error) {
 	return c.dirty.Settle(func(uid types.UID) error { return c.settle(p, uid) })
 }
 
 // Finish implements loop.Finisher.
-func (c *jobController) Finish(p *loop.Pass) error {
+func (c *jobs) Finish(p *loop.Pass) error {
 	p.Figures.UnfinishedJobs = len(c.known)
 	return nil
 }
 
-// settle decides for a Job and carries the decision out.
-func (c *jobController) settle(p *loop.Pass, uid types.UID) error {
+// settle decides on a Job and carries the decision out.
+func (c *jobs) settle(p *loop.Pass, uid types.UID) error {
 	rec, ok := c.known[uid]
 	if !ok {
 		return nil
@@ -128,8 +128,8 @@ func (c *jobController) settle(p *loop.Pass, uid types.UID) error {
 	return nil
 }
 
-// carryOut does what was decided for a Job, in the order of the decision's fields, and folds it in.
-func (c *jobController) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
+// carryOut does what was decided for a Job, in the order of the decision's fields, and folds the result in.
+func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 	j, ok, err := p.Jobs.Get(rec.key)
 	if err != nil || !ok {
 		return err
@@ -146,7 +146,7 @@ func (c *jobController) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) e
 		rec.DropPod(ref.UID)
 	}
 	if refused, err := c.createPods(p, rec, j, d.Create); err != nil || refused {
-		return err // the rest was decided for all of them
+		return err // the rest of the decision assumed all of them
 	}
 	p.Figures.JobDecided(j, d)
 	for _, r := range d.Release {
@@ -169,7 +169,7 @@ func (c *jobController) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) e
 		}
 	}
 	if n := len(d.Status); n > 0 && job.End(&d.Status[n-1]) != nil {
-		p.Delete(memoryKey(j)) // nothing is decided from it any more
+		p.Delete(memoryKey(j)) // no decision needs it any more
 	} else if d.Memory != nil {
 		if err := putMemory(p, j, d.Memory); err != nil {
 			return err
@@ -190,8 +190,8 @@ func (c *jobController) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) e
 	return nil
 }
 
-// set folds in a Job as it now is, and looks at what is due for it.
-func (c *jobController) set(p *loop.Pass, key string, j *batchv1.Job) error {
+// set folds in a Job as it now is, and notes what is due for it.
+func (c *jobs) set(p *loop.Pass, key string, j *batchv1.Job) error {
 	if _, known := c.known[j.UID]; known || !objects.Finished(j) {
 		if err := c.record(p.Snapshot(), key, j, p.Now); err != nil {
 			return err
@@ -203,8 +203,8 @@ func (c *jobController) set(p *loop.Pass, key string, j *batchv1.Job) error {
 	return c.gangs.Resize(p, key, j)
 }
 
-// record makes sure that there is a record of a Job, and folds the Job in as it is.
-func (c *jobController) record(s *store.Snapshot, key string, j *batchv1.Job, now time.Time) error {
+// record makes sure that a Job has a record, and folds the Job in as it is.
+func (c *jobs) record(s *store.Snapshot, key string, j *batchv1.Job, now time.Time) error {
 	if rec, ok := c.known[j.UID]; ok {
 		rec.SetJob(j, now)
 		return nil
@@ -222,15 +222,15 @@ func (c *jobController) record(s *store.Snapshot, key string, j *batchv1.Job, no
 }
 
 // note notes what is to come for a Job besides decisions.
-func (c *jobController) note(key string, j *batchv1.Job) {
+func (c *jobs) note(key string, j *batchv1.Job) {
 	c.ttl.note(key, j)
 	if j.DeletionTimestamp != nil {
 		c.garbage.Deleting(key)
 	}
 }
 
-// forget drops the record of a Job that needs no more decisions. One that a late pod needs is made again.
-func (c *jobController) forget(uid types.UID) {
+// forget drops the record of a Job that needs no more decisions. If a late pod needs the record, it is made again.
+func (c *jobs) forget(uid types.UID) {
 	if rec, ok := c.known[uid]; ok {
 		c.timers.Set(c, rec.key, time.Time{})
 		delete(c.byKey, rec.key)
@@ -239,8 +239,8 @@ func (c *jobController) forget(uid types.UID) {
 	delete(c.selectors, uid)
 }
 
-// delete deletes a Job with its pods.
-func (c *jobController) delete(p *loop.Pass, key string, uid types.UID) error {
+// delete deletes a Job and its pods.
+func (c *jobs) delete(p *loop.Pass, key string, uid types.UID) error {
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok || j.UID != uid || j.DeletionTimestamp != nil {
 		return err
@@ -254,8 +254,8 @@ func (c *jobController) delete(p *loop.Pass, key string, uid types.UID) error {
 	return c.set(p, key, j)
 }
 
-// remove removes the object of a Job that nothing holds.
-func (c *jobController) remove(p *loop.Pass, key string, j *batchv1.Job) error {
+// remove removes the object of a Job that nothing holds any more.
+func (c *jobs) remove(p *loop.Pass, key string, j *batchv1.Job) error {
 	if err := p.Jobs.Delete(key); err != nil {
 		return err
 	}
@@ -263,8 +263,8 @@ func (c *jobController) remove(p *loop.Pass, key string, j *batchv1.Job) error {
 	return nil
 }
 
-// gone follows the end of a Job: what it left behind is collected.
-func (c *jobController) gone(p *loop.Pass, uid types.UID, key string) {
+// gone takes in the end of a Job: what it left behind is collected.
+func (c *jobs) gone(p *loop.Pass, uid types.UID, key string) {
 	c.forget(uid)
 	c.ttl.forget(key)
 	c.cronJobs.forgetChild(uid)

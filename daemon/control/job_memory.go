@@ -16,7 +16,7 @@ import (
 
 func memoryKey(j *batchv1.Job) string { return objects.Key(objects.Memories, j) }
 
-// readMemory returns what was stored with a Job about pods that may be gone, nil for nothing.
+// readMemory returns what was stored for a Job about pods that may be gone; nil if nothing was.
 func readMemory(s *store.Snapshot, j *batchv1.Job) (*job.Memory, error) {
 	o, ok := s.Get(memoryKey(j))
 	if !ok || o.UID != string(j.UID) {
@@ -29,7 +29,7 @@ func readMemory(s *store.Snapshot, j *batchv1.Job) (*job.Memory, error) {
 	return m, nil
 }
 
-// putMemory stores what must be known of a Job's pods that are gone.
+// putMemory stores what must be remembered about pods of a Job that are gone.
 func putMemory(p *loop.Pass, j *batchv1.Job, m *job.Memory) error {
 	value, err := json.Marshal(m)
 	if err != nil {
@@ -39,7 +39,7 @@ func putMemory(p *loop.Pass, j *batchv1.Job, m *job.Memory) error {
 	return nil
 }
 
-// dropMemories removes what was kept for Jobs that are gone: a crash can come between the two.
+// dropMemories removes what was stored for Jobs that are gone, since a crash can come between the two removals.
 func dropMemories(ctx context.Context, s *store.Store) error {
 	return s.Update(ctx, func(tx *store.Tx) error {
 		tx.Range(objects.Memories+"/", "", func(o store.Object) bool {

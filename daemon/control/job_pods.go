@@ -20,27 +20,27 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// podChanged folds a pod as it now is into the record of a Job, which may not be its own any more.
-func (c *jobController) podChanged(rec *jobRecord, p *corev1.Pod) {
+// podChanged folds a pod as it now is into the record of a Job, which may no longer be the pod's own.
+func (c *jobs) podChanged(rec *jobRecord, p *corev1.Pod) {
 	if rec != nil {
 		rec.SetPod(job.Summarize(p))
 		c.enqueue(c.byKey[rec.key])
 	}
 }
 
-// Drop has a Job forget a pod, which no longer is one of its own. It implements gc.Jobs.
-func (c *jobController) Drop(owner, pod types.UID) {
+// Drop lets a Job forget a pod that is no longer its own. It implements gc.Jobs.
+func (c *jobs) Drop(owner, pod types.UID) {
 	if rec, ok := c.known[owner]; ok {
 		rec.DropPod(pod)
 	}
 }
 
-// Adopts reports whether a Job is going to adopt a pod that has no controller. It implements gc.Jobs.
-func (c *jobController) Adopts(p *corev1.Pod) bool { return c.adopting(p) != "" }
+// Adopts reports whether a Job will adopt a pod that has no controller. It implements gc.Jobs.
+func (c *jobs) Adopts(p *corev1.Pod) bool { return c.adopting(p) != "" }
 
-// adopting returns the Job that adopts an orphan, empty for none. One that is done with is left alone where the labels say
-// whose it was: it was counted there.
-func (c *jobController) adopting(p *corev1.Pod) (adopts types.UID) {
+// adopting returns the Job that will adopt an orphan; empty if there is none. The Job that the labels of an orphan
+// name does not adopt it when the orphan is done with, since it has counted it then.
+func (c *jobs) adopting(p *corev1.Pod) (adopts types.UID) {
 	takes := func(rec *jobRecord) bool {
 		return p.DeletionTimestamp == nil && strings.HasPrefix(rec.key, store.Key(objects.Jobs, p.Namespace, "")) && rec.Adopts(p.Labels)
 	}
@@ -56,9 +56,9 @@ func (c *jobController) adopting(p *corev1.Pod) (adopts types.UID) {
 	return adopts
 }
 
-// of returns the UID of the Job that is to know of a pod, and makes sure that there is a record of it: the one that
-// controls it or, for an orphan, one whose selector matches (JobSpec.Selector).
-func (c *jobController) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
+// of returns the UID of the Job that has to know of a pod, and makes sure that the Job has a record: it is the Job that
+// controls the pod or, for an orphan, one whose selector matches (JobSpec.Selector).
+func (c *jobs) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		adopts := c.adopting(pod)
@@ -71,7 +71,7 @@ func (c *jobController) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
 	if uid == "" || c.known[uid] != nil {
 		return uid, nil
 	}
-	// Its record was dropped when it finished, or it is gone.
+	// The record was dropped when the Job finished, or the Job is gone.
 	key := store.Key(objects.Jobs, pod.Namespace, owner.Name)
 	j, ok, err := p.Jobs.Get(key)
 	switch {
@@ -86,9 +86,9 @@ func (c *jobController) of(p *loop.Pass, pod *corev1.Pod) (types.UID, error) {
 	return uid, c.record(p.Snapshot(), key, j, p.Now)
 }
 
-// showOrphans shows a new Job the pods that it may adopt. A generated selector matches none that were there before
-// the Job (JobSpec.ManualSelector).
-func (c *jobController) showOrphans(p *loop.Pass, j *batchv1.Job) error {
+// showOrphans folds in the pods that a new Job may adopt. A generated selector matches no pod that is older than the
+// Job (JobSpec.ManualSelector).
+func (c *jobs) showOrphans(p *loop.Pass, j *batchv1.Job) error {
 	rec, ok := c.known[j.UID]
 	if !ok {
 		return nil
@@ -108,7 +108,7 @@ func (c *jobController) showOrphans(p *loop.Pass, j *batchv1.Job) error {
 }
 
 // changePod changes a pod of a Job, if it is still there.
-func (c *jobController) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, change func(*corev1.Pod)) error {
+func (c *jobs) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, change func(*corev1.Pod)) error {
 	key := store.Key(objects.Pods, j.Namespace, ref.Name)
 	pod, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || pod.UID != ref.UID {
@@ -119,8 +119,8 @@ func (c *jobController) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, cha
 	return c.pods.touch(p, key, pod)
 }
 
-// createPods makes the pods that were decided on. The first that is refused ends it.
-func (c *jobController) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) (refused bool, err error) {
+// createPods creates the pods that were decided on, up to the first that is refused.
+func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) (refused bool, err error) {
 	if len(wanted) == 0 {
 		return false, nil
 	}
@@ -168,8 +168,8 @@ func (c *jobController) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job,
 	return false, nil
 }
 
-// creationRefused ends an attempt to create pods. Another one comes later.
-func (c *jobController) creationRefused(p *loop.Pass, rec *jobRecord, j *batchv1.Job, refusal error) error {
+// creationRefused ends an attempt to create pods, which will be repeated later.
+func (c *jobs) creationRefused(p *loop.Pass, rec *jobRecord, j *batchv1.Job, refusal error) error {
 	rec.CreationRefused(p.Now)
 	p.Figures.PodRefused(j)
 	c.enqueue(j.UID)

@@ -12,9 +12,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Rebuild makes the records of the Jobs that are not finished. One that is finished and has pods that are not done with
-// gets its record from readPods. Most of what a start finds is done with, and is not decoded any further than that shows.
-func (c *jobController) Rebuild(s *store.Snapshot, now time.Time) (err error) {
+// Rebuild makes the records of the Jobs that are not finished. A finished Job whose pods are not all done with gets its
+// record from readPods. Most of what is found at start is done with, and only as much of it is decoded as it takes to
+// see that.
+func (c *jobs) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 	c.all = map[types.UID]string{}
 	s.Range(objects.Jobs+"/", "", func(o store.Object) bool {
 		c.all[types.UID(o.UID)] = o.Key
@@ -34,14 +35,14 @@ func (c *jobController) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 	return err
 }
 
-// stored reports whether there is a Job with a UID, while the records are being rebuilt.
-func (c *jobController) stored(uid types.UID) bool {
+// stored reports whether there is a Job with this UID, while the records are being rebuilt.
+func (c *jobs) stored(uid types.UID) bool {
 	_, ok := c.all[uid]
 	return ok
 }
 
-// readPods calls fn for the stored pods that something is left to be done for, whose Jobs have records then.
-func (c *jobController) readPods(s *store.Snapshot, now time.Time, fn func(key string, p *corev1.Pod) error) (err error) {
+// readPods calls fn for the stored pods for which something is left to be done. By then their Jobs have records.
+func (c *jobs) readPods(s *store.Snapshot, now time.Time, fn func(key string, p *corev1.Pod) error) (err error) {
 	s.Range(objects.Pods+"/", "", func(o store.Object) bool {
 		if c.settled(o) {
 			return true
@@ -62,8 +63,8 @@ func (c *jobController) readPods(s *store.Snapshot, now time.Time, fn func(key s
 	return err
 }
 
-// settled reports whether a stored pod is done with, and so are those who may have something to do with it.
-func (c *jobController) settled(o store.Object) bool {
+// settled reports whether nothing is left to be done for a stored pod, nor for anything that depends on it.
+func (c *jobs) settled(o store.Object) bool {
 	p := &corev1.Pod{}
 	if scheme.DecodePart(o.Value, objects.PodEnd, p) != nil || !objects.Done(p) {
 		return false
@@ -73,10 +74,10 @@ func (c *jobController) settled(o store.Object) bool {
 			return false
 		}
 	}
-	return len(c.selectors) == 0 // else somebody may adopt it
+	return len(c.selectors) == 0 // otherwise some Job may adopt it
 }
 
-func (c *jobController) recordStored(s *store.Snapshot, key string, now time.Time) error {
+func (c *jobs) recordStored(s *store.Snapshot, key string, now time.Time) error {
 	j := &batchv1.Job{}
 	if ok, err := objects.Read(s, key, j); err != nil || !ok {
 		return err
@@ -84,8 +85,8 @@ func (c *jobController) recordStored(s *store.Snapshot, key string, now time.Tim
 	return c.record(s, key, j, now)
 }
 
-// podsRead ends the rebuilding, once it is known which Jobs still have pods.
-func (c *jobController) podsRead() {
+// podsRead ends the rebuilding, when it is known which Jobs still have pods.
+func (c *jobs) podsRead() {
 	c.all = nil
 	for uid, rec := range c.known {
 		if rec.Finished() && rec.Empty() {

@@ -51,7 +51,7 @@ func TestAGlanceSeesWhetherAPodIsDoneWith(t *testing.T) {
 			if err := scheme.Decode(value, whole); err != nil {
 				t.Fatal(err)
 			}
-			if got := newJobController(nil, job.Settings{}, noLogs{}).settled(store.Object{Value: value}); got != objects.Done(whole) {
+			if got := newJobs(nil, job.Settings{}, noLogs{}).settled(store.Object{Value: value}); got != objects.Done(whole) {
 				t.Errorf("%t, want %t", got, objects.Done(whole))
 			}
 		})

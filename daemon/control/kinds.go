@@ -11,15 +11,15 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 )
 
-// kinds are objects of any kind, for those who delete them: of pods, Jobs and CronJobs their controllers know more than what
-// is stored. It implements gc.Objects and namespace.Deleter.
+// kinds reads and changes objects of any kind on behalf of those who delete them. For pods, Jobs and CronJobs their
+// controllers know more than what is stored. It implements gc.Objects and namespace.Deleter.
 type kinds struct {
-	pods     *podController
-	jobs     *jobController
-	cronJobs *cronJobController
+	pods     *pods
+	jobs     *jobs
+	cronJobs *cronJobs
 }
 
-// Get returns an object as the pass has left it, to be changed if Changed is called then.
+// Get returns an object as the pass has left it. It may be changed if Changed is called afterwards.
 func (k *kinds) Get(p *loop.Pass, key string) (objects.Object, bool, error) {
 	resource := objects.ResourceOf(key)
 	switch resource {
@@ -50,7 +50,7 @@ func viewed[T objects.Object](v *loop.View[T], key string) (objects.Object, bool
 	return obj, true, nil
 }
 
-// Changed writes an object and looks at what follows from the change.
+// Changed writes an object and takes in what follows from the change.
 func (k *kinds) Changed(p *loop.Pass, key string, obj objects.Object) error {
 	switch obj := obj.(type) {
 	case *corev1.Pod:
@@ -67,7 +67,7 @@ func (k *kinds) Changed(p *loop.Pass, key string, obj objects.Object) error {
 	return p.Put(key, obj)
 }
 
-// Remove removes an object that nothing holds.
+// Remove removes an object that nothing holds any more.
 func (k *kinds) Remove(p *loop.Pass, key string, obj objects.Object) error {
 	switch obj := obj.(type) {
 	case *corev1.Pod:
@@ -82,7 +82,7 @@ func (k *kinds) Remove(p *loop.Pass, key string, obj objects.Object) error {
 	return nil
 }
 
-// Delete deletes an object, as a client's request without options would, and reports whether it is gone.
+// Delete deletes an object as a client's request without options would, and reports whether it is gone.
 func (k *kinds) Delete(p *loop.Pass, key string) (bool, error) {
 	resource := objects.ResourceOf(key)
 	if resource != objects.Pods && objects.Served()[resource] == nil {

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// leaseDuration is how long after its last renewal others may take the node for alive (KEP-589).
+	// leaseDuration is for how long after a renewal clients may assume that the node is alive (KEP-589).
 	leaseDuration = 40 * time.Second
-	// leaseRenewal is how often the Lease is renewed: a quarter of that, as a kubelet does it.
+	// leaseRenewal is how often the Lease is renewed: a quarter of that, as by a kubelet.
 	leaseRenewal = leaseDuration / 4
 )
 
-// nodeLease renews the Lease of the node in kube-node-lease, by which clients see that it is alive.
+// nodeLease renews the node's Lease in kube-node-lease, by which clients see that the node is alive.
 type nodeLease struct {
 	loop.Base
 	timers    *loop.Timers
@@ -40,7 +40,7 @@ func (l *nodeLease) Rebuild(*store.Snapshot, time.Time) error {
 	return nil
 }
 
-// Gone makes the Lease anew when it has been deleted.
+// Gone creates the Lease again when it has been deleted.
 func (l *nodeLease) Gone(_ *loop.Pass, o store.Object) {
 	if o.Key == l.key {
 		l.due = true
@@ -56,7 +56,7 @@ func (l *nodeLease) Due(*loop.Pass, string) error {
 // Dirty implements loop.Controller.
 func (l *nodeLease) Dirty() bool { return l.due }
 
-// Settle renews the Lease. It belongs to the Node's object: where there is none, there is no Lease.
+// Settle renews the Lease. It belongs to the Node object: if there is none, there is no Lease either.
 func (l *nodeLease) Settle(p *loop.Pass) (bool, error) {
 	if !l.due {
 		return false, nil
@@ -68,7 +68,7 @@ func (l *nodeLease) Settle(p *loop.Pass) (bool, error) {
 
 func (l *nodeLease) renew(p *loop.Pass) error {
 	if refusal, err := namespace.Refusal(p, corev1.NamespaceNodeLease); err != nil || refusal != nil {
-		return err // a later start makes the namespace again
+		return err // a later start creates the namespace again
 	}
 	node := &corev1.Node{}
 	if ok, err := objects.Read(p, store.Key(objects.Nodes, "", l.node), node); err != nil || !ok {

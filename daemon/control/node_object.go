@@ -16,10 +16,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// nodeObject shows the node as it is, and takes in what others say of it: the cordon, taints and labels.
+// nodeObject shows the node as it is, and takes in what others write to it: the cordon, taints and labels.
 type nodeObject struct {
 	loop.Base
-	self     *corev1.Node // as it should be, nil for none
+	self     *corev1.Node // as it should be; nil if there is none
 	key      string
 	capacity *node.Node
 	taints   *taints
@@ -40,7 +40,7 @@ func (n *nodeObject) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return nil
 }
 
-// Fold follows the cordon and taints (NodeSpec), and shows the node again when somebody has deleted it.
+// Fold takes in the cordon and taints (NodeSpec), and writes the node again when somebody has deleted it.
 func (n *nodeObject) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Object.Key != n.key {
 		return nil
@@ -65,7 +65,7 @@ func (n *nodeObject) set(stored *corev1.Node) {
 // Dirty implements loop.Controller.
 func (n *nodeObject) Dirty() bool { return !n.shown }
 
-// Settle writes the node as it is now, and leaves alone what is others' of it: its spec, by which it is cordoned, and
+// Settle writes the node as it now is. It leaves alone what belongs to others: the spec, which has the cordon, and
 // their labels and annotations.
 func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 	if n.shown {
@@ -104,8 +104,8 @@ func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 	return true, p.Put(n.key, shown)
 }
 
-// renameNode gives the node's object the name that the machine has now. What others have said of it, above all that it
-// is cordoned, is of the machine whatever that is called.
+// renameNode gives the node's object the name that the machine has now. What others have written to it, above all the
+// cordon, applies to the machine whatever its name is.
 func renameNode(ctx context.Context, s *store.Store, self *corev1.Node) error {
 	if self == nil || self.Status.NodeInfo.MachineID == "" {
 		return nil
@@ -121,7 +121,7 @@ func renameNode(ctx context.Context, s *store.Store, self *corev1.Node) error {
 				return false
 			}
 			if node.Status.NodeInfo.MachineID != self.Status.NodeInfo.MachineID {
-				return true // somebody else's idea of a node
+				return true // a node that somebody else has created
 			}
 			tx.Delete(o.Key)
 			node.Name, node.UID, node.ResourceVersion = self.Name, uuid.NewUUID(), ""

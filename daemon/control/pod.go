@@ -20,45 +20,46 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// podController takes in what is observed of pods, and decides what each of them needs now.
-type podController struct {
+// pods is the controller of pods: it takes in what is observed of them, and decides what each of them needs next.
+type pods struct {
 	loop.Base
 	timers    *loop.Timers
 	workers   *worker.Pool
 	logs      Logs
-	jobs      *jobController
+	jobs      *jobs
 	admission *admission
 	garbage   *gc.Collector
 	followers []podFollower
 
-	// known are the pods that still run, wait or count.
+	// known are the pods that still wait, run or have to be counted.
 	known map[types.UID]*podRecord
 	dirty *loop.Queue[string]
 }
 
 type podRecord struct {
 	key     string
-	job     *jobRecord // that knows of it, nil for none
+	job     *jobRecord // the Job that knows of it; nil if there is none
 	request *node.Pod
 	issued  pod.Issued
 }
 
-// podFollower is a concern that follows pods on their way over the node, whoever has written what has become of them. What
-// it does not care about it takes from noPods.
+// podFollower is a concern that follows pods through their life on the node, whoever writes the changes. noPods
+// implements what a follower does not need.
 type podFollower interface {
-	// podKnown follows a pod that is seen for the first time.
+	// podKnown is called when a pod is seen for the first time.
 	podKnown(key string, p *corev1.Pod)
-	// podEdited follows a pod that a client has written.
+	// podEdited is called when a client has changed a pod.
 	podEdited(key string, p *corev1.Pod)
-	// podBound follows a pod that has come to the node, or was found there at start.
+	// podBound is called when a pod was bound to the node, or was found there at start.
 	podBound(key string, p *corev1.Pod, now time.Time)
-	// podRecovered follows a pod that is known at start: something may have happened while nobody looked.
+	// podRecovered is called for a pod that is known at start: something may have happened while the daemon was not
+	// running.
 	podRecovered(key string, p *corev1.Pod)
-	// podForgotten follows a pod of which nothing is left to be done.
+	// podForgotten is called when nothing is left to be done for a pod.
 	podForgotten(key string)
 }
 
-// noPods is a podFollower that has nothing to do.
+// noPods is a podFollower that does nothing.
 type noPods struct{}
 
 func (noPods) podKnown(string, *corev1.Pod)            {}
@@ -67,15 +68,15 @@ func (noPods) podBound(string, *corev1.Pod, time.Time) {}
 func (noPods) podRecovered(string, *corev1.Pod)        {}
 func (noPods) podForgotten(string)                     {}
 
-func newPodController(timers *loop.Timers, workers *worker.Pool, logs Logs) *podController {
-	return &podController{
+func newPods(timers *loop.Timers, workers *worker.Pool, logs Logs) *pods {
+	return &pods{
 		timers: timers, workers: workers, logs: logs,
 		known: map[types.UID]*podRecord{}, dirty: loop.NewQueue[string](),
 	}
 }
 
-// Rebuild reads the pods that something is left to be done for.
-func (c *podController) Rebuild(s *store.Snapshot, now time.Time) error {
+// Rebuild reads the pods for which something is left to be done.
+func (c *pods) Rebuild(s *store.Snapshot, now time.Time) error {
 	if err := c.jobs.readPods(s, now, func(key string, p *corev1.Pod) error {
 		owner := objects.ControllingJob(p)
 		if owner == "" && metav1.GetControllerOfNoCopy(p) == nil {
@@ -107,8 +108,8 @@ func (c *podController) Rebuild(s *store.Snapshot, now time.Time) error {
 	return nil
 }
 
-// Fold follows what clients do to pods.
-func (c *podController) Fold(p *loop.Pass, change loop.Change) error {
+// Fold takes in what clients do to pods.
+func (c *pods) Fold(p *loop.Pass, change loop.Change) error {
 	if change.Resource != objects.Pods {
 		return nil
 	}
@@ -132,31 +133,31 @@ func (c *podController) Fold(p *loop.Pass, change loop.Change) error {
 }
 
 // Due implements loop.Controller.
-func (c *podController) Due(_ *loop.Pass, key string) error {
+func (c *pods) Due(_ *loop.Pass, key string) error {
 	c.dirty.Add(key)
 	return nil
 }
 
 // Observed implements loop.Observer.
-func (c *podController) Observed(uid types.UID) {
+func (c *pods) Observed(uid types.UID) {
 	if rec, ok := c.known[uid]; ok {
 		c.dirty.Add(rec.key)
 	}
 }
 
 // Observes implements loop.Observer.
-func (c *podController) Observes(uid types.UID) bool { return c.known[uid] != nil }
+func (c *pods) Observes(uid types.UID) bool { return c.known[uid] != nil }
 
 // Dirty implements loop.Controller.
-func (c *podController) Dirty() bool { return c.dirty.Len() > 0 }
+func (c *pods) Dirty() bool { return c.dirty.Len() > 0 }
 
 // Settle implements loop.Controller.
-func (c *podController) Settle(p *loop.Pass) (bool, error) {
+func (c *pods) Settle(p *loop.Pass) (bool, error) {
 	return c.dirty.Settle(func(key string) error { return c.settle(p, key) })
 }
 
-// settle brings a pod's status up to date and finds out what it needs now.
-func (c *podController) settle(p *loop.Pass, key string) error {
+// settle brings a pod's status up to date and finds out what the pod needs next.
+func (c *pods) settle(p *loop.Pass, key string) error {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok {
 		return err
@@ -200,14 +201,14 @@ func (c *podController) settle(p *loop.Pass, key string) error {
 }
 
 // do hands actions to the workers of a pod once the pass is durable.
-func (c *podController) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
+func (c *pods) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
 	if len(actions) > 0 {
 		p.After(func() { c.workers.Do(obj, actions) })
 	}
 }
 
-// touch folds in a pod as it now is and makes sure that it and its Job are looked at.
-func (c *podController) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
+// touch folds in a pod as it now is, and enqueues it and its Job.
+func (c *pods) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 	owner, err := c.jobs.of(p, obj)
 	if err != nil {
 		return err
@@ -218,11 +219,11 @@ func (c *podController) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 	return nil
 }
 
-// set folds in a pod as it is, for itself and for the Job that it counts for.
-func (c *podController) set(key string, p *corev1.Pod, owner types.UID) {
+// set folds in a pod as it now is, for itself and for the Job that counts it.
+func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 	of := c.jobs.known[owner]
 	c.jobs.podChanged(of, p)
-	if rec, ok := c.known[p.UID]; ok && rec.job != of { // somebody has taken it away
+	if rec, ok := c.known[p.UID]; ok && rec.job != of { // another Job controls it now
 		c.jobs.podChanged(rec.job, p)
 		rec.job = of
 	}
@@ -242,7 +243,7 @@ func (c *podController) set(key string, p *corev1.Pod, owner types.UID) {
 }
 
 // drop forgets a pod that is no longer in the store.
-func (c *podController) drop(key string, uid, owner types.UID) {
+func (c *pods) drop(key string, uid, owner types.UID) {
 	of := c.jobs.known[owner]
 	if rec, ok := c.known[uid]; ok && rec.job != nil {
 		of = rec.job
@@ -254,7 +255,7 @@ func (c *podController) drop(key string, uid, owner types.UID) {
 	c.forget(key, uid)
 }
 
-func (c *podController) forget(key string, uid types.UID) {
+func (c *pods) forget(key string, uid types.UID) {
 	c.admission.capacity.Gone(uid)
 	c.timers.Set(c, key, time.Time{})
 	for _, f := range c.followers {
@@ -263,8 +264,8 @@ func (c *podController) forget(key string, uid types.UID) {
 	delete(c.known, uid)
 }
 
-// get returns a pod that is known, nil if it is not.
-func (c *podController) get(p *loop.Pass, uid types.UID) (string, *corev1.Pod, error) {
+// get returns a pod that is known; nil if it is not.
+func (c *pods) get(p *loop.Pass, uid types.UID) (string, *corev1.Pod, error) {
 	rec, ok := c.known[uid]
 	if !ok {
 		return "", nil, nil
@@ -276,9 +277,9 @@ func (c *podController) get(p *loop.Pass, uid types.UID) (string, *corev1.Pod, e
 	return rec.key, obj, nil
 }
 
-// delete asks a pod to end, with the grace of its spec, as its owner's end or decision wants it. It reports whether the
-// pod is gone: one that has ended goes at once.
-func (c *podController) delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
+// delete deletes a pod with the grace period of its spec, because its owner is being deleted or has decided so. It
+// reports whether the pod is gone: a pod that has ended goes at once.
+func (c *pods) delete(p *loop.Pass, key string, uid types.UID) (gone bool, err error) {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || obj.UID != uid {
 		return err == nil, err
@@ -297,9 +298,9 @@ func (c *podController) delete(p *loop.Pass, key string, uid types.UID) (gone bo
 	return false, c.touch(p, key, obj)
 }
 
-// disrupt ends a pod for a reason other than its own failure, which its Job can tell apart
+// disrupt ends a pod for a reason other than its own failure, which a Job can recognise
 // (PodFailurePolicyOnPodConditionsPattern).
-func (c *podController) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
+func (c *pods) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reason, message string) error {
 	if pod.Terminal(obj) || obj.DeletionTimestamp != nil {
 		return nil
 	}
@@ -311,9 +312,9 @@ func (c *podController) disrupt(p *loop.Pass, key string, obj *corev1.Pod, reaso
 	return err
 }
 
-// removeIfOver removes the object of a pod that was deleted, once it has ended and nobody holds it. It reports whether it
-// has.
-func (c *podController) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error) {
+// removeIfOver removes the object of a deleted pod once the pod has ended and nothing holds it. It reports whether it
+// did so.
+func (c *pods) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, error) {
 	if obj.DeletionTimestamp == nil || !pod.Done(obj) {
 		return false, nil
 	}
@@ -330,8 +331,8 @@ func (c *podController) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) 
 	return true, nil
 }
 
-// gone follows the end of a pod's object: whatever it still has on this machine is removed.
-func (c *podController) gone(p *loop.Pass, obj *corev1.Pod, key string) {
+// gone takes in the end of a pod's object: whatever the pod still has on this machine is removed.
+func (c *pods) gone(p *loop.Pass, obj *corev1.Pod, key string) {
 	c.drop(key, obj.UID, objects.ControllingJob(obj))
 	if obj.Spec.NodeName != "" && !pod.Done(obj) { // it was deleted by force
 		c.do(p, obj, pod.Action{Kind: pod.TearDown})

@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 )
 
-// setPodCondition sets a condition of a pod and reports whether that is news.
+// setPodCondition sets a condition of a pod and reports whether this changes anything.
 func setPodCondition(obj *corev1.Pod, c corev1.PodCondition, now time.Time) bool {
 	c.ObservedGeneration, c.LastTransitionTime = obj.Generation, metav1.NewTime(now)
 	return conditions.Set(&obj.Status.Conditions, c)

@@ -13,11 +13,11 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// epochKey holds the epoch that the stored pods were last known in.
+// epochKey is where the epoch is stored in which the stored pods were last known.
 const epochKey = "boots.jobd.dev/host"
 
-// Recover reads what the last daemon left: the records from the store, and from the runtime what became of the
-// containers meanwhile. Starting anew is nothing but that.
+// Recover reads what the last daemon has left: the records from the store, and what became of the containers meanwhile
+// from the runtime. Every start is such a recovery.
 func (c *Control) Recover(ctx context.Context) error {
 	s := c.config.Store
 	if err := dropMemories(ctx, s); err != nil {
@@ -62,8 +62,8 @@ func (c *Control) Recover(ctx context.Context) error {
 	return nil
 }
 
-// epoch stores a new epoch in the transaction that takes in what the reboot has ended: a crash before it finds the old one
-// again.
+// epoch stores a new epoch in the transaction that takes in what the reboot has ended. After a crash before that the
+// old one is found again.
 type epoch struct {
 	loop.Base
 	control *Control
@@ -78,8 +78,8 @@ func (e *epoch) Finish(p *loop.Pass) error {
 	return nil
 }
 
-// Count returns what there is: Jobs, those that are not finished, and pods on this node. It must not be called while the
-// loop runs.
+// Count returns how many Jobs there are, how many of them are not finished, and how many pods run on this node. It must
+// not be called while the loop runs.
 func (c *Control) Count() (all, unfinished, running int) {
 	_ = c.config.Store.View(func(s *store.Snapshot) error {
 		all = s.Count(objects.Jobs + "/")

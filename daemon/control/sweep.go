@@ -7,10 +7,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// sweepInterval is how often objects with an end to their life (events) are looked for.
+// sweepInterval is how often expired objects (events) are looked for.
 const sweepInterval = time.Minute
 
-// sweep removes the objects whose time is over.
+// sweep removes objects that have expired.
 type sweep struct {
 	loop.Base
 	timers *loop.Timers
@@ -24,7 +24,7 @@ func (s *sweep) Rebuild(_ *store.Snapshot, now time.Time) error {
 	return nil
 }
 
-// Due removes only so many objects that the pass can still take decisions, and the rest in the next pass.
+// Due removes so few objects that the pass can still take decisions; the rest goes in the next pass.
 func (s *sweep) Due(p *loop.Pass, _ string) error {
 	next := p.Now.Add(sweepInterval)
 	var over []string

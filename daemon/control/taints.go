@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 )
 
-// taintComponent is where events of evictions by taints come from, as in a cluster.
+// taintComponent is the source of events about evictions by taints, as in a cluster.
 const taintComponent = "taint-eviction-controller"
 
 // taints ends the pods that do not tolerate a taint of the node (TaintEffectNoExecute).
@@ -20,7 +20,7 @@ type taints struct {
 	loop.Base
 	noPods
 	timers *loop.Timers
-	pods   *podController
+	pods   *pods
 
 	// noExecute are the taints that evict pods, tainted the pods that they may evict.
 	noExecute []corev1.Taint
@@ -31,7 +31,7 @@ func newTaints(timers *loop.Timers) *taints {
 	return &taints{timers: timers, tainted: loop.NewQueue[string]()}
 }
 
-// set takes in the node's taints. Pods that run may have to leave because of them.
+// set takes in the node's taints, which may evict pods that run.
 func (t *taints) set(all []corev1.Taint) {
 	noExecute := slices.DeleteFunc(slices.Clone(all), func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
 	if equality.Semantic.DeepEqual(noExecute, t.noExecute) {
@@ -43,7 +43,7 @@ func (t *taints) set(all []corev1.Taint) {
 	}
 }
 
-// enqueue has a pod looked at, if there are such taints.
+// enqueue lets a pod be checked, if there are such taints.
 func (t *taints) enqueue(key string) {
 	if len(t.noExecute) > 0 {
 		t.tainted.Add(key)
@@ -68,7 +68,7 @@ func (t *taints) Settle(p *loop.Pass) (bool, error) {
 	return t.tainted.Settle(func(key string) error { return t.evict(p, key) })
 }
 
-// evict ends a pod that does not tolerate a taint of the node any longer.
+// evict ends a pod that no longer tolerates the node's taints.
 func (t *taints) evict(p *loop.Pass, key string) error {
 	t.timers.Set(t, key, time.Time{})
 	obj, ok, err := p.Pods.Get(key)

@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// tokenRenewal has the tokens of pods that run renewed in time. Which of them have come of age is known by themselves.
+// tokenRenewal refreshes the files of running pods so often that their tokens are renewed in time.
 type tokenRenewal struct {
 	loop.Base
 	noPods
@@ -19,11 +19,11 @@ type tokenRenewal struct {
 	files  *files
 }
 
-func newTokens(timers *loop.Timers, files *files) *tokenRenewal {
+func newTokenRenewal(timers *loop.Timers, files *files) *tokenRenewal {
 	return &tokenRenewal{timers: timers, files: files}
 }
 
-// watch sets the next time to look at a pod, if there is anything to look at.
+// watch sets the next time to refresh a pod, if it has a token.
 func (t *tokenRenewal) watch(key string, p *corev1.Pod, now time.Time) {
 	if life := volume.TokenLife(&p.Spec); life > 0 {
 		t.timers.Set(t, key, now.Add(tokens.Patience(life)))
@@ -39,7 +39,7 @@ func (t *tokenRenewal) podRecovered(key string, p *corev1.Pod) {
 func (t *tokenRenewal) podBound(key string, p *corev1.Pod, now time.Time) { t.watch(key, p, now) }
 func (t *tokenRenewal) podForgotten(key string)                           { t.timers.Set(t, key, time.Time{}) }
 
-// Due looks at the tokens of a pod, and does so again as long as it runs.
+// Due refreshes a pod, and sets the next time while the pod runs.
 func (t *tokenRenewal) Due(p *loop.Pass, key string) error {
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || !objects.Runs(obj) {

@@ -11,28 +11,28 @@ import (
 	"github.com/jobd/jobd/daemon/ttl"
 )
 
-// ttlController deletes finished Jobs whose time has come (JobSpec.TTLSecondsAfterFinished).
-type ttlController struct {
+// jobTTL deletes finished Jobs whose time has come (JobSpec.TTLSecondsAfterFinished).
+type jobTTL struct {
 	loop.Base
 	timers *loop.Timers
-	jobs   *jobController
+	jobs   *jobs
 }
 
-func newTTL(timers *loop.Timers, jobs *jobController) *ttlController {
-	return &ttlController{timers: timers, jobs: jobs}
+func newJobTTL(timers *loop.Timers, jobs *jobs) *jobTTL {
+	return &jobTTL{timers: timers, jobs: jobs}
 }
 
 // note notes when a Job expires, if it does.
-func (c *ttlController) note(key string, j *batchv1.Job) {
+func (c *jobTTL) note(key string, j *batchv1.Job) {
 	expires, _ := ttl.Expires(j)
 	c.timers.Set(c, key, expires)
 }
 
 // forget forgets a Job that is gone.
-func (c *ttlController) forget(key string) { c.timers.Set(c, key, time.Time{}) }
+func (c *jobTTL) forget(key string) { c.timers.Set(c, key, time.Time{}) }
 
-// Due deletes a Job, its pods first.
-func (c *ttlController) Due(p *loop.Pass, key string) error {
+// Due deletes a Job and its pods, the pods first.
+func (c *jobTTL) Due(p *loop.Pass, key string) error {
 	j, ok, err := p.Jobs.Get(key)
 	if err != nil || !ok {
 		return err
