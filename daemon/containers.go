@@ -72,6 +72,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
+	d.run("the host's addresses", pods.FollowAddresses)
 	d.serving.Network = pods.Describe()
 	api, err := d.openPodAPI(pods)
 	if err != nil {

@@ -56,7 +56,7 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault,
 		"give the seccomp profile RuntimeDefault to containers that ask for none")
 	flags.BoolVar(&settings.DropNetRaw, "drop-net-raw", settings.DropNetRaw,
-		"take CAP_NET_RAW, with which a pod can pass for another one, from containers that do not add it")
+		"take CAP_NET_RAW, with which a pod can send packets of any kind, from containers that do not add it")
 	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration,
 		"how long events are kept")
 	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize,

@@ -100,8 +100,13 @@ func (a *addresses) take(uid string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are in use: %w", a.subnet, errdefs.ErrResourceExhausted)
 }
 
-// release frees the address of a pod.
-func (a *addresses) release(uid string) {
-	delete(a.owner, a.owned[uid])
+// release frees the address of a pod, and reports whether it was the last one.
+func (a *addresses) release(uid string) (last bool) {
+	owned, had := a.owned[uid]
+	delete(a.owner, owned)
 	delete(a.owned, uid)
+	return had && len(a.owned) == 0
 }
+
+// none reports whether no pod has an address.
+func (a *addresses) none() bool { return len(a.owned) == 0 }

@@ -28,6 +28,8 @@ type bridge struct {
 	address netip.Addr
 	host    *nl.SocketHandle // speaks to the host's namespace, from whatever thread
 	made    bool             // by this run
+	// listed are the host's addresses that the rules name; nil: the kernel looks them up.
+	listed []hostAddress
 }
 
 // openBridge finds the bridge of a root, or creates it in the subnet of the pods of the records. A new one is tried

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"path/filepath"
 
 	"github.com/google/nftables"
@@ -18,6 +19,7 @@ import (
 const (
 	// Offsets in an Ethernet header, and in the ARP message for IPv4 behind one.
 	sourceHardwareOffset = 6
+	senderHardwareOffset = 8
 	senderAddressOffset  = 14
 
 	dhcpServerPort = 67
@@ -36,31 +38,48 @@ func hardwareAddressOf(bridge string) net.HardwareAddr {
 	return append(net.HardwareAddr{0x02}, []byte(bridge)[len(bridge)-5:]...)
 }
 
-// guardFrames keeps pods from passing for the gateway towards each other, which CAP_NET_RAW would let them:
+// guardFrames keeps pods from passing for others on the bridge, which CAP_NET_RAW would let them:
 //
 //   - of them come IPv4 and ARP alone: nobody here speaks IPv6, in which a single router advertisement would lead the
 //     traffic of all pods to the one that sends it;
-//   - none has the gateway's address, be it in ARP, in IPv4 or of the hardware;
+//   - each has the hardware address and the IPv4 address that it was given, in the frame, in ARP and in IPv4, and so
+//     neither the gateway's nor another pod's;
 //   - none answers as a DHCP server.
 //
-// What one pod can forge in the name of another is not looked at.
+// The name and the hardware address of a link follow from the pod's address. So the table holds all that there can be:
+// it is written once, and no pod waits for it.
 func (b *bridge) guardFrames() error {
 	conn, err := openNFT()
 	if err != nil {
 		return err
 	}
 	t := newTable(conn, nftables.TableFamilyBridge, b.name)
-	drop, gateway := verdict(expr.VerdictDrop), b.address.AsSlice()
+	known := &nftables.Set{
+		Table: t.table, ID: 1, Name: "pods",
+		KeyType: nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeEtherAddr, nftables.TypeIPAddr),
+	}
+	if err := t.fill(known, knownPods(b.subnet)); err != nil {
+		return err
+	}
+	// isKnown matches what comes by the link that belongs to a hardware address and an address of IPv4.
+	isKnown := func(hardwareBase expr.PayloadBase, hardwareOffset, addressOffset uint32) []expr.Any {
+		return []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: smallRegister},
+			&expr.Payload{DestRegister: smallRegister + 4, Base: hardwareBase, Offset: hardwareOffset, Len: 6},
+			&expr.Payload{DestRegister: smallRegister + 6, Base: expr.PayloadBaseNetworkHeader, Offset: addressOffset, Len: 4},
+			&expr.Lookup{SourceRegister: smallRegister, SetName: known.Name, SetID: known.ID},
+		}
+	}
+	accept, drop := verdict(expr.VerdictAccept), verdict(expr.VerdictDrop)
 	fromPods := t.chain(&nftables.Chain{Name: "from-pods"})
-	fromPods(holds(expr.PayloadBaseLLHeader, sourceHardwareOffset, hardwareAddressOf(b.name)), drop)
-	fromPods(etherTypeIs(unix.ETH_P_ARP), holds(expr.PayloadBaseNetworkHeader, senderAddressOffset, gateway), drop)
-	fromPods(etherTypeIs(unix.ETH_P_ARP), verdict(expr.VerdictAccept))
-	fromPods(etherTypeIs(unix.ETH_P_IP), holds(expr.PayloadBaseNetworkHeader, sourceOffset, gateway), drop)
+	fromPods(etherTypeIs(unix.ETH_P_ARP),
+		isKnown(expr.PayloadBaseLLHeader, sourceHardwareOffset, senderAddressOffset),
+		isKnown(expr.PayloadBaseNetworkHeader, senderHardwareOffset, senderAddressOffset), accept)
 	fromPods(etherTypeIs(unix.ETH_P_IP), []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
 	}, holds(expr.PayloadBaseTransportHeader, 0, binaryutil.BigEndian.PutUint16(dhcpServerPort)), drop)
-	fromPods(etherTypeIs(unix.ETH_P_IP), verdict(expr.VerdictAccept))
+	fromPods(etherTypeIs(unix.ETH_P_IP), isKnown(expr.PayloadBaseLLHeader, sourceHardwareOffset, sourceOffset), accept)
 	fromPods(drop)
 	prerouting := t.hook("prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting,
 		nftables.ChainPriorityRef(bridgedFirst))
@@ -70,6 +89,20 @@ func (b *bridge) guardFrames() error {
 		return fmt.Errorf("nft table %s of the bridge family: %w", b.name, err)
 	}
 	return nil
+}
+
+// knownPods are the links that pods of a subnet can have, each with the addresses that belong to it, as elements of a
+// set.
+func knownPods(subnet netip.Prefix) []nftables.SetElement {
+	var out []nftables.SetElement
+	for pod := gateway(subnet).Next(); subnet.Contains(pod.Next()); pod = pod.Next() {
+		// Each part of the key fills whole registers of four bytes.
+		key := make([]byte, unix.IFNAMSIZ, unix.IFNAMSIZ+12)
+		copy(key, linkName(pod))
+		key = append(append(key, hardwareAddress(pod)...), 0, 0)
+		out = append(out, nftables.SetElement{Key: append(key, pod.AsSlice()...)})
+	}
+	return out
 }
 
 // holds returns the expressions that match bytes of a header.
@@ -94,7 +127,7 @@ func withoutIPv6(link string) error {
 	for _, setting := range []struct{ name, value string }{{"accept_ra", "0"}, {"disable_ipv6", "1"}} {
 		err := set(filepath.Join("/proc/sys/net/ipv6/conf", link, setting.name), setting.value)
 		// Without IPv6 there is none; and where settings cannot be written the bridge's rules have to do.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) && !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("without IPv6: %w", err)
 		}
 	}

@@ -2,9 +2,9 @@ package network
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -93,6 +93,52 @@ func openElsewhere(t *testing.T) Attachment {
 	return Attachment{Namespaces: map[specs.LinuxNamespaceType]string{specs.NetworkNamespace: p.path("net")}}
 }
 
+// follow has the rules of a network follow the addresses of the host, which is the thread's network, until the test ends.
+func follow(t *testing.T, n *Network) {
+	t.Helper()
+	host, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- onThread(func() error {
+			defer host.Close()
+			if err := unix.Setns(int(host.Fd()), unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			return n.FollowAddresses(ctx)
+		})
+	}()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Errorf("follow the host's addresses: %v", err)
+		}
+	})
+}
+
+// followed waits until the rules of a network know the host's addresses.
+func followed(t *testing.T, n *Network) {
+	t.Helper()
+	want, err := hostAddresses()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		n.mu.Lock()
+		now := slices.Clone(n.bridge.listed)
+		n.mu.Unlock()
+		if now == nil || slices.Equal(now, want) {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("the rules list %v, the host has %v", now, want)
+		}
+	}
+}
+
 // withPort is a pod that asks for a port of the host.
 func withPort(uid, hostIP string, hostPort int32, protocol corev1.Protocol) *corev1.Pod {
 	p := newPod(uid, 1)
@@ -115,10 +161,10 @@ func refused(t *testing.T, n *Network, p *corev1.Pod, words string) {
 }
 
 func TestHostPortOfAnAddressThatIsNotTheHosts(t *testing.T) {
-	inOwnNetwork(t, func() {
+	withAndWithoutFib(t, func(t *testing.T, open func(Options) *Network) {
 		root := t.TempDir()
 		other := openElsewhere(t)
-		n := open(t, root, Bridge)
+		n := open(Options{Root: root})
 		defer n.remove(t, root)
 		client := setUp(t, n, newPod("client", 1))
 		refused(t, n, withPort("far", elsewhere, 80, corev1.ProtocolTCP), "hostIP "+elsewhere+" is not an address of this host")
@@ -127,11 +173,13 @@ func TestHostPortOfAnAddressThatIsNotTheHosts(t *testing.T) {
 		// Nor does it when the host had the address and lost it.
 		takeAway := giveAddress(t, elsewhere)
 		thief := setUp(t, n, withPort("thief", elsewhere, 80, corev1.ProtocolTCP))
+		follow(t, n)
 		answer(t, thief, thief.IPs[0]+":80", "thief")
 		if heard, err := ask(elsewhere + ":80"); err != nil || !strings.HasPrefix(heard, "thief") {
 			t.Errorf("while the address is the host's: heard %q, %v", heard, err)
 		}
 		takeAway()
+		followed(t, n)
 		answer(t, other, elsewhere+":80", "elsewhere")
 		if heard, err := ask(elsewhere + ":80"); err != nil || !strings.HasPrefix(heard, "elsewhere") {
 			t.Errorf("the host heard %q, %v", heard, err)
@@ -150,17 +198,11 @@ func TestHostPortOfAnAddressThatIsNotTheHosts(t *testing.T) {
 
 // A port of all addresses leaves alone what goes through the host, and what is the daemon's own.
 func TestHostPortTakesNothingOfOthers(t *testing.T) {
-	inOwnNetwork(t, func() {
+	withAndWithoutFib(t, func(t *testing.T, open func(Options) *Network) {
 		root := t.TempDir()
 		other := openElsewhere(t)
 		listen := netip.MustParseAddrPort("127.0.0.1:6443")
-		n, err := Open(Options{
-			Root: root, State: root, Mode: Bridge, Logger: slog.New(slog.DiscardHandler),
-			Reserved: []Reserved{{corev1.ProtocolTCP, listen, "jobd's API"}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := open(Options{Root: root, Reserved: []Reserved{{corev1.ProtocolTCP, listen, "jobd's API"}}})
 		defer n.remove(t, root)
 		client := setUp(t, n, newPod("client", 1))
 		gateway := n.Gateway().String()
@@ -208,13 +250,15 @@ func TestHostPortTakesNothingOfOthers(t *testing.T) {
 
 		// Nor does it reach over to another daemon's name server.
 		second := t.TempDir()
-		m := open(t, second, Bridge)
+		m := open(Options{Root: second})
 		defer m.remove(t, second)
 		l, err := net.Listen("tcp4", m.Gateway().String()+":53")
 		if err != nil {
 			t.Fatal(err)
 		}
 		greet(t, l, "second")
+		follow(t, n)
+		followed(t, n) // the address of the second bridge
 		stranger := setUp(t, m, newPod("stranger", 1))
 		hears(stranger, m.Gateway().String()+":53", "second")
 		hears(stranger, "198.51.100.1:53", "pod")
@@ -225,13 +269,7 @@ func TestHostPortTakesNothingOfOthers(t *testing.T) {
 		refused(t, n, withPort("listen-all", "", 6443, corev1.ProtocolTCP), "jobd's API has it at 127.0.0.1:6443")
 
 		// A daemon that is told to listen where a pod has been listening all the time gets its port.
-		_, err = Open(Options{
-			Root: root, State: root, Mode: Bridge, Logger: slog.New(slog.DiscardHandler),
-			Reserved: []Reserved{{corev1.ProtocolTCP, netip.MustParseAddrPort("127.0.0.1:53"), "jobd's API"}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		open(Options{Root: root, Reserved: []Reserved{{corev1.ProtocolTCP, netip.MustParseAddrPort("127.0.0.1:53"), "jobd's API"}}})
 		hears(own, "127.0.0.1:53", "host at 127.0.0.1")
 		hears(other, "198.51.100.1:53", "pod")
 	})
@@ -444,7 +482,7 @@ func frames(t *testing.T) int {
 	return socket
 }
 
-func TestPodDoesNotPassForTheGateway(t *testing.T) {
+func TestPodDoesNotPassForOthers(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()
 		n := open(t, root, Bridge)
@@ -455,7 +493,9 @@ func TestPodDoesNotPassForTheGateway(t *testing.T) {
 		thief, victim := setUp(t, n, newPod("thief", 1)), setUp(t, n, newPod("victim", 1))
 		gateway := n.Gateway()
 		thiefIP, victimIP := netip.MustParseAddr(thief.IPs[0]), netip.MustParseAddr(victim.IPs[0])
-		thiefMAC, victimMAC := hardwareAddress(thiefIP), hardwareAddress(victimIP)
+		otherIP := netip.MustParseAddr(setUp(t, n, newPod("other", 1)).IPs[0])
+		freeIP := otherIP.Next()
+		thiefMAC, victimMAC, otherMAC := hardwareAddress(thiefIP), hardwareAddress(victimIP), hardwareAddress(otherIP)
 		gatewayMAC := hardwareAddressOf(n.bridge.name)
 		bridge, err := netlink.LinkByName(n.bridge.name)
 		if err != nil || bridge.Attrs().HardwareAddr.String() != gatewayMAC.String() {
@@ -467,6 +507,8 @@ func TestPodDoesNotPassForTheGateway(t *testing.T) {
 		dns := datagram(netip.AddrPortFrom(gateway, 53), netip.AddrPortFrom(victimIP, 1000), "forged")
 		dhcp := datagram(netip.AddrPortFrom(thiefIP, 67), netip.MustParseAddrPort("255.255.255.255:68"), "forged")
 		greeting := datagram(netip.AddrPortFrom(thiefIP, 1000), netip.AddrPortFrom(victimIP, 1000), "hello")
+		asOther := datagram(netip.AddrPortFrom(otherIP, 1000), netip.AddrPortFrom(victimIP, 1000), "forged")
+		asFree := datagram(netip.AddrPortFrom(freeIP, 1000), netip.AddrPortFrom(victimIP, 1000), "forged")
 		for name, f := range map[string]struct {
 			from, to net.HardwareAddr
 			kind     uint16
@@ -481,6 +523,17 @@ func TestPodDoesNotPassForTheGateway(t *testing.T) {
 			"an answer of the name server, behind a tag":     {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, dns)},
 			"the gateway's hardware address":                 {gatewayMAC, victimMAC, unix.ETH_P_IP, greeting},
 			"a DHCP server":                                  {thiefMAC, all, unix.ETH_P_IP, dhcp},
+			"another pod's address in ARP":                   {thiefMAC, all, unix.ETH_P_ARP, arpReply(otherIP, thiefMAC, victimIP, victimMAC)},
+			"another pod's address in ARP, behind a tag":     {thiefMAC, all, unix.ETH_P_8021Q, tagged(unix.ETH_P_ARP, arpReply(otherIP, thiefMAC, victimIP, victimMAC))},
+			"another pod's hardware address in ARP":          {thiefMAC, all, unix.ETH_P_ARP, arpReply(thiefIP, otherMAC, victimIP, victimMAC)},
+			"the address of a pod to come in ARP":            {thiefMAC, all, unix.ETH_P_ARP, arpReply(freeIP, thiefMAC, victimIP, victimMAC)},
+			"ARP as another pod":                             {otherMAC, all, unix.ETH_P_ARP, arpReply(otherIP, otherMAC, victimIP, victimMAC)},
+			"another pod's address":                          {thiefMAC, victimMAC, unix.ETH_P_IP, asOther},
+			"another pod's address, behind a tag":            {thiefMAC, victimMAC, unix.ETH_P_8021Q, tagged(unix.ETH_P_IP, asOther)},
+			"another pod's address and hardware address":     {otherMAC, victimMAC, unix.ETH_P_IP, asOther},
+			"another pod's hardware address":                 {otherMAC, victimMAC, unix.ETH_P_IP, greeting},
+			"the address of a pod to come":                   {thiefMAC, victimMAC, unix.ETH_P_IP, asFree},
+			"an address of elsewhere":                        {thiefMAC, victimMAC, unix.ETH_P_IP, datagram(netip.MustParseAddrPort(elsewhere+":53"), netip.AddrPortFrom(victimIP, 1000), "forged")},
 			"a protocol that nobody has on a bridge of jobd": {thiefMAC, all, unix.ETH_P_PPP_DISC, []byte("forged")},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -24,7 +25,27 @@ type rules struct {
 	api uint16
 }
 
-// writeRules replaces the nft table as a whole, in one transaction of the kernel:
+// writeRules replaces the nft table as a whole. On a kernel that cannot ask its routes which addresses are the host's,
+// the table lists them: see FollowAddresses.
+func (b *bridge) writeRules(r rules) error {
+	if b.listed == nil {
+		err := b.replaceTable(r, (*table).localByRoutes)
+		if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) {
+			return err
+		}
+	}
+	addresses, err := hostAddresses()
+	if err != nil {
+		return err
+	}
+	if err := b.replaceTable(r, func(t *table) (local, error) { return t.localByList(addresses) }); err != nil {
+		return err
+	}
+	b.listed = addresses
+	return nil
+}
+
+// replaceTable replaces the nft table in one transaction of the kernel:
 //
 //   - what pods send out has the host's address as its source;
 //   - from outside a pod is reached only by a port of the host or in reply, whatever routes others set up;
@@ -32,7 +53,7 @@ type rules struct {
 //   - APIPort of the gateway leads to the port where the daemon listens, if it does, from pods and from the host;
 //   - no pod reaches the loopback addresses of the host or uses one of them as its own. This holds from the first
 //     transaction on, so that it holds when routeLoopback makes the kernel take such packets.
-func (b *bridge) writeRules(r rules) error {
+func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) error {
 	conn, err := openNFT()
 	if err != nil {
 		return err
@@ -40,14 +61,12 @@ func (b *bridge) writeRules(r rules) error {
 	t := newTable(conn, nftables.TableFamilyIPv4, b.name)
 	in, out := interfaceIs(expr.MetaKeyIIFNAME, b.name), interfaceIs(expr.MetaKeyOIFNAME, b.name)
 	fromPods := within(sourceOffset, b.subnet)
-	loopback := netip.MustParsePrefix("127.0.0.0/8")
-
 	postrouting := t.hook("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
 	// What the host sends to itself from the gateway's address keeps its source.
 	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"), masquerade())
 	// A pod that comes by a port of the host is answered through it, and so is the host's own loopback.
 	postrouting(fromPods, out, conntrack(expr.CtKeySTATUS, statusDNAT), masquerade())
-	postrouting(within(sourceOffset, loopback), out, masquerade())
+	postrouting(within(sourceOffset, loopbackAddresses), out, masquerade())
 
 	forward := t.hook("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	forward(out, in, verdict(expr.VerdictAccept))
@@ -56,10 +75,14 @@ func (b *bridge) writeRules(r rules) error {
 	forward(out, verdict(expr.VerdictDrop))
 
 	raw := t.hook("raw", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
-	raw(in, within(destinationOffset, loopback), verdict(expr.VerdictDrop))
-	raw(in, within(sourceOffset, loopback), verdict(expr.VerdictDrop))
+	raw(in, within(destinationOffset, loopbackAddresses), verdict(expr.VerdictDrop))
+	raw(in, within(sourceOffset, loopbackAddresses), verdict(expr.VerdictDrop))
 
 	toPods, err := t.hostPorts(r)
+	if err != nil {
+		return err
+	}
+	here, err := localTo(t)
 	if err != nil {
 		return err
 	}
@@ -75,9 +98,11 @@ func (b *bridge) writeRules(r rules) error {
 	}
 	// Nor does it take what another daemon has on its bridge, where its name server is.
 	prerouting(interfaceBegins(expr.MetaKeyIIFNAME, runtime.RootPrefix), interfaceIsNot(expr.MetaKeyIIFNAME, b.name),
-		addressIsLocal(true), verdict(expr.VerdictAccept))
+		here.toInterface, verdict(expr.VerdictAccept))
 	for _, chain := range []func(...[]expr.Any){prerouting, output} {
-		chain(addressIsLocal(false), []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: toPods}})
+		for _, toHost := range here.toHost {
+			chain(toHost, []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: toPods}})
+		}
 	}
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s: %w", b.name, err)
@@ -191,15 +216,6 @@ func within(offset uint32, p netip.Prefix) []expr.Any {
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: net.CIDRMask(p.Bits(), 32), Xor: make([]byte, 4)},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: p.Masked().Addr().AsSlice()},
-	}
-}
-
-// addressIsLocal returns the expressions that match what goes to an address of the host, or of the interface alone that
-// it came in by.
-func addressIsLocal(ofInterface bool) []expr.Any {
-	return []expr.Any{
-		&expr.Fib{Register: 1, ResultADDRTYPE: true, FlagDADDR: true, FlagIIF: ofInterface},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)},
 	}
 }
 

@@ -21,9 +21,12 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -60,6 +63,8 @@ type Options struct {
 	// Reserved are endpoints of the host that no hostPort may take. Those of the bridge need not be named.
 	Reserved []Reserved
 	Logger   *slog.Logger
+
+	withoutFib bool // as where the kernel has no such expression, for tests
 }
 
 // Network is safe for concurrent use.
@@ -68,7 +73,9 @@ type Network struct {
 	mode   Mode
 	why    error // why it is None although nobody asked for that
 	hostIP string
-	bridge *bridge // nil without
+	// bridge is nil without one. With Host or None it is that of an earlier run, for the pods that are on it.
+	bridge *bridge
+	logger *slog.Logger
 	// reserved are those of the bridge too.
 	reserved []Reserved
 
@@ -88,10 +95,16 @@ type Attachment struct {
 }
 
 // Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked
-// for and is not possible it fails; with Auto it falls back to None.
+// for and is not possible it fails; with Auto it falls back to None. With Host or None the bridge of an earlier run stays
+// until the last of its pods has ended.
 func Open(o Options) (*Network, error) {
-	n := &Network{dir: layout.State(o.State).Network(), mode: o.Mode, hostIP: o.HostIP}
+	n := &Network{dir: layout.State(o.State).Network(), mode: o.Mode, hostIP: o.HostIP, logger: o.Logger}
 	if o.Mode == Host || o.Mode == None {
+		if err := n.keepBridge(o); err != nil {
+			n.bridge = nil
+			o.Logger.Warn("cannot take over the bridge of an earlier run: its ports of the host may stay as they are",
+				"bridge", runtime.RootName(o.Root), "error", err)
+		}
 		return n, nil
 	}
 	err := n.openBridge(o)
@@ -108,6 +121,27 @@ func Open(o Options) (*Network, error) {
 	return n, nil
 }
 
+// keepBridge takes over the bridge of an earlier run where there are pods on it, and else removes it.
+func (n *Network) keepBridge(o Options) error {
+	name := runtime.RootName(o.Root)
+	if _, err := netlink.LinkByName(name); errors.As(err, new(netlink.LinkNotFoundError)) {
+		return remove(name) // rules may have been left
+	} else if err != nil {
+		return err
+	}
+	if err := n.openBridge(o); err != nil {
+		return err
+	}
+	if n.addresses.none() {
+		defer n.bridge.host.Close()
+		n.bridge = nil
+		return remove(name)
+	}
+	o.Logger.Info("pods of an earlier run keep their network until they end, without the API and the names of other pods",
+		"bridge", name, "network", o.Mode)
+	return nil
+}
+
 func (n *Network) openBridge(o Options) error {
 	held, err := n.records()
 	if err != nil {
@@ -115,6 +149,9 @@ func (n *Network) openBridge(o Options) error {
 	}
 	if n.bridge, err = openBridge(o.Root, held); err != nil {
 		return err
+	}
+	if o.withoutFib {
+		n.bridge.listed = []hostAddress{}
 	}
 	names := netip.AddrPortFrom(n.bridge.address, NamesPort)
 	n.reserved = append(slices.Clone(o.Reserved),
@@ -135,7 +172,11 @@ func (n *Network) openBridge(o Options) error {
 	}
 	if err := n.bridge.guardFrames(); err != nil {
 		o.Logger.Warn("the kernel does not look at the frames on the bridge: a pod with CAP_NET_RAW can pass for the "+
-			"gateway towards other pods", "bridge", n.bridge.name, "error", err)
+			"gateway or for another pod", "bridge", n.bridge.name, "error", err)
+	}
+	if n.bridge.listed != nil {
+		o.Logger.Info("the kernel has no nft expression fib: the rules for ports of the host list its addresses",
+			"bridge", n.bridge.name)
 	}
 	if policy := droppingForward(); policy != "" {
 		o.Logger.Warn("the firewall of the host drops what is forwarded: pods reach each other and the host, "+
@@ -150,7 +191,7 @@ func (n *Network) Mode() Mode { return n.mode }
 
 // Gateway is the host's address on the bridge; not valid without one.
 func (n *Network) Gateway() netip.Addr {
-	if n.bridge == nil {
+	if n.mode != Bridge {
 		return netip.Addr{}
 	}
 	return n.bridge.address
@@ -158,7 +199,7 @@ func (n *Network) Gateway() netip.Addr {
 
 // Subnet is that of the bridge; not valid without one.
 func (n *Network) Subnet() netip.Prefix {
-	if n.bridge == nil {
+	if n.mode != Bridge {
 		return netip.Prefix{}
 	}
 	return n.bridge.subnet
@@ -192,7 +233,7 @@ func (n *Network) writeRules() error {
 // Describe says for people which network pods get.
 func (n *Network) Describe() string {
 	switch {
-	case n.bridge != nil:
+	case n.mode == Bridge:
 		return fmt.Sprintf("bridge %s, %s", n.bridge.name, n.bridge.subnet)
 	case n.why != nil:
 		return fmt.Sprintf("none, since a bridge is not possible: %v", n.why)
@@ -215,6 +256,13 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 	switch {
 	case pod.Spec.HostNetwork:
 		a.IPs, a.Host = n.hostIPs(), true
+	case n.mode == Bridge || n.isOnBridge(pod):
+		r, err := n.attach(pod, p)
+		if err != nil {
+			return a, err
+		}
+		a.Namespaces[specs.NetworkNamespace] = p.path("net")
+		a.IPs = []string{r.Address.String()}
 	case n.mode == Host:
 		for _, p := range portsOf(pod) {
 			if p.Port != p.HostPort {
@@ -230,13 +278,6 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 		}
 		a.Namespaces[specs.NetworkNamespace] = fmt.Sprintf("/proc/%d/ns/net", os.Getpid())
 		a.IPs, a.Host = n.hostIPs(), true
-	case n.mode == Bridge:
-		r, err := n.attach(pod, p)
-		if err != nil {
-			return a, err
-		}
-		a.Namespaces[specs.NetworkNamespace] = p.path("net")
-		a.IPs = []string{r.Address.String()}
 	case len(portsOf(pod)) > 0:
 		return a, fmt.Errorf("a port of the host leads to no pod without a bridge: %w", errdefs.ErrFailedPrecondition)
 	case several:
@@ -246,6 +287,16 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 		a.Namespaces[specs.NetworkNamespace] = p.path("net")
 	}
 	return a, nil
+}
+
+// isOnBridge reports whether a pod has an address.
+func (n *Network) isOnBridge(pod *corev1.Pod) bool {
+	if n.bridge == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addresses.of(string(pod.UID)).IsValid()
 }
 
 func sysctls(pod *corev1.Pod) []corev1.Sysctl {
@@ -279,8 +330,16 @@ func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
 		if err := n.writeRules(); err != nil {
 			return r, fmt.Errorf("host ports: %w", err)
 		}
+		n.endConnections("of others at its ports of the host", pod.UID, func() error { return n.bridge.takeConnections(r) })
 	}
 	return r, nil
+}
+
+// endConnections calls what makes the kernel forget connections. Where it fails they end by themselves, in minutes.
+func (n *Network) endConnections(which string, pod types.UID, end func() error) {
+	if err := end(); err != nil {
+		n.logger.Warn("cannot end connections of a pod", "pod", pod, "connections", which, "error", err)
+	}
 }
 
 // reserve allocates a pod's address and its ports of the host.
@@ -332,6 +391,7 @@ func (n *Network) TearDown(podUID string) error {
 		if err != nil {
 			return fmt.Errorf("host ports: %w", err)
 		}
+		n.endConnections("by its ports of the host", types.UID(podUID), func() error { return n.bridge.endConnections(r.Address) })
 	}
 	crash.At("network.rules-removed")
 	if err := p.release(); err != nil {
@@ -339,8 +399,10 @@ func (n *Network) TearDown(podUID string) error {
 	}
 	if n.bridge != nil {
 		n.mu.Lock()
-		n.addresses.release(podUID)
-		n.mu.Unlock()
+		defer n.mu.Unlock()
+		if last := n.addresses.release(podUID); last && n.mode != Bridge {
+			return remove(n.bridge.name)
+		}
 	}
 	return nil
 }

@@ -281,6 +281,87 @@ func TestModesWithoutABridge(t *testing.T) {
 	})
 }
 
+// Pods keep their network, and give up their ports of the host with it, when jobd is restarted without a bridge.
+func TestBridgeOfAnEarlierRun(t *testing.T) {
+	for _, mode := range []Mode{None, Host} {
+		t.Run(string(mode), func(t *testing.T) {
+			inOwnNetwork(t, func() {
+				root := t.TempDir()
+				n := open(t, root, Bridge)
+				defer n.remove(t, root)
+				name := n.bridge.name
+				server := setUp(t, n, withPort("server", "", 8080, corev1.ProtocolTCP))
+				answer(t, server, server.IPs[0]+":80", "server")
+				setUp(t, n, newPod("client", 1))
+
+				n = open(t, root, mode)
+				if n.Mode() != mode || n.Gateway().IsValid() || n.Subnet().IsValid() || n.Describe() != string(mode) {
+					t.Errorf("it is %s with a gateway at %v", n.Describe(), n.Gateway())
+				}
+				if _, err := ask("127.0.0.1:8080"); err != nil {
+					t.Errorf("the port of a pod that runs on: %v", err)
+				}
+				if again := setUp(t, n, newPod("server", 1)); !slices.Equal(again.IPs, server.IPs) {
+					t.Errorf("a pod that runs on has %v, had %v", again.IPs, server.IPs)
+				}
+				if a := setUp(t, n, newPod("new", 1)); slices.Contains(a.IPs, n.bridge.address.Next().Next().Next().String()) || a.Host != (mode == Host) {
+					t.Errorf("a new pod got %+v", a)
+				}
+				if err := n.TearDown("server"); err != nil {
+					t.Fatal(err)
+				}
+				if !silent("127.0.0.1:8080") {
+					t.Error("the port of a pod that is gone answers")
+				}
+				if !slices.Contains(links(t), name) {
+					t.Error("the bridge went before its last pod")
+				}
+				if err := n.TearDown("client"); err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(links(t), name) {
+					t.Error("the bridge stays after its last pod")
+				}
+				conn, err := openNFT()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if tables, err := conn.ListTables(); err != nil || len(tables) > 0 {
+					t.Errorf("nft tables are left: %v, %v", tables, err)
+				}
+			})
+		})
+	}
+}
+
+// A bridge without pods goes when jobd is restarted without one, and so do rules without a bridge.
+func TestBridgeOfAnEarlierRunWithoutPods(t *testing.T) {
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		first := open(t, root, Bridge)
+		open(t, root, None)
+		if slices.Contains(links(t), first.bridge.name) {
+			t.Error("the bridge is left")
+		}
+		n := open(t, root, Bridge)
+		link, err := netlink.LinkByName(n.bridge.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := netlink.LinkDel(link); err != nil {
+			t.Fatal(err)
+		}
+		open(t, root, None)
+		conn, err := openNFT()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tables, err := conn.ListTables(); err != nil || len(tables) > 0 {
+			t.Errorf("nft tables are left: %v, %v", tables, err)
+		}
+	})
+}
+
 func TestWithoutThePrivilegeForABridge(t *testing.T) {
 	inOwnNetwork(t, func() {
 		var caps [2]unix.CapUserData

@@ -52,6 +52,24 @@ func open(t testing.TB, root string, mode Mode) *Network {
 	return n
 }
 
+// withAndWithoutFib runs a test of a host whose kernel has nft's expression fib, and of one whose kernel lacks it.
+func withAndWithoutFib(t *testing.T, test func(t *testing.T, open func(Options) *Network)) {
+	for name, without := range map[string]bool{"with nft's fib": false, "without nft's fib": true} {
+		t.Run(name, func(t *testing.T) {
+			inOwnNetwork(t, func() {
+				test(t, func(o Options) *Network {
+					o.State, o.Mode, o.Logger, o.withoutFib = o.Root, Bridge, slog.New(slog.DiscardHandler), without
+					n, err := Open(o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return n
+				})
+			})
+		})
+	}
+}
+
 // remove takes a network away again.
 func (n *Network) remove(t testing.TB, root string) {
 	uids, err := n.Held()
