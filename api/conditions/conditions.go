@@ -1,5 +1,7 @@
-// Package conditions changes the conditions of a status, whatever kind of object it belongs to. Conditions of type
-// metav1.Condition have apimachinery's package meta for that.
+// Package conditions finds and sets conditions in the status of older kinds: of Jobs, pods and namespaces. For
+// conditions of type metav1.Condition there is apimachinery's package meta.
+//
+// A list of conditions comes in, and goes out with one of them set; nothing else is touched.
 package conditions
 
 import (
@@ -10,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Condition is one of the types that older kinds of the API have for their conditions.
+// Condition is a condition of one of these kinds.
 type Condition interface {
 	corev1.PodCondition | corev1.NamespaceCondition | batchv1.JobCondition
 }
 
-// Find returns the condition of a type, in its list, or nil.
+// Find returns the condition of a type in a list, nil if there is none.
 func Find[T Condition, S ~string](list []T, conditionType S) *T {
 	for i := range list {
 		if partsOf(&list[i]).name == string(conditionType) {
@@ -25,9 +27,9 @@ func Find[T Condition, S ~string](list []T, conditionType S) *T {
 	return nil
 }
 
-// Set puts a condition in the place of the one of its type, or at the end of the list, and reports whether its status,
-// reason or message is new. If none is, the list is left alone. The time of the last transition, which the caller sets
-// to the present, stays what it was while the status does.
+// Set replaces the condition of the same type, or appends one, and reports whether its status, reason or message has
+// changed. If none has, the list is left alone. LastTransitionTime, which the caller sets to the current time, keeps
+// its old value unless the status changes.
 func Set[T Condition](list *[]T, c T) bool {
 	next := partsOf(&c)
 	old := Find(*list, next.name)
@@ -46,7 +48,7 @@ func Set[T Condition](list *[]T, c T) bool {
 	return true
 }
 
-// SetCopy is Set for a list that others may be reading: a list that changes is a new one.
+// SetCopy is Set for a list that others may be reading: if it changes, it is copied first.
 func SetCopy[T Condition](list *[]T, c T) bool {
 	next := slices.Clone(*list)
 	if !Set(&next, c) {

@@ -92,7 +92,7 @@ func (c *imageClient) removeCommand() *cobra.Command {
 	}
 }
 
-// imageClient speaks to the daemon, as package api/images says.
+// imageClient sends the requests of package api/images to the daemon.
 type imageClient struct {
 	http *http.Client
 	genericiooptions.IOStreams
@@ -190,7 +190,7 @@ func (c *imageClient) remove(ctx context.Context, refs []string) error {
 	return errors.Join(errs...)
 }
 
-// do asks and decodes the answer into a value, unless that is nil.
+// do sends a request and decodes the answer into a value, unless that is nil.
 func (c *imageClient) do(ctx context.Context, method string, query url.Values, body io.Reader, into any) error {
 	resp, err := c.ask(ctx, method, query, body)
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *imageClient) do(ctx context.Context, method string, query url.Values, b
 	return nil
 }
 
-// ask sends a request. An answer that is an error is returned as one.
+// ask sends a request. If the answer is an error, it returns that.
 func (c *imageClient) ask(ctx context.Context, method string, query url.Values, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, host+images.Path+"?"+query.Encode(), body)
 	if err != nil {
@@ -238,7 +238,7 @@ func contextOf(cmd *cobra.Command) context.Context {
 	return context.Background()
 }
 
-// short is the beginning of a digest that people use to tell images apart.
+// short returns the beginning of a digest, by which people tell images apart.
 func short(digest string) string {
 	_, hex, _ := strings.Cut(digest, ":")
 	return hex[:min(len(hex), 12)]
@@ -251,7 +251,7 @@ func age(created, now time.Time) string {
 	return duration.HumanDuration(now.Sub(created))
 }
 
-// size is for a column of a table. go-units, with as few digits, prints 999.7 kB as 1e+03kB.
+// size formats a size for a column of a table. go-units, with as few digits, prints 999.7 kB as 1e+03kB.
 func size(bytes int64) string {
 	value, units := float64(bytes), []string{"B", "kB", "MB", "GB", "TB"}
 	for value >= 1000 && len(units) > 1 {

@@ -15,7 +15,8 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// newKubeconfigCommand prints what kubectl and other clients need to reach the daemon over the network.
+// newKubeconfigCommand makes the command that prints what kubectl and other clients need to reach the daemon over the
+// network.
 func newKubeconfigCommand(dial func(context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
 	var role, namespace string
 	cmd := &cobra.Command{

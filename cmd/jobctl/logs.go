@@ -20,8 +20,8 @@ import (
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 )
 
-// jobLogs makes "logs jobs/NAME" read the log of the Job, which has what all its pods have written, instead of that of
-// one of its pods. Everything else about the command is kubectl's.
+// jobLogs lets "logs jobs/NAME" read the log of the Job, with the output of all its pods, instead of the log of one
+// pod. Everything else about the command is kubectl's.
 type jobLogs struct {
 	flags  *pflag.FlagSet
 	errOut io.Writer
@@ -30,7 +30,7 @@ type jobLogs struct {
 	allAttempts bool
 }
 
-// extendLogs adds to kubectl's command for logs what jobd has beyond a cluster.
+// extendLogs adds to kubectl's command for logs what jobd can do beyond a cluster.
 func extendLogs(root *cobra.Command, errOut io.Writer) {
 	logs, _, err := root.Find([]string{"logs"})
 	if err != nil || logs == root {
@@ -68,7 +68,8 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			return others(getter, object, opts, timeout, allContainers)
 		}
 		if opts.Container == "" && !allContainers {
-			// As with a pod: the one that the annotation names, or the first, and it says that there are others.
+			// As with a pod: the container that the annotation names, or the first, with a message that there are
+			// others.
 			pod := &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec}
 			container, err := podcmd.FindOrDefaultContainerByName(pod, "", false, l.errOut)
 			if err != nil {
@@ -95,7 +96,8 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 	}
 }
 
-// query is how the server is asked for it. Prefixes are the server's, since it alone knows whose line is whose.
+// query returns the parameters of the request. The server writes the prefixes, since it alone knows which line belongs
+// to which pod.
 func (l *jobLogs) query(o *corev1.PodLogOptions, allContainers bool) url.Values {
 	q := url.Values{}
 	said := func(flag string) bool {

@@ -1,4 +1,5 @@
-// Jobctl is kubectl for jobd: kubectl's own commands on the socket of the daemon, and a few more.
+// Command jobctl is kubectl for jobd: kubectl's own commands, on the daemon's socket, and a few more. It speaks only to
+// the API, and imports nothing of the daemon; with --kubeconfig, --server or --context it speaks to any other cluster.
 package main
 
 import (
@@ -33,8 +34,8 @@ func main() {
 	}
 }
 
-// newCommand makes the tree of commands. The arguments decide at once whom it speaks to: kubectl reads its
-// configuration early, and in many places.
+// newCommand makes the tree of commands. The arguments decide at once which server it speaks to, because kubectl reads
+// its configuration early and in many places.
 func newCommand(args []string, getenv func(string) string, streams genericiooptions.IOStreams) (*cobra.Command, error) {
 	to, err := findTarget(args[1:], getenv)
 	if err != nil {
@@ -71,7 +72,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	return root, nil
 }
 
-// speakOfJobctl makes the help name the program that is run.
+// speakOfJobctl lets the help texts name the program that is run.
 func speakOfJobctl(c *cobra.Command) {
 	for _, text := range []*string{&c.Use, &c.Long, &c.Example} {
 		*text = strings.ReplaceAll(*text, "kubectl", "jobctl")

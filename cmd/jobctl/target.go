@@ -23,14 +23,14 @@ const (
 	host = "http://jobd"
 )
 
-// target is whom the commands speak to.
+// target is the server that the commands speak to.
 type target struct {
-	cluster bool // the one that kubectl would speak to with the same arguments
+	cluster bool // the server that kubectl would use with the same arguments
 	socket  string
-	verb    string // the first argument that is no flag
+	verb    string // the first argument that is not a flag
 }
 
-// findTarget reads the few arguments that decide it, wherever they stand, and leaves the rest to the commands.
+// findTarget reads the few arguments that decide it, wherever they stand, and leaves all others to the commands.
 func findTarget(args []string, getenv func(string) string) (target, error) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.ParseErrorsAllowlist.UnknownFlags = true
@@ -42,7 +42,7 @@ func findTarget(args []string, getenv func(string) string) (target, error) {
 	set.StringP("server", "s", "", "")
 	set.BoolP("help", "h", false, "")
 	if err := set.Parse(args); err != nil {
-		return target{}, nil // the commands will say it better
+		return target{}, nil // the commands report it better
 	}
 	t := target{socket: *socket, verb: set.Arg(0)}
 	t.cluster = set.Changed("kubeconfig") || set.Changed("context") || set.Changed("server")
@@ -58,7 +58,7 @@ func findTarget(args []string, getenv func(string) string) (target, error) {
 	return t, nil
 }
 
-// bind makes the commands speak to the socket, and take nothing from the user's kubeconfig.
+// bind makes the commands use the socket, and nothing from the user's kubeconfig.
 func (t target) bind(flags *genericclioptions.ConfigFlags, errOut io.Writer) {
 	server, nothing := host, os.DevNull
 	flags.APIServer = &server
@@ -68,14 +68,14 @@ func (t target) bind(flags *genericclioptions.ConfigFlags, errOut io.Writer) {
 		c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 		c.Proxy = nil
 		c.Wrap(onSocket(dial))
-		c.QPS, c.Burst = 300, 600 // the daemon limits itself
+		c.QPS, c.Burst = 300, 600 // the daemon does its own limiting
 		return c
 	})
 }
 
-// dialer connects to the socket. When that fails at the first time, nothing else that could be said is of use: it
-// says so and ends the program, where kubectl would try and complain several times, unless the program is asked for its
-// own version. Later failures are returned, since the daemon may be restarting.
+// dialer connects to the socket. If the first attempt fails, it prints why and ends the program, since kubectl would
+// retry and complain several times; but not if the program was only asked for its version. Later failures are returned,
+// since the daemon may be restarting.
 func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error) {
 	var met atomic.Bool
 	return func(ctx context.Context) (net.Conn, error) {
@@ -93,7 +93,7 @@ func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error)
 	}
 }
 
-// unreachable says what to do about a socket that cannot be reached.
+// unreachable returns the error for a socket that cannot be reached, with what to do about it.
 func unreachable(err error, socket string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -20,8 +20,8 @@ import (
 
 type dialFunc func(context.Context) (net.Conn, error)
 
-// onSocket has the connections of exec, attach, run, cp and port-forward go to the socket too. kubectl dials those by
-// itself, whatever its configuration says, but lets the configuration wrap what does it.
+// onSocket sends the connections of exec, attach, run, cp and port-forward to the socket too. kubectl dials these
+// itself, whatever its configuration says, but it lets the configuration wrap the dialer.
 func onSocket(dial dialFunc) func(http.RoundTripper) http.RoundTripper {
 	return func(inner http.RoundTripper) http.RoundTripper {
 		if upgrader, ok := inner.(*upgrade.RoundTripper); ok {
@@ -31,12 +31,13 @@ func onSocket(dial dialFunc) func(http.RoundTripper) http.RoundTripper {
 	}
 }
 
-// webSocketsOnly keeps kubectl from its other way, SPDY, which cannot be led to a socket.
+// webSocketsOnly keeps kubectl from falling back to SPDY, which cannot be directed to a socket.
 func webSocketsOnly() error {
 	return errors.Join(os.Unsetenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS"), os.Unsetenv("KUBECTL_PORT_FORWARD_WEBSOCKETS"))
 }
 
-// socketUpgrader opens a WebSocket in the place of the one whose user will look there for the connection.
+// socketUpgrader opens a WebSocket on the daemon's socket in place of holder, from which kubectl then takes the
+// connection.
 type socketUpgrader struct {
 	holder *upgrade.RoundTripper
 	dial   dialFunc
@@ -46,7 +47,7 @@ func (u socketUpgrader) RoundTrip(r *http.Request) (*http.Response, error) {
 	d := websocket.Dialer{
 		NetDialContext:  func(ctx context.Context, _, _ string) (net.Conn, error) { return u.dial(ctx) },
 		Subprotocols:    r.Header[wsstream.WebSocketProtocolHeader],
-		ReadBufferSize:  u.holder.DataBufferSize() + 1024, // as kubectl has it: the channel's number comes on top
+		ReadBufferSize:  u.holder.DataBufferSize() + 1024, // as in kubectl: with the number of the channel
 		WriteBufferSize: u.holder.DataBufferSize() + 1024,
 	}
 	to, header := *r.URL, r.Header.Clone()
@@ -63,7 +64,8 @@ func (u socketUpgrader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// refusal is what the server said in the place of opening a WebSocket. It is not one that kubectl would try SPDY for.
+// refusal returns what the server answered instead of opening a WebSocket, as an error for which kubectl does not fall
+// back to SPDY.
 func refusal(answer *http.Response) error {
 	defer answer.Body.Close()
 	words, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))

@@ -1,6 +1,6 @@
-// jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs. The
-// daemon starts it; see package runtime/shard/server. With --init it is the first process of a pod whose containers
-// share a PID namespace; see package runtime/processes.
+// Command jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs.
+// The daemon starts it and speaks to it over a socket; see package runtime/shard/server. With --init it is the first
+// process of a pod whose containers share a PID namespace; see package runtime/processes.
 package main
 
 import (
@@ -47,7 +47,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "jobd-shim is started by jobd; it needs --dir")
 		os.Exit(2)
 	}
-	// Its garbage is a few requests. There may be many shards, so memory matters more than the time to collect it.
+	// Its garbage is what a few requests leave. There may be many shards, so memory matters more than the time spent on
+	// collecting it.
 	debug.SetGCPercent(20)
 	var ready *os.File
 	if *readyFD >= 0 {

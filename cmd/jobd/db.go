@@ -55,7 +55,7 @@ A running daemon keeps working meanwhile. To restore a copy, stop jobd and put i
 	return db
 }
 
-// backup leaves a complete copy that is on the disk, or nothing.
+// backup writes a complete copy that is on the disk, or nothing.
 func backup(ctx context.Context, settings config.Config, path string) (err error) {
 	out, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

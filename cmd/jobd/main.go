@@ -1,4 +1,6 @@
-// Command jobd runs Kubernetes Jobs on this machine, without Kubernetes.
+// Command jobd is the daemon, and the commands that look after its data: serve, clean, db and version. Flags and a
+// settings file come in as a config.Config; the work is done by packages daemon and daemon/maintenance, and what is
+// printed is for people and scripts.
 package main
 
 import (
@@ -43,5 +45,5 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// help runs a command that has others below it, so that an unknown one is an error.
+// help runs a command that only has subcommands, so that an unknown one is an error.
 func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }

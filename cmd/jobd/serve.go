@@ -147,7 +147,7 @@ func newLogger(w io.Writer, level string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(w, options)), nil
 }
 
-// announce says for people what is served and where everything is.
+// announce prints for people what is served and where everything is.
 func announce(w io.Writer, s daemon.Serving) {
 	fmt.Fprintf(w, "jobd %s is ready after %v\n", s.Version, s.After)
 	fmt.Fprintf(w, "  socket      %s\n", s.Socket)

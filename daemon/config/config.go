@@ -1,5 +1,9 @@
-// Package config holds what `jobd serve` can be told: defaults, the file, what follows from other settings, and checks.
-// Flags and commands fill it in; the daemon and those who work on a root without one read it.
+// Package config holds the settings of `jobd serve`: their defaults, the file that sets them, what follows from other
+// settings, and their checks.
+//
+// In come flags, in the fields of a Config, and a YAML file; out goes a complete Config, or an error that names the
+// setting. The daemon and the commands that work on a root without a daemon read it. The package reads that file and
+// looks for jobd-shim, and touches nothing else.
 package config
 
 import (
@@ -26,88 +30,91 @@ import (
 
 const shimName = "jobd-shim"
 
-// maxSocketPath is the kernel's limit; without the check a bind fails with no more than "invalid argument".
+// maxSocketPath is the kernel's limit; without this check a bind fails with nothing but "invalid argument".
 const maxSocketPath = 107
 
-// Config is what `jobd serve` can be told, by flags or by a YAML file of the same names.
+// Config has the settings of `jobd serve`, by the names that flags and the YAML file have for them.
 type Config struct {
 	// Root keeps what must survive a reboot: the database, images, logs.
 	Root string `json:"root,omitempty"`
 	// State keeps what belongs to one boot of the host: sockets, shards, bundles.
 	State string `json:"state,omitempty"`
-	// Socket is where the API is served; State/jobd.sock unless said otherwise.
+	// Socket is where the API is served; by default State/jobd.sock.
 	Socket string `json:"socket,omitempty"`
-	// Listen is host:port for the API over TLS; empty for none. Loopback only.
+	// Listen is a loopback host:port where the API is served over TLS; empty means nowhere.
 	Listen string `json:"listen,omitempty"`
 	// Runtime is "containerd", or "simulated" for pods without containers.
 	Runtime string `json:"runtime,omitempty"`
-	// OCIRuntime is "crun", "runc" or a path; empty to choose.
+	// OCIRuntime is "crun", "runc" or a path; if it is empty, the first of these that works is used.
 	OCIRuntime string `json:"oci-runtime,omitempty"`
 	// RuntimeRequestTimeout is how long one call of the OCI runtime may take, as a kubelet's setting of that name.
 	RuntimeRequestTimeout metav1.Duration `json:"runtime-request-timeout,omitempty"`
-	// PodBackoffBase and PodBackoffCap bound the time between a Job's failed pod and the next one.
+	// PodBackoffBase and PodBackoffCap are the shortest and the longest delay between a Job's failed pod and the next
+	// one.
 	PodBackoffBase metav1.Duration `json:"pod-backoff-base,omitempty"`
 	PodBackoffCap  metav1.Duration `json:"pod-backoff-cap,omitempty"`
-	// Network is what pods get that do not ask for the host's network: "bridge", "host" or "none"; empty for a bridge
-	// where that is possible, else none.
+	// Network is the network of pods that do not ask for the host's: "bridge", "host" or "none". If it is empty, that
+	// is a bridge where one is possible, and else none.
 	Network string `json:"network,omitempty"`
 	// MaxPods is how many pods run at a time.
 	MaxPods int `json:"max-pods,omitempty"`
-	// Allocatable is what pods may ask for together, by resource: "cpu=4,memory=8Gi,example.com/license=2". It
-	// comes before what the machine has. Simulated pods may ask for anything unless this is set.
+	// Allocatable is what pods may request together, by resource: "cpu=4,memory=8Gi,example.com/license=2". It
+	// overrides what the machine has. Simulated pods may request anything unless this is set.
 	Allocatable string `json:"allocatable,omitempty"`
 	// CDISpecDirs are the directories of the files that describe devices, separated by commas.
 	CDISpecDirs string `json:"cdi-spec-dirs,omitempty"`
-	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time: their pods start together.
+	// WorkloadWithJob makes a gang of every Indexed Job that runs all its indexes at once: its pods start together.
 	WorkloadWithJob bool `json:"workload-with-job,omitempty"`
-	// PidsLimit is how many processes and threads a container may have; 0 is no limit.
+	// PidsLimit is how many processes and threads a container may have; 0 means no limit.
 	PidsLimit int64 `json:"pids-limit,omitempty"`
-	// PodMaxPids is how many processes and threads the containers of a pod may have together; 0 is no limit.
+	// PodMaxPids is how many processes and threads the containers of a pod may have together; 0 means no limit.
 	PodMaxPids int64 `json:"pod-max-pids,omitempty"`
 	// SeccompDefault applies the profile RuntimeDefault to containers that ask for none, as the kubelet's setting does.
 	SeccompDefault bool `json:"seccomp-default,omitempty"`
-	// DropNetRaw takes CAP_NET_RAW from containers that do not ask for it.
+	// DropNetRaw takes CAP_NET_RAW from containers that do not add it.
 	DropNetRaw bool `json:"drop-net-raw,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
-	// ContainerLogMaxSize is how large the log of a container grows before it is rotated, like "10Mi", 0 is no limit;
-	// ContainerLogMaxFiles is how many files of it are kept.
+	// ContainerLogMaxSize is the size at which the log of a container is rotated, such as "10Mi"; 0 means never.
+	// ContainerLogMaxFiles is how many files of a log are kept.
 	ContainerLogMaxSize  string `json:"container-log-max-size,omitempty"`
 	ContainerLogMaxFiles int    `json:"container-log-max-files,omitempty"`
-	// KeptLogsAge is how long the logs of a Job's pods are kept after the pods are gone, at most: with the Job they go in
-	// any case. KeptLogsSize is how much those of all Jobs may hold together, like "1Gi"; the oldest go first.
+	// KeptLogsAge is how long the logs of a Job's pods are kept after the pods are gone; they go with their Job at the
+	// latest. KeptLogsSize, such as "1Gi", is how much disk the logs of all such pods may use together; the oldest are
+	// removed first.
 	KeptLogsAge  metav1.Duration `json:"kept-logs-age,omitempty"`
 	KeptLogsSize string          `json:"kept-logs-size,omitempty"`
-	// RegistryHosts is the directory of mirrors and certificates of registries: REGISTRY/hosts.toml, as containerd has them.
-	// Root/hosts unless said otherwise.
+	// RegistryHosts is the directory that configures mirrors and certificates of registries, as containerd has it: it
+	// contains REGISTRY/hosts.toml. By default it is Root/hosts.
 	RegistryHosts string `json:"registry-hosts,omitempty"`
-	// ImageGCHighThreshold is how full the disk of Root may get, in percent, before images that no pod uses are removed, the
-	// ones that were not used for the longest time first; ImageGCLowThreshold is how full it may be then. 100 is never.
+	// ImageGCHighThreshold is how full the disk of Root may get, in percent, before unused images are removed, the
+	// least recently used first. ImageGCLowThreshold is how full it may be afterwards. 100 means never.
 	ImageGCHighThreshold int `json:"image-gc-high-threshold,omitempty"`
 	ImageGCLowThreshold  int `json:"image-gc-low-threshold,omitempty"`
-	// MinimumImageTTLDuration is how long an image stays in any case after it was pulled or used; ImageMaximumGCAge is how
-	// long it stays without being used, 0 is for ever.
+	// MinimumImageTTLDuration is how long an image is kept in any case after it was pulled or used. ImageMaximumGCAge
+	// is how long an unused image is kept; 0 means forever.
 	MinimumImageTTLDuration metav1.Duration `json:"minimum-image-ttl-duration,omitempty"`
 	ImageMaximumGCAge       metav1.Duration `json:"image-maximum-gc-age,omitempty"`
-	// ImageGCImported lets imported images go like those that were pulled, though no registry brings them back.
+	// ImageGCImported lets imported images be removed like pulled ones, although no registry can bring them back.
 	ImageGCImported bool `json:"image-gc-imported,omitempty"`
-	// EvictionHard is how little of the disk of Root may be left before no new pods start and those that take most of it are
-	// evicted: "nodefs.available<1%,nodefs.inodesFree<1%" or amounts, as a kubelet has it; empty is never.
+	// EvictionHard is how little of the disk of Root may be left before no new pods start and those that use most of it
+	// are evicted: "nodefs.available<1%,nodefs.inodesFree<1%" or amounts, as for a kubelet; empty means never.
 	EvictionHard string `json:"eviction-hard,omitempty"`
-	// EvictionPressureTransitionPeriod is how long new pods are kept away after that was seen last.
+	// EvictionPressureTransitionPeriod is how long no new pods start after that was last the case.
 	EvictionPressureTransitionPeriod metav1.Duration `json:"eviction-pressure-transition-period,omitempty"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `json:"log-level,omitempty"`
 
-	// Version is that of the build, shown to clients.
+	// Version is the version of the build, which clients are shown.
 	Version string `json:"-"`
-	// Logger gets what the daemon has to say. Required.
+	// Logger is the daemon's log. Required.
 	Logger *slog.Logger `json:"-"`
-	// Shim is the path of jobd-shim; empty to look beside the daemon's own binary and in PATH.
+	// Shim is the path of jobd-shim; if it is empty, jobd-shim is looked for beside the daemon's own binary and in
+	// PATH.
 	Shim string `json:"shim,omitempty"`
 }
 
-// Default is the Config of `jobd serve` without flags.
+// Default returns the Config of `jobd serve` without flags.
 func Default() Config {
 	return Config{
 		Root:                  layout.DefaultRoot,
@@ -123,24 +130,25 @@ func Default() Config {
 		ContainerLogMaxSize:   "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
 		KeptLogsSize: "1Gi",
-		// A kubelet's 85 and 80 are for a disk of its own; this one holds its user's files too.
+		// A kubelet's 85 and 80 assume a disk of its own; this disk also holds the user's files.
 		ImageGCHighThreshold: 95, ImageGCLowThreshold: 90,
 		MinimumImageTTLDuration: metav1.Duration{Duration: 2 * time.Minute},
-		// A kubelet's 10 and 5 % are for a disk of its own: on a workstation, whose disk may well be 92 % full, no pod would ever
-		// start. With the last percent gone nothing works any more, and the pods' results can no longer be written.
+		// A kubelet's 10 and 5 % assume a disk of its own: on a workstation, whose disk may well be 92 % full, no pod
+		// would ever start. Once the last percent is gone nothing works any more, and results of pods can no longer be
+		// written.
 		EvictionHard:                     "nodefs.available<1%,nodefs.inodesFree<1%",
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
 		LogLevel:                         "info",
 	}
 }
 
-// RootLayout names what is in Root.
+// RootLayout returns the paths below Root.
 func (c *Config) RootLayout() layout.Root { return layout.Root(c.Root) }
 
-// StateLayout names what is in State.
+// StateLayout returns the paths below State.
 func (c *Config) StateLayout() layout.State { return layout.State(c.State) }
 
-// ReadFile lays the settings of a YAML file over c. A name that is not known is an error.
+// ReadFile applies the settings of a YAML file to c. An unknown name is an error.
 func (c *Config) ReadFile(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -152,7 +160,7 @@ func (c *Config) ReadFile(path string) error {
 	return nil
 }
 
-// Complete fills in what follows from other settings and checks the rest.
+// Complete fills in what follows from other settings, and checks everything.
 func (c *Config) Complete() error {
 	var err error
 	for _, dir := range []*string{&c.Root, &c.State} {
@@ -225,7 +233,7 @@ func (c *Config) Complete() error {
 	return nil
 }
 
-// Resources returns what Allocatable names.
+// Resources parses Allocatable.
 func (c *Config) Resources() (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
 	for part := range strings.SplitSeq(c.Allocatable, ",") {
@@ -259,7 +267,7 @@ func parseSize(name, size string) (int64, error) {
 	return q.Value(), nil
 }
 
-// ImageGC returns what the settings say of the garbage collection of images, after a check.
+// ImageGC returns the settings of image garbage collection, and checks them.
 func (c *Config) ImageGC() (image.GCPolicy, error) {
 	p := image.GCPolicy{
 		HighThreshold: c.ImageGCHighThreshold, LowThreshold: c.ImageGCLowThreshold,
@@ -278,7 +286,7 @@ func (c *Config) ImageGC() (image.GCPolicy, error) {
 	return p, nil
 }
 
-// Eviction returns the thresholds in EvictionHard.
+// Eviction parses EvictionHard.
 func (c *Config) Eviction() ([]eviction.Threshold, error) {
 	thresholds, err := eviction.Parse(c.EvictionHard)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// Foreign fails when a state directory holds containers of another root, whose daemon need not run.
+// Foreign returns an error if a state directory holds containers of another root. The daemon of that root need not be
+// running.
 func Foreign(state layout.State, root layout.Root) error {
 	owner, err := os.ReadFile(state.Owner())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -27,7 +28,7 @@ func Foreign(state layout.State, root layout.Root) error {
 		"choose another --state, or end them with: jobd clean --root %[3]s --state %[1]s", state, len(held), owner)
 }
 
-// Claim makes a state directory that of a root.
+// Claim records in a state directory that it belongs to a root, unless it is Foreign.
 func Claim(state layout.State, root layout.Root) error {
 	if err := Foreign(state, root); err != nil {
 		return err

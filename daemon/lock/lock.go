@@ -1,5 +1,8 @@
-// Package lock says who may work on a root and a state directory: one process at a time, and in a state directory with
-// containers none but those of its own root.
+// Package lock decides who may work on a root and a state directory: one process at a time and, while a state directory
+// holds containers, only a process with their root.
+//
+// Paths come in, locks and errors go out that say who is in the way and what to do. It touches the lock files and the
+// file that names the root of a state directory.
 package lock
 
 import (
@@ -12,21 +15,21 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// InUseError says that another process holds a root or state directory.
+// InUseError reports that another process holds a root or state directory.
 type InUseError struct {
 	Dir string
-	PID string // "unknown" when it could not be found out
+	PID string // "unknown" if it cannot be found out
 }
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is in use by another jobd (pid %s): stop that one, or choose another --root and --state", e.Dir, e.PID)
 }
 
-// Root makes this process the only one that works on a root.
+// Root locks a root, so that no other process works on it.
 func Root(root layout.Root) (*filelock.Lock, error) { return take(root.Lock()) }
 
-// State keeps daemons of different roots apart: the one that comes second would take the other's containers for
-// what an earlier run has left, and end them.
+// State locks a state directory. This keeps daemons of different roots apart: the second one would take the containers
+// of the first for leftovers of an earlier run, and end them.
 func State(state layout.State) (*filelock.Lock, error) { return take(state.Lock()) }
 
 func take(path string) (*filelock.Lock, error) {

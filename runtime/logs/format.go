@@ -2,7 +2,11 @@
 //
 //	2026-01-02T15:04:05.000000000Z stdout F text
 //
-// F ends a line, P is a part of one that goes on in the stream's next record.
+// F ends a line; P is a part of a line, which continues in the next record of the same stream.
+//
+// Lines of output and requests for logs (with tail, since, follow) come in; files and the selected lines go out. A
+// Writer alone writes a log and rotates it. Readers touch nothing, and follow a log with inotify while it is written
+// and rotated.
 package logs
 
 import (

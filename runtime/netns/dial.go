@@ -1,5 +1,8 @@
-// Package netns reaches into the network namespaces of processes. It enters them on threads of their own and leaves
-// nothing behind.
+// Package netns dials from the network namespaces of containers' processes, so that probes and port-forward reach what
+// listens on localhost there.
+//
+// A container's ID and the PID of one of its processes come in, a connection goes out. It enters a namespace only on a
+// thread that it ends afterwards, and changes nothing on the host.
 package netns
 
 import (
@@ -14,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dial dials an address, which must not be a name, from the network namespace of a container's process. It fails with
-// ErrNotFound when the process of that number is not one of the container: it may have ended, and the number gone to
-// another.
+// Dial dials an address, which must not be a name, from the network namespace of a container's process. It returns
+// ErrNotFound if the process with that PID does not belong to the container: it may have ended, and another process may
+// have got its PID.
 func Dial(ctx context.Context, container string, pid int, network, address string) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -24,12 +27,12 @@ func Dial(ctx context.Context, container string, pid int, network, address strin
 	}
 	done := make(chan result, 1)
 	go func() {
-		// A socket belongs to the namespace of the thread that makes it. The thread is never unlocked, so that it ends
-		// with the goroutine.
+		// A socket belongs to the namespace of the thread that creates it. The thread is never unlocked, so that it
+		// ends with the goroutine.
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread stands for the process and never ends. While it is locked, the call below gets another
-			// one.
+			// The first thread represents the process and never ends. While it is locked, the call below runs on
+			// another one.
 			conn, err := Dial(ctx, container, pid, network, address)
 			done <- result{conn, err}
 			runtime.UnlockOSThread()
@@ -58,7 +61,7 @@ func enterNetwork(container string, pid int) error {
 		return err
 	}
 	defer namespace.Close()
-	// Its cgroup has the container's name.
+	// The path of its cgroup contains the container's ID.
 	cgroups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
 		return err
@@ -66,8 +69,8 @@ func enterNetwork(container string, pid int) error {
 	if !bytes.Contains(cgroups, []byte(container)) {
 		return fmt.Errorf("it is not of container %s: %w", container, errdefs.ErrNotFound)
 	}
-	// This succeeds only if the process is still there, so that what was read was about it. Entering its namespaces by
-	// the handle itself takes Linux 5.8.
+	// This succeeds only if the process still exists, so that what was read is about this process. Entering its
+	// namespaces through the pidfd itself needs Linux 5.8.
 	if err := unix.PidfdSendSignal(process, 0, nil, 0); err != nil {
 		return err
 	}
