@@ -1,5 +1,5 @@
-// Package daemon is the one process of jobd: it starts everything in order, runs the control loop, and stops it in
-// reverse. Stopping is only a tidier crash: containers go on, and the next start takes them up.
+// Package daemon is the one process of jobd: it starts everything in order, runs the control loop, and stops everything
+// in reverse order. A stop is only a tidier crash: containers keep running, and the next start takes them over.
 package daemon
 
 import (
@@ -23,28 +23,28 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// Serving is what a daemon that has become ready says of itself.
+// Serving describes a daemon that has become ready.
 type Serving struct {
 	Version     string
 	After       time.Duration
 	Socket      string
-	Listen      string // host:port, empty without
+	Listen      string // host:port; empty if there is none
 	Kubeconfig  string
 	Root, State string
 	Runtime     string
-	Network     string // empty without
+	Network     string // empty if there is none
 
 	Jobs, UnfinishedJobs, RunningPods int
 }
 
-// Run serves until ctx ends or something fails that the daemon cannot go on without. ready is called once the API
+// Run serves until ctx ends, or until something fails that the daemon cannot do without. It calls ready once the API
 // answers.
 func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	begin := time.Now()
 	if err := c.Complete(); err != nil {
 		return err
 	}
-	// What the Kubernetes libraries have to say is about their own affairs, unless it is a warning.
+	// What the Kubernetes libraries log is about their own affairs, unless it is a warning.
 	klog.SetSlogLogger(slog.New(quiet{c.Logger.With("component", "kubernetes").Handler()}))
 	d, err := start(ctx, c)
 	if err != nil {
@@ -73,19 +73,19 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	return err
 }
 
-// daemon is what runs, and how to stop it.
+// daemon is what runs, and how it is stopped.
 type daemon struct {
 	config    config.Config
 	control   *control.Control
 	server    *server.Server
 	listeners []*server.Listener
 	authority *server.Authority
-	tls       netip.AddrPort // not valid where the API is not served there
+	tls       netip.AddrPort // not valid if the API is not served there
 	serving   Serving
 	undo      []func()
 }
 
-// start brings everything up in order. What was started is stopped again when a later part fails.
+// start starts everything in order. If a part fails, what was started before it is stopped again.
 func start(ctx context.Context, c config.Config) (_ *daemon, err error) {
 	d := &daemon{config: c, serving: Serving{Version: c.Version, Socket: c.Socket, Root: c.Root, State: c.State}}
 	defer func() {
@@ -96,7 +96,7 @@ func start(ctx context.Context, c config.Config) (_ *daemon, err error) {
 	for _, step := range []func(context.Context) error{
 		d.makeDirs,
 		d.lock,
-		d.listen, // before the rest: a socket or port that is taken is found before anything is touched
+		d.listen, // before the rest: a socket or port that is taken is found before anything is changed
 		d.open,
 	} {
 		if err := step(ctx); err != nil {
@@ -106,7 +106,7 @@ func start(ctx context.Context, c config.Config) (_ *daemon, err error) {
 	return d, nil
 }
 
-// stop undoes in reverse what start did.
+// stop undoes what start did, in reverse order.
 func (d *daemon) stop() {
 	for _, undo := range slices.Backward(d.undo) {
 		undo()
@@ -116,7 +116,7 @@ func (d *daemon) stop() {
 
 func (d *daemon) onStop(undo func()) { d.undo = append(d.undo, undo) }
 
-// closing is for what can fail when it is closed, which is worth a line and no more.
+// closing returns a function that closes something and logs the error, if there is one.
 func (d *daemon) closing(what string, closer io.Closer) func() {
 	return func() {
 		if err := closer.Close(); err != nil {
@@ -125,7 +125,7 @@ func (d *daemon) closing(what string, closer io.Closer) func() {
 	}
 }
 
-// beside runs something beside everything else until the daemon stops.
+// beside runs a function beside everything else until the daemon stops.
 func (d *daemon) beside(run func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -133,7 +133,7 @@ func (d *daemon) beside(run func(context.Context)) {
 	d.onStop(func() { cancel(); running.Wait() })
 }
 
-// run does the same for what can fail. The daemon goes on without it then, and its name is in the log.
+// run does the same for a function that may fail. The error is logged with its name, and the daemon goes on without it.
 func (d *daemon) run(name string, run func(context.Context) error) {
 	d.beside(func(ctx context.Context) {
 		if err := run(ctx); err != nil && ctx.Err() == nil {
@@ -198,8 +198,8 @@ func (d *daemon) listenTLS() (err error) {
 	return d.authority.WriteKubeconfig(d.serving.Kubeconfig, listener.Addr())
 }
 
-// makeLogs ensures that only root lists the directory of all logs, whose names are those of pods, also where an older
-// jobd has made it.
+// makeLogs ensures that only root can list the directory of all logs, where the names are those of pods, even if an
+// older jobd has created it.
 func makeLogs(dir string) error {
 	if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
 		return fmt.Errorf("cannot make the directory of the logs: %w", err)

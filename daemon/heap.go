@@ -9,11 +9,11 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// heapTrimmer returns memory to the system whenever the daemon has come to rest: left to itself Go keeps what a burst has
+// heapTrimmer returns memory to the system when the daemon comes to rest. Left to itself, Go keeps what a burst has
 // needed, as much again as is in use and a tenth more, for as long as nothing happens.
 type heapTrimmer struct {
-	rest  time.Duration // how long nothing has been written when the daemon takes itself to be at rest
-	worth int64         // how much more than at its last rest it must hold, in bytes
+	rest  time.Duration // how long nothing has to be written before the daemon counts as at rest
+	worth int64         // how much more it must hold than at its last rest, in bytes
 	held  func() int64
 	free  func()
 }
@@ -22,7 +22,7 @@ func newHeapTrimmer() heapTrimmer {
 	return heapTrimmer{rest: 5 * time.Second, worth: 16 << 20, held: heldHeap, free: debug.FreeOSMemory}
 }
 
-// run ends with ctx and with the store. It wakes up when something has been written.
+// run ends with ctx or with the store. It wakes up when something has been written.
 func (m heapTrimmer) run(ctx context.Context, s *store.Store) {
 	var before int64
 	for {
@@ -45,7 +45,7 @@ func (m heapTrimmer) run(ctx context.Context, s *store.Store) {
 	}
 }
 
-// heldHeap is how much memory the heap takes of the system, in bytes: what is in use, garbage and room.
+// heldHeap returns how much memory the heap takes from the system, in bytes: objects in use, garbage and free space.
 func heldHeap() int64 {
 	samples := []gometrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// quiet takes a library's informational lines for debugging ones.
+// quiet lowers a library's informational messages to debug messages.
 type quiet struct{ slog.Handler }
 
 func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {

@@ -27,7 +27,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// open makes the parts of the daemon, each of those before it, and starts those that run beside the rest.
+// open makes the parts of the daemon, each from those before it, and starts those that run beside the rest.
 func (d *daemon) open(ctx context.Context) error {
 	c := &d.config
 	s, err := store.Open(c.RootLayout().Database(), store.Options{Logger: c.Logger})
@@ -83,12 +83,12 @@ type sources struct {
 	inbox   *loop.Inbox // what happens to pods is reported there
 }
 
-// machine is what the daemon runs on.
+// machine is the machine that the daemon runs on.
 type machine struct {
 	host.Host
 	devices  *devices.Devices
-	capacity corev1.ResourceList // devices too
-	// allocatable is what pods may ask for together; nil is anything, for pods that are only simulated.
+	capacity corev1.ResourceList // including devices
+	// allocatable is what pods may request together; nil means anything, for pods that are only simulated.
 	allocatable corev1.ResourceList
 }
 
@@ -118,7 +118,7 @@ func readMachine(c *config.Config) (*machine, error) {
 	return &machine{h, given, capacity, allocatable}, nil
 }
 
-// openDevices finds the devices of this machine that pods may have.
+// openDevices finds the devices of this machine that pods may request.
 func openDevices(c *config.Config) (*devices.Devices, error) {
 	if c.Runtime == "simulated" {
 		return &devices.Devices{}, nil
@@ -138,8 +138,7 @@ func newLogs(c *config.Config, s *store.Store) (*joblogs.Logs, error) {
 	}), nil
 }
 
-// openControl makes the control loop and the workers that it gives orders to, and takes up what an earlier run has
-// left.
+// openControl makes the control loop and its workers, and takes over what an earlier run has left.
 func (d *daemon) openControl(ctx context.Context, from sources, k *containers) error {
 	c, m := &d.config, from.machine
 	workers := worker.New(k.workers)
@@ -174,7 +173,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	return nil
 }
 
-// keepDiskFree looks after the images and the pods that fill the disk.
+// keepDiskFree starts what removes images and evicts pods when they fill the disk.
 func (d *daemon) keepDiskFree(from sources, k *containers) error {
 	c := &d.config
 	policy, err := c.ImageGC()

@@ -1,8 +1,9 @@
-// Package disk keeps the machine's disk from running full: it measures what pods take, removes images that no pod uses,
-// shows on the Node that there is little room, and has pods evicted.
+// Package disk keeps the machine's disk from filling up: it measures what pods use, removes images that no pod uses,
+// shows on the Node that little space is left, and evicts pods.
 //
-// It runs beside the control loop and reports evictions to it. It writes a part of the Node's object, and events about
-// it.
+// Figures of the disk, the images and the running pods come in. What goes out are evictions, which it reports to the
+// control loop, a part of the Node object, and events about the Node. It runs beside the control loop, and removes
+// nothing but images.
 package disk
 
 import (
@@ -25,7 +26,7 @@ func statDisk(dir string) (eviction.Disk, error) {
 	}, nil
 }
 
-// imageDisk is the same for images.
+// imageDisk is the same for package image.
 func imageDisk(dir string) (image.Disk, error) {
 	d, err := statDisk(dir)
 	return image.Disk{Capacity: d.Capacity.Bytes, Available: d.Available.Bytes}, err

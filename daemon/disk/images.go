@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// imageGCPeriod is how often images are looked at, as a kubelet does it.
+	// imageGCPeriod is how often images are checked, as by a kubelet.
 	imageGCPeriod = 5 * time.Minute
-	// nodeStatusMaxImages is how many images the Node shows (nodeStatusMaxImages).
+	// nodeStatusMaxImages is how many images the Node lists, as a kubelet's setting of that name.
 	nodeStatusMaxImages = 50
 )
 
-// Alarm is raised when an image found no room on the disk.
+// Alarm is raised when the disk was too full for an image.
 type Alarm struct{ raised chan struct{} }
 
 // NewAlarm makes an Alarm that is not raised.
@@ -37,7 +37,7 @@ func NewAlarm() Alarm { return Alarm{make(chan struct{}, 1)} }
 func (a Alarm) Raise() {
 	select {
 	case a.raised <- struct{}{}:
-	default: // nobody has answered the last one yet
+	default: // the last one has not been answered yet
 	}
 }
 
@@ -53,10 +53,10 @@ type ImageCollectorOptions struct {
 	Logger *slog.Logger
 }
 
-// ImageCollector removes images that no pod needs, and shows those that are here in the Node's status.
+// ImageCollector removes images that no pod uses, and lists the others in the Node's status.
 type ImageCollector struct {
 	ImageCollectorOptions
-	mu    sync.Mutex // held by the one who collects
+	mu    sync.Mutex // held during a collection
 	short shortage
 }
 
@@ -65,7 +65,7 @@ func NewImageCollector(o ImageCollectorOptions) *ImageCollector {
 	return &ImageCollector{ImageCollectorOptions: o}
 }
 
-// Run collects now and then until ctx ends, and at once when the disk is full.
+// Run collects from time to time until ctx ends, and at once when the disk is full.
 func (c *ImageCollector) Run(ctx context.Context) {
 	period := imageGCPeriod
 	if age := c.Policy.MaxAge; age > 0 {
@@ -95,7 +95,7 @@ func (c *ImageCollector) collect(ctx context.Context) {
 	}
 }
 
-// tooFull says in a kubelet's words that what a collection could free does not suffice.
+// tooFull returns the message, in a kubelet's words, that a collection could not free enough.
 func tooFull(done image.Collected) string {
 	capacity := units.CustomSize("%.1f %s", float64(done.Before.Capacity), 1024,
 		[]string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"})
@@ -105,7 +105,7 @@ func tooFull(done image.Collected) string {
 		100-done.Before.Available*100/done.Before.Capacity, capacity, done.Freed)
 }
 
-// reclaim removes all images that may go, since otherwise pods have to: but none for the sake of the disk where the
+// reclaim removes all images that may be removed, since otherwise pods have to go; but none because of the disk if the
 // settings say never.
 func (c *ImageCollector) reclaim(ctx context.Context) {
 	p := c.Policy
@@ -115,7 +115,7 @@ func (c *ImageCollector) reclaim(ctx context.Context) {
 	c.remove(ctx, p)
 }
 
-// remove removes what the policy says, and shows what is left.
+// remove removes what the policy says, and updates the Node's list.
 func (c *ImageCollector) remove(ctx context.Context, p image.GCPolicy) image.Collected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,15 +136,15 @@ func (c *ImageCollector) remove(ctx context.Context, p image.GCPolicy) image.Col
 	return done
 }
 
-// shortage is that of the disk.
+// shortage remembers that the disk was too full.
 type shortage struct {
-	inARow int       // collections after which the disk was still too full
-	told   time.Time // when that was said last
+	inARow int       // successive collections after which the disk was still too full
+	told   time.Time // when an event last said so
 }
 
-// reasons are those of the events that say so, as a kubelet has them: the second one from the second time in a row.
-// Where the disk is full of what is no image, it is too full every time, with other figures: then that is said as often
-// as what was said is forgotten.
+// reasons returns the reasons of the events that report this, as a kubelet has them: the second one from the second
+// time in a row. If the disk is full of other things than images, this happens every time, with other figures; events
+// then repeat it only as often as events expire.
 func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.Duration) []string {
 	if !done.Short() {
 		*s = shortage{}
@@ -163,7 +163,7 @@ func (s *shortage) reasons(done image.Collected, now time.Time, forgotten time.D
 
 func (c *ImageCollector) disk() (image.Disk, error) { return imageDisk(c.Root) }
 
-// users are the images of all pods that have not ended, whether their containers have been started or not.
+// users returns the images of all pods that have not ended, whether or not their containers have been started.
 func (c *ImageCollector) users(context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	var failed error
@@ -188,7 +188,7 @@ func (c *ImageCollector) users(context.Context) (map[string]bool, error) {
 	return used, err
 }
 
-// show brings the images in the Node's status up to date (NodeStatus.Images).
+// show updates the images in the Node's status (NodeStatus.Images).
 func (c *ImageCollector) show(ctx context.Context) error {
 	list, err := c.Images.List(ctx)
 	if err != nil {
@@ -197,7 +197,8 @@ func (c *ImageCollector) show(ctx context.Context) error {
 	return c.Node.update(ctx, func(n *corev1.Node) { n.Status.Images = nodeImages(list) })
 }
 
-// nodeImages are images as a Node's status has them: one for each content with all its names, the largest first.
+// nodeImages returns images as a Node's status lists them: one entry for each content, with all its names, the largest
+// first.
 func nodeImages(list []runtime.Image) (shown []corev1.ContainerImage) {
 	at := map[string]int{}
 	for _, img := range list {

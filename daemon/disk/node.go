@@ -16,8 +16,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Node is the Node's object for those who maintain a part of it beside the control loop. Its methods may be called from
-// any goroutine.
+// Node gives access to the Node object to those who maintain a part of it beside the control loop. Its methods may be
+// called from any goroutine.
 type Node struct {
 	store    *store.Store
 	name     string
@@ -28,15 +28,15 @@ type Node struct {
 	events *events.Recorder
 }
 
-// NewNode makes the Node of that name, whose events are kept for eventTTL.
+// NewNode returns the Node with that name. Its events are kept for eventTTL.
 func NewNode(s *store.Store, name string, eventTTL time.Duration, logger *slog.Logger) *Node {
 	return &Node{store: s, name: name, eventTTL: eventTTL, logger: logger, events: events.New(name)}
 }
 
-// tell reports something about the Node in an event.
+// tell records an event about the Node.
 func (n *Node) tell(ctx context.Context, kind, reason, message string) {
 	now := time.Now()
-	// A kubelet knows no other UID of its Node than the name.
+	// A kubelet uses the name of its Node as the UID.
 	about := corev1.ObjectReference{Kind: "Node", Name: n.name, UID: types.UID(n.name)}
 	n.mu.Lock()
 	e := n.events.Event(about, events.Kubelet, kind, reason, message, now)
@@ -59,7 +59,7 @@ func (n *Node) tell(ctx context.Context, kind, reason, message string) {
 	}
 }
 
-// get returns the object; nil where it is not there yet.
+// get returns the object; nil if it does not exist yet.
 func (n *Node) get() (node *corev1.Node, err error) {
 	err = n.store.View(func(s *store.Snapshot) error {
 		_, node, err = n.read(s)
@@ -77,7 +77,7 @@ func (n *Node) read(from objects.Getter) (stored store.Object, node *corev1.Node
 	return stored, node, objects.Decode(stored, node)
 }
 
-// update writes the object as change leaves it. Nothing is written where that is as it was, or where there is none.
+// update writes the object as change leaves it. It writes nothing if that changed nothing, or if there is no object.
 func (n *Node) update(ctx context.Context, change func(*corev1.Node)) error {
 	node, err := n.get()
 	if err != nil || node == nil {

@@ -18,41 +18,41 @@ import (
 )
 
 const (
-	// The disk is looked at as often as a kubelet does it, and more often when little is left: a system call each time.
+	// The disk is measured as often as by a kubelet, and more often when little is left; each time is one system call.
 	diskPeriod, diskPeriodNear = 10 * time.Second, time.Second
-	// evictionPatience is how long one pod that was evicted is waited for before the next one is.
+	// evictionPatience is how long to wait for an evicted pod to go before the next one is evicted.
 	evictionPatience = 30 * time.Second
 )
 
-// PressureOptions are what a Pressure is made of.
+// PressureOptions are what a Pressure needs.
 type PressureOptions struct {
 	Thresholds []eviction.Threshold
-	// Transition is how long the pressure is shown after the disk was short last.
+	// Transition is for how long the pressure is shown after the disk was last short.
 	Transition time.Duration
-	Root       string // a directory of the disk
+	Root       string // a directory on the disk
 	Node       *Node
 	Images     *ImageCollector
 	Pods       Usage
-	// Report takes in that a pod is evicted.
+	// Report tells the control loop that a pod is evicted.
 	Report func([]pod.Observation)
 	Logger *slog.Logger
 }
 
-// Pressure keeps the disk from running full: it shows on the Node that it is short, which keeps new pods away, removes
+// Pressure keeps the disk from filling up: it shows on the Node that space is short, which keeps new pods away, removes
 // images that no pod uses, and then evicts one pod after the other.
 type Pressure struct {
 	PressureOptions
 
 	pressure eviction.Pressure
-	next     time.Time   // when something may be done against it again
-	going    *corev1.Pod // was evicted last
+	next     time.Time   // when the next measure may be taken
+	going    *corev1.Pod // the pod that was evicted last
 	since    time.Time
 }
 
 // NewPressure makes a Pressure that does nothing until it runs.
 func NewPressure(o PressureOptions) *Pressure { return &Pressure{PressureOptions: o} }
 
-// Run looks at the disk until ctx ends.
+// Run watches the disk until ctx ends.
 func (w *Pressure) Run(ctx context.Context) {
 	if n, err := w.Node.get(); err == nil && n != nil {
 		w.pressure.On = slices.ContainsFunc(n.Status.Conditions, objects.UnderDiskPressure)
@@ -67,7 +67,7 @@ func (w *Pressure) Run(ctx context.Context) {
 		period := diskPeriod
 		switch {
 		case len(w.Thresholds) == 0 && !w.pressure.On:
-			return // there is nothing to look for, and nothing left of an older run
+			return // there are no thresholds, and nothing is left of an earlier run
 		case w.pressure.On || eviction.Near(w.Thresholds, disk):
 			period = diskPeriodNear
 		}
@@ -78,7 +78,7 @@ func (w *Pressure) Run(ctx context.Context) {
 	}
 }
 
-// look does what is to be done about the disk as it is now.
+// look does what the present state of the disk requires.
 func (w *Pressure) look(ctx context.Context, disk eviction.Disk, now time.Time) {
 	short, is := eviction.Short(w.Thresholds, disk)
 	changed := w.pressure.See(is, now, w.Transition)
@@ -101,16 +101,17 @@ func (w *Pressure) look(ctx context.Context, disk eviction.Disk, now time.Time) 
 	}
 }
 
-// waits reports whether what was done before has still to take effect.
+// waits reports whether the last measure may still take effect.
 func (w *Pressure) waits(now time.Time, holds func(*corev1.Pod) bool) bool {
 	if w.going != nil && now.Sub(w.since) < evictionPatience && holds(w.going) {
-		// From its end on the disk has time to show it: files go in the background, and some file systems tell of it late.
+		// After the pod has ended the disk needs time to show it: files are removed in the background, and some file
+		// systems report it late.
 		w.next = now.Add(diskPeriod)
 	}
 	return now.Before(w.next)
 }
 
-// relieve makes room: by images if that suffices, else by a pod.
+// relieve frees space: by removing images if that suffices, otherwise by evicting a pod.
 func (w *Pressure) relieve(ctx context.Context, now time.Time) {
 	w.next = now.Add(diskPeriod)
 	w.Images.reclaim(ctx)
@@ -137,7 +138,7 @@ func (w *Pressure) relieve(ctx context.Context, now time.Time) {
 	}
 }
 
-// uses measures the pods that run, but for the one that was evicted last.
+// uses measures the running pods, except the one that was evicted last.
 func (w *Pressure) uses() (uses []eviction.Use, err error) {
 	var running []*corev1.Pod
 	err = w.Node.store.View(func(s *store.Snapshot) error {
@@ -155,14 +156,14 @@ func (w *Pressure) uses() (uses []eviction.Use, err error) {
 	})
 	for _, p := range running {
 		if w.going != nil && w.going.UID == p.UID {
-			continue // it was waited for in vain
+			continue // it did not go in time
 		}
 		uses = append(uses, w.Pods.use(p))
 	}
 	return uses, err
 }
 
-// showDiskPressure brings the condition of a Node and the taint that belongs to it up to date.
+// showDiskPressure updates the condition of a Node and the taint that belongs to it.
 func showDiskPressure(n *corev1.Node, on bool, now time.Time) {
 	shown := corev1.NodeCondition{
 		Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse,

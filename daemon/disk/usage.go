@@ -16,15 +16,15 @@ import (
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// Usage measures what pods take of this machine's disk. Its methods may be called from any goroutine.
+// Usage measures what pods use of this machine's disk. Its methods may be called from any goroutine.
 type Usage struct {
 	Runtime *containerd.Runtime
 	Volumes *volume.Volumes
-	// LogPath is the file that an attempt of a container writes its log to.
+	// LogPath returns the log file of an attempt of a container.
 	LogPath func(p *corev1.Pod, container string, attempt int) string
 }
 
-// OverLimit names, in a kubelet's words, a limit that a pod has grown beyond. Empty: none.
+// OverLimit returns, in a kubelet's words, a limit that a pod has exceeded; empty if there is none.
 func (d Usage) OverLimit(p *corev1.Pod) string {
 	if over := d.Volumes.OverLimit(p); over != "" || !objects.StorageLimited(&p.Spec) {
 		return over
@@ -36,18 +36,18 @@ func (d Usage) OverLimit(p *corev1.Pod) string {
 	return overStorageLimit(p, use.Containers, use.Volumes)
 }
 
-// use is what a pod takes for as long as it is there: its logs are kept.
+// use returns what a pod uses as long as it exists; its logs stay.
 func (d Usage) use(p *corev1.Pod) eviction.Use {
 	return eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.Volumes.Usage(p))}
 }
 
-// holds reports whether anything of a pod still takes room.
+// holds reports whether a pod still uses any space.
 func (d Usage) holds(p *corev1.Pod) bool {
 	use := d.use(p)
 	return use.Volumes.Bytes > 0 || len(use.Containers) > 0
 }
 
-// ofContainers is what each container of a pod has written into its root file system.
+// ofContainers returns what each container of a pod has written to its root file system.
 func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 	used := map[string]eviction.Size{}
 	ctx := context.Background()
@@ -59,7 +59,7 @@ func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 		if c.PodUID != string(p.UID) {
 			continue
 		}
-		// One that goes meanwhile takes nothing.
+		// A container that goes meanwhile uses nothing.
 		if bytes, inodes, err := d.Runtime.Written(ctx, c.ID); err == nil {
 			used[c.Name] = used[c.Name].Plus(eviction.Size{Bytes: bytes, Inodes: inodes})
 		}
@@ -67,8 +67,8 @@ func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 	return used
 }
 
-// overStorageLimit judges what the containers of a pod take, each by itself, and all of them with what lies in the
-// pod's volumes.
+// overStorageLimit checks what the containers of a pod use, each by itself, and all of them together with the pod's
+// volumes.
 func overStorageLimit(p *corev1.Pod, containers map[string]eviction.Size, volumes eviction.Size) string {
 	all := volumes.Bytes
 	for _, used := range containers {

@@ -1,8 +1,8 @@
 // Package gang makes and follows Workloads and PodGroups, by which the pods of a Job start together or wait together
 // (KEP-4671, JobSpec.Scheduling).
 //
-// Changes of both kinds come in, and what becomes of the Jobs and pods that they are for. What goes out are the objects that
-// it writes in the loop's passes, and the groups that the node admits as a whole.
+// Changes of both kinds come in, and of the Jobs and pods that they are for. What goes out are the Workloads and
+// PodGroups that it writes in the loop's passes, and the groups that the node admits as a whole.
 package gang
 
 import (
@@ -33,7 +33,7 @@ type Gangs struct {
 	capacity *node.Node
 	settings job.Settings
 
-	// The Workloads by the Job that they name, and the PodGroups by their Workload, all by their keys.
+	// Workloads by the Job that they name, and PodGroups by the Workload that they name, all by their keys.
 	workloads, groups references
 	minCounts         map[string]int32 // of the PodGroups
 }
@@ -60,7 +60,7 @@ func (g *Gangs) Rebuild(s *store.Snapshot, _ time.Time) error {
 	})
 }
 
-// Fold follows what clients do to Workloads and PodGroups. Gone follows their end.
+// Fold takes in what clients do to Workloads and PodGroups.
 func (g *Gangs) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Deleted {
 		return nil
@@ -82,7 +82,7 @@ func (g *Gangs) Fold(_ *loop.Pass, c loop.Change) error {
 	return nil
 }
 
-// Gone follows the end of a Workload or PodGroup.
+// Gone takes in the end of a Workload or PodGroup.
 func (g *Gangs) Gone(_ *loop.Pass, o store.Object) {
 	switch objects.ResourceOf(o.Key) {
 	case objects.Workloads:
@@ -116,7 +116,7 @@ func (g *Gangs) setPodGroup(key string, pg *schedulingv1beta1.PodGroup) {
 	g.capacity.SetGroup(node.GroupKey(pg.Namespace, pg.Name), group)
 }
 
-// groupOf returns the key of a Job's PodGroup, empty if it has none or several.
+// groupOf returns the key of a Job's PodGroup; empty if it has none or several.
 func (g *Gangs) groupOf(jobKey string) string {
 	of := g.workloads.by(jobKey)
 	if len(of) != 1 {
@@ -129,8 +129,8 @@ func (g *Gangs) groupOf(jobKey string) string {
 	return groups[0]
 }
 
-// Group returns the PodGroup that new pods of a Job belong to, and makes it first, and its Workload, if they are missing.
-// Nil: they are scheduled one by one. A refusal says why it cannot be made.
+// Group returns the PodGroup of new pods of a Job, and creates it and its Workload if they are missing. Nil means that
+// the pods are scheduled one by one. A refusal says why the PodGroup cannot be created.
 func (g *Gangs) Group(
 	p *loop.Pass, j *batchv1.Job, started bool, references *storage.PodReferences,
 ) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
@@ -190,7 +190,7 @@ func (g *Gangs) makePodGroup(
 	p *loop.Pass, j *batchv1.Job, w *schedulingv1beta1.Workload, references *storage.PodReferences,
 ) (pg *schedulingv1beta1.PodGroup, refusal, err error) {
 	pg, err = job.NewPodGroup(j, w)
-	if err != nil { // the Workload is of another kind
+	if err != nil { // the Workload has another form
 		return nil, nil, event(p, j, job.WorkloadUnused(err.Error()))
 	}
 	if refusal := references.ResolveGroup(pg); refusal != nil {
@@ -210,7 +210,8 @@ func (g *Gangs) makePodGroup(
 	return pg, nil, event(p, j, job.PodGroupCreated(j.Name, pg.Name))
 }
 
-// Resize lets a gang follow its Job: how many pods it needs (JobSpec.Parallelism, GangSchedulingPolicy.MinCount).
+// Resize adjusts a gang to its Job: how many pods have to start together (JobSpec.Parallelism,
+// GangSchedulingPolicy.MinCount).
 func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 	key := g.groupOf(jobKey)
 	if key == "" {
@@ -242,14 +243,14 @@ func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 	return p.Put(objects.Key(objects.Workloads, w), w)
 }
 
-// Shrink says how many pods of a Job's gang there will be at a time from now on.
+// Shrink sets how many pods of a Job's gang there will be at a time from now on.
 func (g *Gangs) Shrink(jobKey string, pods int) {
 	if key := g.groupOf(jobKey); key != "" {
 		g.capacity.Resize(strings.TrimPrefix(key, objects.PodGroups+"/"), pods)
 	}
 }
 
-// Show notes on the PodGroup of a pod whether its pods are scheduled.
+// Show records in the PodGroup of a pod whether its pods are scheduled.
 func (g *Gangs) Show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
 	if obj.Spec.SchedulingGroup == nil || obj.Spec.SchedulingGroup.PodGroupName == nil {
 		return nil
@@ -260,7 +261,7 @@ func (g *Gangs) Show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
 		return err
 	}
 	if meta.IsStatusConditionTrue(pg.Status.Conditions, c.Type) {
-		return nil // it stays so
+		return nil // this is final
 	}
 	c.ObservedGeneration, c.LastTransitionTime = pg.Generation, metav1.NewTime(p.Now)
 	if !meta.SetStatusCondition(&pg.Status.Conditions, c) {
@@ -269,13 +270,13 @@ func (g *Gangs) Show(p *loop.Pass, obj *corev1.Pod, c metav1.Condition) error {
 	return p.Put(key, pg)
 }
 
-// Scheduled says that the pods of a group have been scheduled.
+// Scheduled is the condition of a group whose pods have been scheduled.
 var Scheduled = metav1.Condition{
 	Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled",
 	Message: "All required pods have been successfully scheduled",
 }
 
-// Preempted says that the pods of a group make way for others.
+// Preempted is the condition of a group whose pods make way for others.
 func Preempted(message string) metav1.Condition {
 	return metav1.Condition{
 		Type: schedulingv1beta1.DisruptionTarget, Status: metav1.ConditionTrue,
@@ -283,7 +284,7 @@ func Preempted(message string) metav1.Condition {
 	}
 }
 
-// Waits says why the pods of a group wait.
+// Waits is the condition of a group whose pods wait.
 func Waits(why string) metav1.Condition {
 	return metav1.Condition{
 		Type: schedulingv1beta1.PodGroupInitiallyScheduled, Status: metav1.ConditionFalse,

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// references say which objects name which other one.
+// references holds which objects name which other object.
 type references struct {
 	names   map[string]string
 	namedBy map[string]map[string]struct{}
@@ -32,5 +32,5 @@ func (r references) set(key, named string) {
 	r.namedBy[named][key] = struct{}{}
 }
 
-// by returns the objects that name another one.
+// by returns the objects that name this one.
 func (r references) by(named string) []string { return slices.Sorted(maps.Keys(r.namedBy[named])) }

@@ -15,18 +15,18 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// deletions is the controller that brings objects which are being deleted to their end: with their dependents
-// (propagation Foreground), or without them (Orphan). An object goes with its last finalizer.
+// deletions is the controller that completes the deletion of objects: together with their dependents (propagation
+// Foreground), or without them (Orphan). An object is removed with its last finalizer.
 type deletions struct {
 	loop.Base
 	*Collector
 }
 
-// Deletions returns the controller that brings objects which are being deleted to their end.
+// Deletions returns the controller that completes the deletion of objects.
 func (c *Collector) Deletions() loop.Controller { return &deletions{Collector: c} }
 
-// Rebuild finds what is being deleted and whose dependents are to be dealt with first, but for Jobs, CronJobs and pods,
-// which are read anyway.
+// Rebuild finds the objects that are being deleted and whose dependents have to go first. Jobs, CronJobs and pods are
+// left out, since their controllers read them anyway.
 func (d *deletions) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 	for resource, k := range objects.Served() {
 		switch resource {
@@ -47,8 +47,8 @@ func (d *deletions) Rebuild(s *store.Snapshot, _ time.Time) (err error) {
 	return nil
 }
 
-// Fold notes what is being deleted, but for namespaces, which have contents instead, and Jobs and CronJobs, which their own
-// controllers look at.
+// Fold notes objects that are being deleted. Namespaces are left out, which have contents instead of dependents, and so
+// are Jobs and CronJobs, which their own controllers look at.
 func (d *deletions) Fold(p *loop.Pass, c loop.Change) error {
 	if c.Deleted || objects.Served()[c.Resource] == nil {
 		return nil
@@ -95,8 +95,8 @@ func (d *deletions) settleDeletion(p *loop.Pass, key string) error {
 	return nil
 }
 
-// dropFinalizer takes a finalizer from an object. With its last one the object goes, and the state that watchers see
-// last still has it.
+// dropFinalizer removes a finalizer from an object. With the last one the object is removed, and the last state that
+// watchers see still has it.
 func (d *deletions) dropFinalizer(p *loop.Pass, key string, obj objects.Object, finalizer string) error {
 	if j, ok := obj.(*batchv1.Job); ok {
 		if err := p.Jobs.Write(objects.Key(objects.Jobs, j)); err != nil {
@@ -110,8 +110,8 @@ func (d *deletions) dropFinalizer(p *loop.Pass, key string, obj objects.Object, 
 	return d.objects.Changed(p, key, obj)
 }
 
-// orphan lets all that an owner owns live on without it (propagation Orphan), over as many passes as that takes. It
-// reports whether all of it is free.
+// orphan removes an owner from all its dependents (propagation Orphan), over as many passes as that takes. It reports
+// whether none is left.
 func (d *deletions) orphan(p *loop.Pass, owner types.UID, ownerKey string) (bool, error) {
 	end, err := d.walk(p, owner, func(key string) error {
 		obj, ok, err := d.objects.Get(p, key)
@@ -130,21 +130,21 @@ func ownedBy(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// deleteFirst asks all that an owner owns to go before it (propagation Foreground), over as many passes as that takes,
-// and reports whether none is left that holds it (OwnerReference.BlockOwnerDeletion).
+// deleteFirst deletes all dependents of an owner (propagation Foreground), over as many passes as that takes, and
+// reports whether none is left that blocks the owner (OwnerReference.BlockOwnerDeletion).
 func (d *deletions) deleteFirst(p *loop.Pass, owner types.UID, ownerKey string) (bool, error) {
 	if _, asked := d.waiting[owner]; !asked {
 		if end, err := d.walk(p, owner, func(key string) error { return d.settleDependent(p, key) }); err != nil || !end {
 			d.deleting.Add(ownerKey)
 			return false, err
 		}
-		// From now on the end of each brings the loop back here.
+		// From now on the end of each dependent brings the loop back here.
 		d.waiting[owner] = ownerKey
 	}
 	none := true
 	var err error
 	p.Snapshot().Owned(string(owner), "", func(key string) bool {
-		if err = d.settleDependent(p, key); err != nil { // again, since it may have come later than the others
+		if err = d.settleDependent(p, key); err != nil { // again, since this one may have come later than the others
 			return false
 		}
 		obj, ok, failed := d.objects.Get(p, key)

@@ -14,21 +14,21 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// dependents is the controller that follows the end of owners: what they have left behind goes too (propagation
+// dependents is the controller that takes in the end of owners: what they have left behind is deleted too (propagation
 // Background).
 type dependents struct {
 	loop.Base
 	*Collector
 }
 
-// Dependents returns the controller that collects what owners which are gone have left behind.
+// Dependents returns the controller that collects what owners have left behind.
 func (c *Collector) Dependents() loop.Controller { return &dependents{Collector: c} }
 
-// Rebuild finds the owners that went while nobody looked, and have left dependents.
+// Rebuild finds dependents whose owners have gone while the daemon was not running.
 func (d *dependents) Rebuild(s *store.Snapshot, _ time.Time) error {
 	gone := map[string]struct{}{}
 	for resource := range objects.Served() {
-		if resource == objects.Pods || resource == objects.Events { // those of pods are found as the pods are read
+		if resource == objects.Pods || resource == objects.Events { // those of pods are found when the pods are read
 			continue
 		}
 		s.Range(resource+"/", "", func(o store.Object) bool {
@@ -53,10 +53,10 @@ func (d *dependents) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return nil
 }
 
-// Gone follows the end of any object, for what it owned and for what owned it.
+// Gone takes in the end of an object, for what it owned and for what owned it.
 func (d *dependents) Gone(p *loop.Pass, o store.Object) {
 	if objects.ResourceOf(o.Key) == objects.Memories {
-		return // its UID is that of its Job, which may well be there
+		return // its UID is that of its Job, which may still exist
 	}
 	d.recheckOwners(&o)
 	d.OwnerGone(p, types.UID(o.UID))
@@ -82,8 +82,8 @@ func (d *dependents) Settle(p *loop.Pass) (bool, error) {
 	})
 }
 
-// settleDependent decides what becomes of an object whose owners are gone or leave: with another owner it stays, as
-// that one's, and else it goes.
+// settleDependent decides what becomes of an object whose owners are gone or are going: with another owner it stays,
+// and belongs to that one; otherwise it is deleted.
 func (c *Collector) settleDependent(p *loop.Pass, key string) error {
 	obj, ok, err := c.objects.Get(p, key)
 	if err != nil || !ok {
@@ -91,7 +91,7 @@ func (c *Collector) settleDependent(p *loop.Pass, key string) error {
 	}
 	pod, isPod := obj.(*corev1.Pod)
 	if !isPod && obj.GetDeletionTimestamp() != nil {
-		return nil // it goes already
+		return nil // it is being deleted already
 	}
 	o, err := c.ownersOf(p, obj)
 	if err != nil || o.unknown || len(o.gone)+len(o.leaving) == 0 {
@@ -104,7 +104,7 @@ func (c *Collector) settleDependent(p *loop.Pass, key string) error {
 		}
 		return c.letGo(p, key, obj, uids...)
 	}
-	if isPod && job.Untrack(pod) { // nobody is left to count it
+	if isPod && job.Untrack(pod) { // no Job is left to count it
 		p.Figures.FinalizerDeleted(pod)
 		p.Pods.Changed(key, pod)
 	}
@@ -130,7 +130,7 @@ func (c *Collector) settleDependent(p *loop.Pass, key string) error {
 	return err
 }
 
-// letGo takes owners from an object, which lives on without them.
+// letGo removes owners from an object, which lives on without them.
 func (c *Collector) letGo(p *loop.Pass, key string, obj objects.Object, owners ...types.UID) error {
 	for _, owner := range owners {
 		if pod, ok := obj.(*corev1.Pod); ok && objects.ControllingJob(pod) == owner {
@@ -143,8 +143,8 @@ func (c *Collector) letGo(p *loop.Pass, key string, obj objects.Object, owners .
 	return c.objects.Changed(p, key, obj)
 }
 
-// breakCircle lets an object hold none of its owners any more, if it owns one that is leaving: each would wait for the
-// other.
+// breakCircle lets an object block none of its owners any more if it owns one of those that are going: otherwise each
+// would wait for the other.
 func (c *Collector) breakCircle(p *loop.Pass, obj objects.Object) (err error) {
 	circle := false
 	p.Snapshot().Owned(string(obj.GetUID()), "", func(key string) bool {

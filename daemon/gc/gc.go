@@ -1,7 +1,7 @@
-// Package gc collects what owner references (ObjectMeta.OwnerReferences) leave behind: dependents of owners that are gone,
-// and of owners that are being deleted with propagation Foreground or Orphan.
+// Package gc collects dependents (ObjectMeta.OwnerReferences): those of owners that are gone, and those of owners that
+// are being deleted with propagation Foreground or Orphan.
 //
-// Changes and ends of objects of any kind come in. What goes out are deletions, and objects that have fewer owners or
+// Changes and ends of objects of any kind come in. What goes out are deletions, and objects with fewer owners or
 // finalizers, written in the loop's passes through Objects.
 package gc
 
@@ -15,23 +15,23 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 )
 
-// Objects are objects of any kind, which the other controllers know more about than what is stored.
+// Objects reads and changes objects of any kind; for some kinds other controllers know more than what is stored.
 type Objects interface {
-	// Get returns an object as the pass has left it. It may be changed if Changed is called then.
+	// Get returns an object as the pass has left it. It may be changed if Changed is called afterwards.
 	Get(p *loop.Pass, key string) (objects.Object, bool, error)
-	// Changed writes an object and looks at what follows from the change.
+	// Changed writes an object and takes in what follows from the change.
 	Changed(p *loop.Pass, key string, obj objects.Object) error
-	// Delete deletes an object, as its own rules want it, and reports whether it is gone.
+	// Delete deletes an object by the rules of its kind, and reports whether it is gone.
 	Delete(p *loop.Pass, key string) (bool, error)
-	// Remove removes an object that nothing holds.
+	// Remove removes an object that nothing holds any more.
 	Remove(p *loop.Pass, key string, obj objects.Object) error
 }
 
 // Jobs are the Jobs that count pods.
 type Jobs interface {
-	// Adopts reports whether a Job is going to adopt a pod that has no controller.
+	// Adopts reports whether a Job will adopt a pod that has no controller.
 	Adopts(pod *corev1.Pod) bool
-	// Drop has a Job forget a pod, which no longer is one of its own.
+	// Drop lets a Job forget a pod that is no longer its own.
 	Drop(job, pod types.UID)
 }
 
@@ -43,16 +43,15 @@ type Collector struct {
 	collect   *loop.Queue[types.UID] // owners that are gone and may have left something behind
 	abandoned *loop.Queue[string]    // objects whose owners may not be there
 	deleting  *loop.Queue[string]    // objects that are being deleted
-	// walks are the owners whose objects several passes deal with, and where the next one goes on.
+	// walks are the owners whose dependents take several passes, with the key at which the next pass continues.
 	walks map[types.UID]string
-	// waiting are the owners that are being deleted, have asked what they own to go and wait for it, by UID with their
-	// keys.
+	// waiting are the owners that are being deleted and wait for their dependents, by UID, with their keys.
 	waiting map[types.UID]string
-	// found are the answers of exists in one pass.
+	// found holds the answers of exists for the length of one pass.
 	found map[types.UID]bool
 }
 
-// New makes a collector, which knows nothing before its controllers are rebuilt.
+// New makes a collector, which knows nothing until its controllers are rebuilt.
 func New(objects Objects, jobs Jobs) *Collector {
 	return &Collector{
 		objects:   objects,
@@ -65,13 +64,13 @@ func New(objects Objects, jobs Jobs) *Collector {
 	}
 }
 
-// Abandoned notes an object whose owners, or one of them, may not be there.
+// Abandoned notes an object of which some owner may not exist.
 func (c *Collector) Abandoned(key string) { c.abandoned.Add(key) }
 
 // Deleting notes an object that is being deleted.
 func (c *Collector) Deleting(key string) { c.deleting.Add(key) }
 
-// NoteDeletion notes an object if it is being deleted and its dependents are to be dealt with first.
+// NoteDeletion notes an object if it is being deleted and its dependents have to go first.
 func (c *Collector) NoteDeletion(key string, obj metav1.Object) {
 	if obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) != metav1.DeletePropagationBackground {
 		c.deleting.Add(key)
@@ -87,7 +86,7 @@ func (c *Collector) OwnerGone(p *loop.Pass, uid types.UID) {
 	}
 }
 
-// owns reports whether anything named an object among its owners when the pass began.
+// owns reports whether any object named this one as its owner when the pass began.
 func owns(p *loop.Pass, uid types.UID) (any bool) {
 	p.Snapshot().Owned(string(uid), "", func(string) bool {
 		any = true
@@ -96,15 +95,15 @@ func owns(p *loop.Pass, uid types.UID) (any bool) {
 	return any
 }
 
-// recheckOwner looks again at an owner whose deletion waits for its dependents, since one of them is gone or has changed.
+// recheckOwner looks again at an owner that waits for its dependents, since one of them has changed or is gone.
 func (c *Collector) recheckOwner(owner types.UID) {
 	if key, ok := c.waiting[owner]; ok {
 		c.deleting.Add(key)
 	}
 }
 
-// walk visits the objects of an owner in the order of their keys, as many as one pass should take on, and goes on from
-// there when it is called again. It reports whether it has come to the end.
+// walk visits the dependents of an owner in the order of their keys, as many as one pass should take on, and continues
+// from there when it is called again. It reports whether it has reached the end.
 func (c *Collector) walk(p *loop.Pass, owner types.UID, visit func(key string) error) (end bool, err error) {
 	visited := 0
 	end = true

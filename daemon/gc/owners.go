@@ -17,19 +17,19 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// component is where events of garbage collection come from, as in a cluster.
+// component is the source of events about garbage collection, as in a cluster.
 const component = "garbage-collector-controller"
 
-// ownerCheck is the controller that looks at objects which somebody has given owners.
+// ownerCheck is the controller that checks objects to which clients have given owners.
 type ownerCheck struct {
 	loop.Base
 	*Collector
 }
 
-// OwnerCheck returns the controller that looks at objects whose owners may not be there.
+// OwnerCheck returns the controller that checks objects whose owners may not exist.
 func (c *Collector) OwnerCheck() loop.Controller { return &ownerCheck{Collector: c} }
 
-// Fold notes objects that have got other owners than before.
+// Fold notes objects that have other owners than before.
 func (o *ownerCheck) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Deleted {
 		return nil
@@ -39,7 +39,7 @@ func (o *ownerCheck) Fold(_ *loop.Pass, c loop.Change) error {
 			o.abandoned.Add(c.Object.Key)
 		}
 	}
-	if c.Previous != nil { // it may have been let go
+	if c.Previous != nil { // it may have been orphaned
 		o.recheckOwners(c.Previous)
 	}
 	return nil
@@ -53,14 +53,14 @@ func (o *ownerCheck) Settle(p *loop.Pass) (bool, error) {
 	return o.abandoned.Settle(func(key string) error { return o.check(p, key) })
 }
 
-// Finish forgets what was found out for one pass.
+// Finish forgets the answers that are only valid in one pass.
 func (o *ownerCheck) Finish(*loop.Pass) error {
 	o.found = nil
 	return nil
 }
 
-// check looks at an object that somebody has given owners: it goes if none of them is there. An event says so if one
-// is in another namespace.
+// check checks an object to which a client has given owners: if none of them exists, the object is deleted. If an owner
+// is in another namespace, an event says so.
 func (o *ownerCheck) check(p *loop.Pass, key string) error {
 	obj, ok, err := o.objects.Get(p, key)
 	if err != nil || !ok {
@@ -92,8 +92,8 @@ type owners struct {
 	gone  []metav1.OwnerReference
 	// leaving are those that wait for their dependents to go first.
 	leaving []types.UID
-	// unknown says that there is an owner of a kind that jobd does not know, or that nothing can be said of: such an
-	// object is left alone.
+	// unknown says that the kind of an owner is unknown to jobd, or that nothing is known about it. Such an object is
+	// left alone.
 	unknown bool
 }
 
@@ -135,7 +135,7 @@ func kindOf(ref metav1.OwnerReference) *kind.Kind {
 	return nil
 }
 
-// ownerKey is where an owner is: in the namespace of what it owns.
+// ownerKey returns the key at which an owner is stored: in the namespace of its dependent.
 func ownerKey(k *kind.Kind, ref metav1.OwnerReference, namespace string) string {
 	if !k.Namespaced {
 		namespace = ""
@@ -143,8 +143,8 @@ func ownerKey(k *kind.Kind, ref metav1.OwnerReference, namespace string) string 
 	return store.Key(k.GroupResource().String(), namespace, ref.Name)
 }
 
-// exists reports whether there was an object of a kind with a UID, wherever, when the pass began. It looks at all of them,
-// and once for all that name the same owner.
+// exists reports whether an object with this kind and UID existed, in any namespace, when the pass began. It visits all
+// objects of the kind, but only once for all that name the same owner.
 func (c *Collector) exists(p *loop.Pass, k *kind.Kind, uid types.UID) bool {
 	if c.found == nil {
 		c.found = map[types.UID]bool{}
@@ -161,7 +161,7 @@ func (c *Collector) exists(p *loop.Pass, k *kind.Kind, uid types.UID) bool {
 	return found
 }
 
-// elsewhere says in an event that an owner is not in the namespace where it would have to be.
+// elsewhere records an event that an owner is not in the namespace of its dependent.
 func elsewhere(p *loop.Pass, key string, obj objects.Object, ref metav1.OwnerReference) error {
 	about := corev1.ObjectReference{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID()}
 	k := objects.Served()[objects.ResourceOf(key)]

@@ -23,13 +23,13 @@ type remains struct {
 	finalizers map[string]int
 }
 
-// remaining counts what this pass leaves in a namespace.
+// remaining counts what is left in a namespace after this pass.
 func remaining(p *loop.Pass, name string) (r remains, n int, err error) {
 	r = remains{map[string]int{}, map[string]int{}}
 	for _, resource := range contents() {
 		k := objects.Served()[resource]
 		if k == nil {
-			continue // no client sees them
+			continue // clients do not see these
 		}
 		p.Snapshot().Keys(store.Key(resource, name, ""), "", func(key string) bool {
 			o, ok := p.Get(key)
@@ -54,7 +54,7 @@ func remaining(p *loop.Pass, name string) (r remains, n int, err error) {
 	return r, n, nil
 }
 
-// showRemains shows in the conditions of a namespace what it waits for, and no more often than that is cheap.
+// showRemains shows in the conditions of a namespace what it waits for, so rarely that it costs little.
 func (e *Emptier) showRemains(p *loop.Pass, key string, ns *corev1.Namespace) error {
 	at := e.terminating[ns.Name]
 	if at.show.After(p.Now) {
@@ -77,7 +77,7 @@ func (e *Emptier) showRemains(p *loop.Pass, key string, ns *corev1.Namespace) er
 	return p.Put(key, ns)
 }
 
-// conditions are worded as in a cluster, whose failures of discovery and deletion do not happen here.
+// conditions returns the conditions in the words of a cluster. Failures of discovery and deletion do not occur here.
 func (r remains) conditions() []corev1.NamespaceCondition {
 	fine := func(kind corev1.NamespaceConditionType, reason, message string) corev1.NamespaceCondition {
 		return corev1.NamespaceCondition{Type: kind, Status: corev1.ConditionFalse, Reason: reason, Message: message}

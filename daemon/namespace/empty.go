@@ -12,13 +12,14 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Deleter deletes objects of any kind, as their own rules want it.
+// Deleter deletes objects of any kind by the rules of the kind.
 type Deleter interface {
 	// Delete deletes an object and reports whether it is gone.
 	Delete(p *loop.Pass, key string) (bool, error)
 }
 
-// Emptier is the controller that deletes what is in a namespace that is being deleted, and then the namespace.
+// Emptier is the controller that deletes the contents of a namespace that is being deleted, and then the namespace
+// itself.
 type Emptier struct {
 	loop.Base
 	timers  *loop.Timers
@@ -35,9 +36,9 @@ func NewEmptier(timers *loop.Timers, deleter Deleter) *Emptier {
 
 // progress is how far the deletion of a namespace has come.
 type progress struct {
-	resource int    // of contents: everything of those before it has been asked to go
-	from     string // and so has everything of this one whose key is below
-	// show is when its conditions may say again what it waits for.
+	resource int    // index in contents: everything of the resources before it has been deleted
+	from     string // and so has everything of this one whose key is lower
+	// show is when its conditions may next say what it waits for.
 	show time.Time
 }
 
@@ -55,7 +56,7 @@ func (e *Emptier) note(ns *corev1.Namespace) {
 	}
 }
 
-// Fold notes a namespace that is being deleted.
+// Fold notes namespaces that are being deleted.
 func (e *Emptier) Fold(_ *loop.Pass, c loop.Change) error {
 	if c.Resource != objects.Namespaces || c.Deleted {
 		return nil
@@ -68,12 +69,12 @@ func (e *Emptier) Fold(_ *loop.Pass, c loop.Change) error {
 	return nil
 }
 
-// Gone looks again at a namespace that waits for an object which is gone now. That is for the next pass, since a
-// transaction shows what was there before it.
+// Gone looks again at a namespace that may have waited for this object. The next pass does that, since a transaction
+// shows only what was there before it.
 func (e *Emptier) Gone(p *loop.Pass, o store.Object) {
 	if objects.ResourceOf(o.Key) == objects.Namespaces {
 		_, name := objects.NameOf(o.Key)
-		delete(e.terminating, name) // the next one of that name begins anew
+		delete(e.terminating, name) // another namespace of that name begins anew
 		return
 	}
 	e.goneFrom(p, o.Key)
@@ -100,8 +101,8 @@ func (e *Emptier) Settle(p *loop.Pass) (bool, error) {
 	return e.dirty.Settle(func(name string) error { return e.empty(p, name) })
 }
 
-// empty deletes what is in a namespace, and the namespace when nothing is left. What takes its time, as pods do, brings the
-// loop back here when it goes.
+// empty deletes the contents of a namespace, and the namespace itself when nothing is left. When something that takes
+// its time, such as a pod, is gone, the loop comes back here.
 func (e *Emptier) empty(p *loop.Pass, name string) error {
 	key := store.Key(objects.Namespaces, "", name)
 	ns, ok, err := get(p, name)
@@ -129,8 +130,8 @@ func (e *Emptier) empty(p *loop.Pass, name string) error {
 	return nil
 }
 
-// ask asks everything in a namespace to go, as much as one pass should take on, and goes on from there when it is called
-// again. It reports whether it has come to the end.
+// ask deletes everything in a namespace, as much as one pass should take on, and continues from there when it is called
+// again. It reports whether it has reached the end.
 func (e *Emptier) ask(p *loop.Pass, name string) (end bool, err error) {
 	at := e.terminating[name]
 	if at == nil {
@@ -155,14 +156,15 @@ func (e *Emptier) ask(p *loop.Pass, name string) (end bool, err error) {
 	return true, nil
 }
 
-// left reports whether there was something in a namespace when the pass began. What has come after the others were asked
-// is asked now, but for what comes after one that takes its time, as pods do: the end of that brings the loop back here.
+// left reports whether anything was in a namespace when the pass began. Objects that were created after ask had passed
+// them are deleted now, except those that come after one that takes its time, such as a pod: the end of that one brings
+// the loop back here.
 func (e *Emptier) left(p *loop.Pass, name string) (left bool, err error) {
 	for _, resource := range contents() {
 		p.Snapshot().Keys(store.Key(resource, name, ""), "", func(key string) bool {
 			left = true
 			gone, failed := e.deleter.Delete(p, key)
-			if err = failed; gone { // now, or earlier in this pass
+			if err = failed; gone { // in this pass, now or earlier
 				e.goneFrom(p, key)
 			}
 			return gone && err == nil
@@ -174,7 +176,8 @@ func (e *Emptier) left(p *loop.Pass, name string) (left bool, err error) {
 	return left, nil
 }
 
-// contents are the resources that a namespace has to be emptied of: owners first, and what no client sees last.
+// contents returns the resources of which a namespace has to be emptied: owners first, and what clients do not see
+// last.
 var contents = sync.OnceValue(func() []string {
 	first := []string{objects.CronJobs, objects.Jobs, objects.Pods}
 	resources := slices.Clone(first)

@@ -13,21 +13,21 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Furnisher is the controller that gives each namespace what it has in a cluster: the service account `default`, and the
-// ConfigMap with the authority that has signed the API's certificate.
+// Furnisher is the controller that creates in each namespace what it has in a cluster: the service account `default`,
+// and the ConfigMap with the certificate authority of the API.
 type Furnisher struct {
 	loop.Base
 	authority []byte
 	lacking   *loop.Queue[string] // namespaces that may lack something
 }
 
-// NewFurnisher makes the controller. The authority is in PEM; the ConfigMap is empty where there is none, since the API is
-// not served over TLS.
+// NewFurnisher makes the controller. The authority is in PEM; if the API is not served over TLS there is none, and the
+// ConfigMap is empty.
 func NewFurnisher(authority []byte) *Furnisher {
 	return &Furnisher{authority: authority, lacking: loop.NewQueue[string]()}
 }
 
-// Rebuild looks at all namespaces: the authority may be another one than at the last start.
+// Rebuild looks at all namespaces, since the authority may have changed since the last start.
 func (f *Furnisher) Rebuild(s *store.Snapshot, _ time.Time) error {
 	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
 		f.note(ns)
@@ -41,7 +41,7 @@ func (f *Furnisher) note(ns *corev1.Namespace) {
 	}
 }
 
-// Fold looks at new namespaces, and again at one where what was put there has been changed or deleted.
+// Fold looks at new namespaces, and again at those in which one of these objects was changed or deleted.
 func (f *Furnisher) Fold(_ *loop.Pass, c loop.Change) error {
 	namespace, name := objects.NameOf(c.Object.Key)
 	switch {

@@ -1,8 +1,8 @@
-// Package namespace looks after namespaces: it furnishes new ones with what each has, and empties those that are being
-// deleted before they go.
+// Package namespace looks after namespaces: it creates what every namespace has in new ones, and empties those that are
+// being deleted.
 //
-// Changes of namespaces and of what was put into them come in; what goes out are the objects that it writes and deletes in
-// the loop's passes.
+// Changes of namespaces and of their contents come in. What goes out are the objects that it writes and deletes in the
+// loop's passes.
 package namespace
 
 import (
@@ -22,7 +22,7 @@ func get(p *loop.Pass, name string) (ns *corev1.Namespace, ok bool, err error) {
 	return ns, ok, err
 }
 
-// Refusal says why a namespace takes no new pods, nil if it does.
+// Refusal returns why a namespace takes no new pods; nil if it does.
 func Refusal(p *loop.Pass, name string) (refusal, err error) {
 	ns, ok, err := get(p, name)
 	switch {
