@@ -29,15 +29,15 @@ type containers struct {
 	runtime runtime.Runtime
 	workers worker.Config
 	api     *sandbox.API
-	epoch   string // while it is the same, containers are found again
+	epoch   string // containers outlive the daemon only within the same epoch
 
-	// images, and what keeps the disk free of them; nil: there are none to manage.
+	// The images, and what keeps the disk free of them; nil if there are none to manage.
 	images   *image.Images
-	diskFull disk.Alarm // raised when an image found no room
+	diskFull disk.Alarm // raised when the disk was too full for an image
 	usage    disk.Usage
 }
 
-// openContainers opens what runs the pods, and starts what they find each other by.
+// openContainers opens what runs the pods, and starts what they need to find each other.
 func (d *daemon) openContainers(ctx context.Context, from sources) (*containers, error) {
 	if d.config.Runtime == "simulated" {
 		return d.openSimulated(from)
@@ -88,7 +88,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		DiskFull:         diskFull.Raise,
 		Logger:           c.Logger,
 	})
-	// So that what is remembered of images is forgotten when others change them.
+	// Forgets what is remembered of images when others change them.
 	d.run("image watch", images.Watch)
 	objects := sandbox.Objects{Store: from.store}
 	node := volume.Node{
@@ -139,7 +139,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}, nil
 }
 
-// reserved are the endpoints of the daemon that no hostPort may take.
+// reserved returns the endpoints of the daemon, which no hostPort may take.
 func (d *daemon) reserved() []network.Reserved {
 	if !d.tls.IsValid() {
 		return nil
@@ -147,7 +147,7 @@ func (d *daemon) reserved() []network.Reserved {
 	return []network.Reserved{{Protocol: corev1.ProtocolTCP, At: d.tls, Owner: "jobd's API (--listen)"}}
 }
 
-// openSimulated is the same for pods without containers, which write no logs.
+// openSimulated does the same for pods without containers, which write no logs.
 func (d *daemon) openSimulated(from sources) (*containers, error) {
 	r := simulated.New()
 	d.onStop(d.closing("the runtime", r))
@@ -165,7 +165,7 @@ func (d *daemon) openSimulated(from sources) (*containers, error) {
 	}, nil
 }
 
-// openPodAPI finds a place at which pods reach the API, and serves it there.
+// openPodAPI chooses where pods reach the API, and serves it there.
 func (d *daemon) openPodAPI(pods *network.Network) (*sandbox.API, error) {
 	api, err := sandbox.OpenAPI(sandbox.APIOptions{
 		Network: pods, TLS: d.tls, Authority: d.authority, State: d.config.StateLayout(),
@@ -179,14 +179,15 @@ func (d *daemon) openPodAPI(pods *network.Network) (*sandbox.API, error) {
 	return api, nil
 }
 
-// openNames lets pods find each other, and returns the address of their name server; empty: they have the host's.
+// openNames lets pods find each other by name, and returns the address of their name server; empty if they use the
+// host's.
 func (d *daemon) openNames(pods *network.Network, s *store.Store) string {
 	service := names.Open(pods, d.config.Logger)
 	d.beside(func(ctx context.Context) { service.Run(ctx, s) })
 	return service.Address()
 }
 
-// warnOfHugePages warns where the machine offers some and nothing keeps pods to what they ask for.
+// warnOfHugePages logs a warning if the machine has huge pages and nothing limits pods to what they request.
 func warnOfHugePages(logger *slog.Logger, allocatable corev1.ResourceList, limits oci.Host) {
 	if len(limits.HugePages) > 0 {
 		return

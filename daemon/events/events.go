@@ -1,5 +1,5 @@
-// Package events turns what happened to an object into the Event that is to be stored about it, bounded as a cluster
-// bounds the events of its components. It knows nothing of the store.
+// Package events turns what happened to an object into the Event to be stored about it, within the limits that a
+// cluster sets to the events of its components. It does not use the store.
 package events
 
 import (
@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Components that events come from: those of a cluster, since people and scripts look for them.
+// Sources of events: those of a cluster, since people and scripts look for them.
 const (
 	JobController     = "job-controller"
 	CronJobController = "cronjob-controller"
@@ -23,52 +23,52 @@ const (
 	Kubelet           = "kubelet"
 )
 
-// The rules of a cluster's components.
+// Limits, as for a cluster's components.
 const (
-	// A component may say so much about an object at once, and then one thing in every interval.
+	// A component may record this many events about an object at once, and then one in every interval.
 	eventBurst    = 25
 	eventInterval = 5 * time.Minute
-	// So many different messages of one type and reason, none long after the one before, are combined into one event.
+	// This many different messages of one type and reason, each soon after the one before, are combined into one event.
 	similarEvents = 10
 	similarWithin = 10 * time.Minute
 
-	// subjects is how many objects are remembered, saidMost how many events about one.
+	// subjects is how many objects are remembered, saidMost how many events about each.
 	subjects = 1024
 	saidMost = 64
 )
 
-// Recorder makes Event objects, bounded as client-go does it for a cluster's components: equal events raise a count,
-// similar ones are combined, and one object cannot flood the store. It is not safe for concurrent use. client-go's own
-// correlator makes a JSON patch of each repetition, which nobody here needs and which cost more than all decisions about
-// a pod.
+// Recorder makes Event objects, limited as client-go limits those of a cluster's components: equal events raise a
+// count, similar ones are combined, and one object cannot flood the store. It is not safe for concurrent use.
+// client-go's own correlator makes a JSON patch for each repetition, which is not needed here and cost more than all
+// decisions about a pod.
 type Recorder struct {
 	host  string
 	about *lru.Cache // subject -> *remarks
-	last  int64      // keeps names apart that are made within one nanosecond
+	last  int64      // keeps names distinct that are made within one nanosecond
 }
 
-// subject is an object as one component sees it.
+// subject is an object and a component that reports about it.
 type subject struct {
 	component string
 	uid       types.UID
 }
 
-// remarks are what was said of a subject.
+// remarks are the events about a subject.
 type remarks struct {
 	allowed *rate.Limiter
 	kinds   []*similar
 	said    []*said
 }
 
-// similar are events that differ in their message only.
+// similar are events that differ only in their messages.
 type similar struct {
 	kind, reason string
 	last         time.Time
 	messages     []string // different ones, the latest last
-	combined     *said    // nil until there were too many
+	combined     *said    // nil unless there were too many
 }
 
-// said is an event that was written, or held back.
+// said is an event that was recorded, or held back.
 type said struct {
 	kind, reason, message, fieldPath string
 
@@ -78,13 +78,13 @@ type said struct {
 	count          int32
 }
 
-// New makes a Recorder that has recorded nothing yet. host is the name of the node, for what the kubelet's part reports.
+// New makes an empty Recorder. host is the name of the node, for events of the kubelet.
 func New(host string) *Recorder {
 	return &Recorder{host: host, about: lru.New(subjects)}
 }
 
-// Event returns the object to be written: a new one, or an old one with a higher count. Nil when the rules against
-// floods drop it. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
+// Event returns the object to be written: a new one, or an old one with a higher count. It returns nil if the limits
+// drop the event. kind is corev1.EventTypeNormal or corev1.EventTypeWarning.
 func (e *Recorder) Event(
 	about corev1.ObjectReference, component, kind, reason, message string, now time.Time,
 ) *corev1.Event {
@@ -135,7 +135,7 @@ func (e *Recorder) remarks(about subject) *remarks {
 	return r
 }
 
-// say finds what was said before like this, and reports whether it is one event for many messages.
+// say finds the earlier event that this one repeats, and reports whether that is one event for several messages.
 func (r *remarks) say(kind, reason, message, fieldPath string, now time.Time) (_ *said, combined bool) {
 	k := r.similar(kind, reason)
 	if now.Sub(k.last) > similarWithin {

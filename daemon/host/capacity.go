@@ -15,7 +15,8 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// Allocatable is what pods may ask for together: what the machine has, devices too, and over it what the settings name.
+// Allocatable returns what pods may request together: what the machine has, including devices, overridden by what the
+// settings name.
 func Allocatable(capacity, named corev1.ResourceList) corev1.ResourceList {
 	list := maps.Clone(capacity)
 	takeHugePages(list)
@@ -23,7 +24,8 @@ func Allocatable(capacity, named corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
-// Capacity is what there is of cpu, memory, huge pages and the disk of a root directory, which need not exist yet.
+// Capacity returns how much CPU, memory, huge pages and disk there is. The root directory, whose disk is meant, need
+// not exist yet.
 func Capacity(root string) (corev1.ResourceList, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -42,7 +44,7 @@ func Capacity(root string) (corev1.ResourceList, error) {
 	return list, nil
 }
 
-// readHugePages returns what there is of each size, and nothing on a kernel without any.
+// readHugePages returns how much there is of each size of huge pages; nothing on a kernel without them.
 func readHugePages(dir string) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for _, size := range oci.HugePageSizes(dir) {
@@ -55,8 +57,8 @@ func readHugePages(dir string) corev1.ResourceList {
 	return list
 }
 
-// takeHugePages takes them out of the memory of a machine, as a kubelet does: nobody else gets what is set aside for
-// them.
+// takeHugePages subtracts huge pages from the memory of a machine, as a kubelet does, since nothing else can use what
+// is set aside for them.
 func takeHugePages(machine corev1.ResourceList) {
 	memory := machine[corev1.ResourceMemory]
 	for name, amount := range machine {
@@ -67,7 +69,7 @@ func takeHugePages(machine corev1.ResourceList) {
 	machine[corev1.ResourceMemory] = memory
 }
 
-// existing is the nearest directory to path that is there.
+// existing returns the nearest parent directory of path that exists, or path itself.
 func existing(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || path == "/" {

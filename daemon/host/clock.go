@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FollowClock calls changed whenever somebody sets the machine's clock: timers that wait for a time of day do not see
-// it. Close ends it.
+// FollowClock calls changed whenever somebody sets the machine's clock, which timers that wait for a time of day do not
+// notice. Close ends it.
 func FollowClock(changed func()) (io.Closer, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -34,7 +34,7 @@ func FollowClock(changed func()) (io.Closer, error) {
 	return f, nil
 }
 
-// awaitChange arms a timer for a time that never comes: what ends it is a change of the clock.
+// awaitChange arms a timer for a time that never comes: only a change of the clock ends it.
 func awaitChange(fd int) error {
 	never := unix.ItimerSpec{Value: unix.Timespec{Sec: 1 << 40}}
 	err := unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil)

@@ -1,5 +1,5 @@
-// Package host describes the machine that the daemon runs on: what it is called, what it has, and the Node object that
-// clients see of it. It reads the machine and writes nothing.
+// Package host describes the machine that the daemon runs on: its name, what it has, and the Node object that clients
+// see. It reads the machine and writes nothing.
 package host
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Host is the machine as pods see it: the node that they are bound to.
+// Host is the machine as pods see it: the node to which they are bound.
 type Host struct {
 	Name string // as NodeName returns it
 	IP   string
-	// Boot names this run of the kernel. It changes with a reboot.
+	// Boot identifies this run of the kernel. It changes with a reboot.
 	Boot string
 }
 
-// Read finds out what is known of this machine.
+// Read reads the name, the boot and the address of this machine.
 func Read() (Host, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -34,14 +34,14 @@ func Read() (Host, error) {
 	return Host{Name: NodeName(name), IP: address(), Boot: boot}, nil
 }
 
-// Labels are those that nodeSelector and node affinity may name.
+// Labels returns the labels that nodeSelector and node affinity may name.
 func (h Host) Labels() map[string]string {
 	return map[string]string{
 		corev1.LabelHostname: h.Name, corev1.LabelOSStable: goruntime.GOOS, corev1.LabelArchStable: goruntime.GOARCH,
 	}
 }
 
-// address is this machine's first address that others could reach, or else the loopback one. (apimachinery's
+// address returns this machine's first address that others could reach, or else the loopback address. (apimachinery's
 // ChooseHostInterface needs a default route, which an isolated machine lacks, and may choose IPv6.)
 func address() string {
 	addresses, _ := net.InterfaceAddrs()

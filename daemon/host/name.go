@@ -12,8 +12,8 @@ var (
 	atDots     = regexp.MustCompile(`-*\.[.-]*`)
 )
 
-// NodeName is what the API calls a machine: its host name, as a kubelet takes it, in what is allowed in the names of
-// objects and, since it is a label too, in the values of labels.
+// NodeName returns the API's name for a machine: its host name, as for a kubelet, limited to what is allowed in names
+// of objects and, since it is also a label, in values of labels.
 func NodeName(hostname string) string {
 	name := notInNames.ReplaceAllString(strings.ToLower(hostname), "-")
 	name = atDots.ReplaceAllString(name, ".")

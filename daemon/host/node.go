@@ -16,18 +16,18 @@ import (
 	"github.com/jobd/jobd/api/server"
 )
 
-// Description is what a Node object says that is not known of the machine alone.
+// Description is what a Node object says that the machine itself does not know.
 type Description struct {
-	// Capacity is what the machine has, devices too; Allocatable is what pods may ask for where that is something else.
+	// Capacity is what the machine has, including devices. Allocatable is what pods may request, if that differs.
 	Capacity, Allocatable corev1.ResourceList
 	MaxPods               int
-	// Runtime is what runs containers, as it says of itself: "containerd 2.4.2 with ...".
+	// Runtime names what runs containers: "containerd 2.4.2 with ...".
 	Runtime string
-	// Version is that of this daemon.
+	// Version is the version of this daemon.
 	Version string
 }
 
-// Node is this machine as clients see it: the one node there is.
+// Node returns the Node object of this machine, the only one there is.
 func (h Host) Node(d Description) *corev1.Node {
 	capacity := corev1.ResourceList{}
 	maps.Copy(capacity, d.Capacity)
@@ -71,7 +71,7 @@ func (h Host) Node(d Description) *corev1.Node {
 	}
 }
 
-// line is the one line of a small file, empty where there is none.
+// line returns the only line of a small file; empty if there is no such file.
 func line(path string) string {
 	data, _ := os.ReadFile(path)
 	return string(bytes.TrimSpace(data))

@@ -15,7 +15,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// follow reads what is there, and then, by the changes since a version, all that is written until the Job is over.
+// follow reads what is there, and then everything that is written after a version of the store, until the Job has
+// ended.
 func (l *jobLogs) follow(ctx context.Context, from uint64) error {
 	ctx, stop := context.WithCancel(ctx)
 	f := &following{jobLogs: l, ctx: ctx, stop: stop, seen: map[attemptLog]chan struct{}{}}
@@ -23,13 +24,14 @@ func (l *jobLogs) follow(ctx context.Context, from uint64) error {
 	return f.run(from)
 }
 
-// following is a Job whose logs are being read while they are written.
+// following is a Job whose logs are read while they are written.
 type following struct {
 	*jobLogs
 	ctx     context.Context
 	stop    context.CancelFunc
 	readers sync.WaitGroup
-	// seen are the logs that are read or were, with what tells their readers that they have ended; nil when that was said.
+	// seen are the logs that have been read or are being read, each with a channel that tells its reader that the log
+	// has ended; nil once that was closed.
 	seen  map[attemptLog]chan struct{}
 	begun bool // the logs that were there at first are in seen
 
@@ -54,7 +56,7 @@ func (f *following) run(from uint64) error {
 		select {
 		case <-over:
 			over, jobOver = nil, true
-			// What the Job's end was decided on is in the store.
+			// By now everything that the Job's end was decided on is in the store.
 			if err := f.look(); err != nil {
 				return err
 			}
@@ -72,7 +74,7 @@ func (f *following) run(from uint64) error {
 	}
 }
 
-// watchPods sends the changes of pods, and nil where some of them were missed.
+// watchPods sends the changes of pods, and nil if some were missed.
 func (f *following) watchPods(from uint64, changes chan<- []store.Change) {
 	prefix := store.Key(objects.Pods, f.job.Namespace, "")
 	for cursor := f.store.Cursor(from, prefix); ; {
@@ -117,7 +119,7 @@ func (f *following) awaitJob() {
 
 // look takes in all of the Job's pods as they are now.
 func (f *following) look() error {
-	records := f.ofJob(f.job.UID) // before the pods: whose pod is not there has lost it
+	records := f.ofJob(f.job.UID) // before the pods: a record without a pod then means that the pod is gone
 	live := map[types.UID]*corev1.Pod{}
 	if err := f.eachPod(func(p *corev1.Pod) { live[p.UID] = p }); err != nil {
 		return err
@@ -139,26 +141,27 @@ func (f *following) look() error {
 			f.observe(p, r, !first)
 			continue
 		}
-		f.remaining(r) // it has come and gone unseen
+		f.remaining(r) // it came and went unseen
 	}
 	return nil
 }
 
-// ended are the logs that are wanted, were there at first and will not grow. They come first, in the order of the pods.
+// ended returns the logs that are wanted, were there at first and will not grow. They come first, in the order of the
+// pods.
 func (f *following) ended(of []logRecord, live map[types.UID]*corev1.Pod) (all []recorded) {
 	for _, log := range f.there(of) {
 		if p := live[log.pod]; p == nil || over(p, log.attemptLog) {
 			all = append(all, log)
 			f.seen[log.attemptLog] = nil
 		}
-		for a := range log.attempt { // those before it are among what is wanted, or not wanted
+		for a := range log.attempt { // earlier attempts are in the list too, or are not wanted
 			f.seen[attemptLog{log.pod, log.container, a}] = nil
 		}
 	}
 	return all
 }
 
-// unended are the pods whose logs are being read.
+// unended returns the pods whose logs are being read.
 func (f *following) unended() map[types.UID]bool {
 	of := map[types.UID]bool{}
 	for log, ended := range f.seen {
@@ -171,7 +174,7 @@ func (f *following) unended() map[types.UID]bool {
 
 func (f *following) reading() bool { return len(f.unended()) > 0 }
 
-// change takes in what has become of a pod.
+// change takes in a change of a pod.
 func (f *following) change(c store.Change) error {
 	if !slices.Contains(c.Object.Owners, string(f.job.UID)) {
 		return nil
@@ -195,7 +198,7 @@ func (f *following) change(c store.Change) error {
 	return nil
 }
 
-// observe begins to read what a pod has begun to write, and says what has ended.
+// observe starts to read what a pod has begun to write, and ends the logs that are complete.
 func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 	for _, c := range f.containers {
 		status := objects.ContainerStatus(p, c)
@@ -211,7 +214,7 @@ func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 	}
 }
 
-// remaining reads what a pod that is gone has written and was not yet seen.
+// remaining reads what a pod that is gone has written and was not yet read.
 func (f *following) remaining(r logRecord) {
 	for _, c := range f.containers {
 		for _, a := range f.attempts(&r, c) {
@@ -239,7 +242,7 @@ func (f *following) begin(log recorded, whole bool) {
 	})
 }
 
-// end says of some logs that nothing will be written to them any more.
+// end tells the readers of some logs that nothing more will be written to them.
 func (f *following) end(which func(attemptLog) bool) {
 	for log, ended := range f.seen {
 		if ended != nil && which(log) {
@@ -255,8 +258,8 @@ func (f *following) failure() error {
 	return f.err
 }
 
-// over reports whether nothing more will be written by an attempt. What a pod was like before the attempt never says so:
-// a container writes before it is known to have begun, and changes may be told late.
+// over reports whether an attempt will write nothing more. The state of the pod before the attempt never says so: a
+// container writes before its start is reported, and changes may arrive late.
 func over(p *corev1.Pod, log attemptLog) bool {
 	status := objects.ContainerStatus(p, log.container)
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// jobLogs are the logs of a Job's pods as somebody has asked for them.
+// jobLogs are the logs of a Job's pods, as somebody has requested them.
 type jobLogs struct {
 	*Logs
 	job        *batchv1.Job
@@ -73,7 +73,7 @@ func (k *Logs) OpenJob(ctx context.Context, j *batchv1.Job, o *batch.JobLogOptio
 	return logStream{r, stop}, nil
 }
 
-// whyNone says why a Job has no log, in the words that its youngest pod's would be refused with.
+// whyNone returns why a Job has no log, with the error that a request for the log of its youngest pod would get.
 func (l *jobLogs) whyNone() error {
 	if l.opts.Previous {
 		return apierrors.NewBadRequest(
@@ -99,13 +99,13 @@ func quoted(names []string) string {
 	return strings.Join(q, ", ")
 }
 
-// recorded is a log with what stands before its lines.
+// recorded is a log with the record of its pod.
 type recorded struct {
 	attemptLog
 	record logRecord
 }
 
-// there lists the logs of some pods that are wanted and there.
+// there lists the logs of some pods that are wanted and exist.
 func (l *jobLogs) there(of []logRecord) (all []recorded) {
 	for _, r := range of {
 		for _, c := range l.containers {
@@ -134,7 +134,7 @@ func (l *jobLogs) readAll(ctx context.Context, all []recorded) error {
 	return nil
 }
 
-// read brings one log to the reader. A log that has gone meanwhile has nothing to say.
+// read copies one log to the reader. A log that is gone by now is empty.
 func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-chan struct{}) error {
 	o := readOptions(l.opts.Pod())
 	o.Follow, o.LimitBytes, o.Watcher = ended != nil, nil, l.watcher

@@ -1,7 +1,8 @@
 // Package joblogs keeps and reads what containers write: ROOT/logs/NAMESPACE_POD_UID/CONTAINER/ATTEMPT.log.
 //
 // Workers ask where an attempt of a container writes, the control loop says which pods and Jobs are gone, and the API
-// server reads the logs of a pod or of all pods of a Job. Nothing else touches the files below ROOT/logs.
+// server reads the logs of a pod or of all pods of a Job. Only this package creates and removes directories below
+// ROOT/logs.
 package joblogs
 
 import (
@@ -31,11 +32,11 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// logRecordFile stands beside the logs of a Job's pod.
+// logRecordFile lies beside the logs of a Job's pod.
 const logRecordFile = "pod.json"
 
-// logRecord says whose logs those in a directory are. It is written before the first container is started, so that no
-// crash leaves a log of which nobody knows whose it is.
+// logRecord says which pod and Job the logs in a directory belong to. It is written before the first container is
+// started, so that no crash leaves a log without an owner.
 type logRecord struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -45,7 +46,7 @@ type logRecord struct {
 	// Index is the pod's completion index, nil if it has none.
 	Index   *int      `json:"index,omitempty"`
 	Created time.Time `json:"created"`
-	// Gone is when the pod's object went, and Size what it left, in bytes.
+	// Gone is when the pod's object was removed, and Size the size of what it left, in bytes.
 	Gone time.Time `json:"gone,omitzero"`
 	Size int64     `json:"size,omitempty"`
 }
@@ -64,20 +65,20 @@ func newLogRecord(p *corev1.Pod) *logRecord {
 	return r
 }
 
-// Options are what Logs are made of.
+// Options are what Logs need.
 type Options struct {
 	// Dir is the directory of all logs.
 	Dir   string
 	Store *store.Store
-	// MaxAge is how long the logs of a pod that is gone are kept at most, and MaxSize how many bytes those of all such
-	// pods may hold.
+	// MaxAge is how long the logs of a pod that is gone are kept at most, and MaxSize how many bytes the logs of all
+	// such pods may take.
 	MaxAge  time.Duration
 	MaxSize int64
 	Logger  *slog.Logger
 }
 
-// Logs keeps the logs of a Job's pods after the pods are gone until the Job goes, or until they are too old or too
-// many; those of other pods go with their pods. It knows all logs of each Job. Its methods may be called from any
+// Logs keeps the logs of a Job's pods after the pods are gone, until the Job is removed or until they are too old or
+// too large. Logs of other pods go with their pods. It knows all logs of each Job. Its methods may be called from any
 // goroutine.
 type Logs struct {
 	podLogs
@@ -92,11 +93,11 @@ type Logs struct {
 	mu    sync.Mutex
 	jobs  map[types.UID]map[types.UID]*logRecord // by the UIDs of Job and pod
 	gone  []*logRecord                           // those of pods that are gone, the longest gone first
-	size  int64                                  // of those
+	size  int64                                  // of all those in gone
 	queue []func() error
 }
 
-// New makes Logs that know of nothing that an earlier process has left until they Run.
+// New makes Logs, which learn what an earlier process has left when they Run.
 func New(o Options) *Logs {
 	return newLogs(podLogs{dir: o.Dir, store: o.Store, watcher: &logs.Watcher{}}, o.MaxAge, o.MaxSize, o.Logger)
 }
@@ -108,11 +109,11 @@ func newLogs(logs podLogs, maxAge time.Duration, maxSize int64, logger *slog.Log
 	}
 }
 
-// keptAttempts is how many attempts of a container have logs.
+// keptAttempts is for how many attempts of a container logs are kept.
 const keptAttempts = 5
 
-// Begin makes the directory of a pod of which an attempt of a container is going to write, and removes the logs of its
-// oldest attempts. It may be called again.
+// Begin creates the directory for the logs of an attempt that is about to start, and removes the logs of the
+// container's oldest attempts. It may be called again.
 func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
 	if err := os.MkdirAll(k.podDir(p), 0o755); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
 	return nil
 }
 
-// prune removes the logs of a container's attempts up to one.
+// prune removes the logs of a container's attempts up to and including last.
 func (k *Logs) prune(r *logRecord, container string, last int) error {
 	if last < 0 {
 		return nil
@@ -156,12 +157,12 @@ func (k *Logs) prune(r *logRecord, container string, last int) error {
 	return nil
 }
 
-// PodGone takes in that a pod's object is gone, and returns at once: what follows from that is done by Run.
+// PodGone takes in that a pod's object is gone. It returns at once; Run does what follows.
 func (k *Logs) PodGone(p *corev1.Pod) {
 	k.later(func() error { return k.podGone(newLogRecord(p)) })
 }
 
-// JobGone takes in that a Job's object is gone, and returns at once.
+// JobGone takes in that a Job's object is gone. It returns at once; Run does what follows.
 func (k *Logs) JobGone(uid types.UID) {
 	k.later(func() error { return k.jobGone(uid) })
 }
@@ -176,7 +177,7 @@ func (k *Logs) later(do func() error) {
 	}
 }
 
-// Run removes and bounds logs until ctx ends, at first what an earlier process has left.
+// Run removes logs and limits their size until ctx ends, beginning with what an earlier process has left.
 func (k *Logs) Run(ctx context.Context) {
 	k.warn(k.load(ctx))
 	close(k.loaded)
@@ -209,7 +210,7 @@ func (k *Logs) warn(err error) {
 	}
 }
 
-// load finds out what is there: a crash can have come between the end of a pod's object and what follows from it.
+// load finds what is there. A crash can have come between the end of a pod's object and what follows from it.
 func (k *Logs) load(ctx context.Context) error {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -240,7 +241,7 @@ func (k *Logs) loadPod(r logRecord) error {
 		err = json.Unmarshal(content, &r)
 	}
 	switch {
-	case live && err != nil: // it has no Job, or is of a jobd that wrote no records: then its end says whose it is
+	case live && err != nil: // it has no Job, or an older jobd wrote it without a record: the end of the pod decides
 		return nil
 	case live:
 		k.mu.Lock()
@@ -253,7 +254,7 @@ func (k *Logs) loadPod(r logRecord) error {
 	return k.podGone(&r)
 }
 
-// podGone keeps what a pod has left if its Job is there.
+// podGone keeps what a pod has left, if its Job still exists.
 func (k *Logs) podGone(r *logRecord) error {
 	there := false
 	if r.JobUID != "" {
@@ -275,7 +276,7 @@ func (k *Logs) podGone(r *logRecord) error {
 	if err != nil {
 		return err
 	}
-	if files == 0 { // it was never started
+	if files == 0 { // no container was started
 		return os.RemoveAll(k.recordDir(r))
 	}
 	r.Size = size
@@ -312,7 +313,7 @@ func (k *Logs) jobGone(uid types.UID) error {
 	return errors.Join(failed...)
 }
 
-// bound removes what is too old or too much, the longest gone first.
+// bound removes logs that are too old or too large together, beginning with the pod that is gone longest.
 func (k *Logs) bound() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -400,7 +401,7 @@ func (k *Logs) exists(key string, uid types.UID) (there bool, err error) {
 	return there, err
 }
 
-// diskUse is how much the files below a directory hold, the record aside, and how many there are.
+// diskUse returns the size and number of the files below a directory, without the record.
 func diskUse(dir string) (size int64, files int, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -421,9 +422,9 @@ func diskUse(dir string) (size int64, files int, err error) {
 	return size, files, err
 }
 
-// attempts are those of a container of which there is a log, oldest first.
+// attempts returns the attempts of a container that have a log, oldest first.
 func (k *Logs) attempts(r *logRecord, container string) []int {
-	entries, _ := os.ReadDir(filepath.Join(k.recordDir(r), container)) // without one there is none
+	entries, _ := os.ReadDir(filepath.Join(k.recordDir(r), container)) // without a log there is no directory
 	found := map[int]bool{}
 	for _, e := range entries {
 		if n, ok := attemptOfFile(e.Name()); ok {

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// lineMerger brings lines of several logs to one reader, each whole.
+// lineMerger merges several logs into one, line by line.
 type lineMerger struct {
 	w         io.Writer
 	remaining int64  // negative: no limit
 	enough    func() // called when the limit is reached
 
 	mu   sync.Mutex
-	open *lineSource // whose line has no end yet, or never will
+	open *lineSource // whose last line has no end yet, and may never have
 }
 
 var errEnough = errors.New("as much as was asked for")
@@ -22,7 +22,7 @@ var errEnough = errors.New("as much as was asked for")
 func (m *lineMerger) write(from *lineSource, lines []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.open != nil && m.open != from { // each log begins on a line of its own
+	if m.open != nil && m.open != from { // each log begins on a new line
 		lines = append([]byte{'\n'}, lines...)
 	}
 	if m.open = nil; lines[len(lines)-1] != '\n' {
@@ -49,10 +49,10 @@ func (m *lineMerger) full() bool {
 	return m.remaining == 0
 }
 
-// maxHeldLine is how much of a line is held back until its end comes.
+// maxHeldLine is how much of a line is held back until its end arrives.
 const maxHeldLine = 1 << 20
 
-// lineSource is the end of a lineMerger for one log.
+// lineSource is the input of a lineMerger for one log.
 type lineSource struct {
 	to   *lineMerger
 	held []byte

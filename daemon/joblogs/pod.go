@@ -30,19 +30,19 @@ func (l podLogs) podDir(p *corev1.Pod) string {
 	return filepath.Join(l.dir, p.Namespace+"_"+p.Name+"_"+string(p.UID))
 }
 
-// Path is the file of one attempt of a container.
+// Path returns the log file of an attempt of a container.
 func (l podLogs) Path(p *corev1.Pod, container string, attempt int) string {
 	return filepath.Join(l.podDir(p), container, strconv.Itoa(attempt)+".log")
 }
 
-// podOfDir takes apart the name of a pod's directory.
+// podOfDir splits the name of a pod's directory.
 func podOfDir(dir string) (namespace, name, uid string, ok bool) {
 	namespace, rest, _ := strings.Cut(dir, "_")
 	name, uid, ok = strings.Cut(rest, "_")
 	return namespace, name, uid, ok
 }
 
-// attemptOfFile is the number in the name of a log, or of a part of one that was rotated.
+// attemptOfFile returns the number of the attempt in the name of a log, rotated or not.
 func attemptOfFile(name string) (int, bool) {
 	number, rest, _ := strings.Cut(name, ".")
 	n, err := strconv.Atoi(number)
@@ -89,7 +89,7 @@ func readOptions(o *corev1.PodLogOptions) logs.Options {
 		options.SinceTime = o.SinceTime.Time
 	}
 	if o.Stream != nil && *o.Stream != corev1.LogStreamAll {
-		options.Stream = logs.Stream(strings.ToLower(*o.Stream)) // the API's name of a stream has a capital letter
+		options.Stream = logs.Stream(strings.ToLower(*o.Stream)) // in the API the name of a stream begins with a capital letter
 	}
 	return options
 }
@@ -104,7 +104,7 @@ func (s logStream) Close() error {
 	return s.PipeReader.Close()
 }
 
-// attempt finds out which start of the container is asked for; with Follow it waits for the first.
+// attempt returns which attempt of the container is requested; with Follow it waits for the first one.
 func (l podLogs) attempt(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	var attempt int
 	var refusal error
@@ -143,7 +143,7 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	return int(status.RestartCount), nil
 }
 
-// awaitEnd returns when an attempt of a container has ended, or when nobody waits any more.
+// awaitEnd returns when an attempt of a container has ended, or when ctx has.
 func (l podLogs) awaitEnd(ctx context.Context, p *corev1.Pod, container string, attempt int) {
 	_ = l.watch(ctx, p, func(current *corev1.Pod) bool {
 		status := objects.ContainerStatus(current, container)
@@ -153,7 +153,7 @@ func (l podLogs) awaitEnd(ctx context.Context, p *corev1.Pod, container string, 
 
 var errGone = errors.New("the pod is gone")
 
-// watch calls enough with the pod as it is and after each change, until that is so.
+// watch calls enough with the pod as it is, and again after each change, until enough returns true.
 func (l podLogs) watch(ctx context.Context, p *corev1.Pod, enough func(*corev1.Pod) bool) error {
 	return watch(ctx, l.store, objects.Key(objects.Pods, p), func(o store.Object, ok bool) (bool, error) {
 		if !ok || o.UID != string(p.UID) {
@@ -165,7 +165,7 @@ func (l podLogs) watch(ctx context.Context, p *corev1.Pod, enough func(*corev1.P
 	})
 }
 
-// watch calls enough with the object at key, if there is one, as it is and after each change, until that is so.
+// watch calls enough with the object at key, if there is one, and again after each change, until enough returns true.
 func watch(ctx context.Context, s *store.Store, key string, enough func(o store.Object, ok bool) (bool, error)) error {
 	cursor := s.Cursor(s.Version(), key)
 	for {

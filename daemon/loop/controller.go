@@ -9,23 +9,24 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Controller is one concern of the loop, with the records that it needs. All of its methods are called by the loop alone,
-// one at a time. What it does not care about it takes from Base.
+// Controller is one concern of the loop, with the records that it needs. The loop alone calls its methods, one at a
+// time. Base implements the methods that a controller does not need.
 type Controller interface {
 	// Rebuild reads its records from the store: at start, and when a pass was lost after decisions had been folded in.
-	// A controller is new then, and the ones behind it in the list have been rebuilt.
+	// The controller is new then, and those behind it in the list have been rebuilt.
 	Rebuild(s *store.Snapshot, now time.Time) error
-	// Fold takes in what others have written, that is, the API. What a pass writes itself it folds in as it goes.
+	// Fold takes in what others have written, that is, the API. What a pass itself writes, controllers fold in as it
+	// goes.
 	Fold(p *Pass, c Change) error
-	// Due takes in that a time has come which the controller has set (Timers.Set).
+	// Due is called when a time has come that the controller has set (Timers.Set).
 	Due(p *Pass, key string) error
-	// Settle takes one decision, if there is one to be taken, and reports whether there was.
+	// Settle takes one decision, if there is one to take, and reports whether there was.
 	Settle(p *Pass) (bool, error)
-	// Dirty reports whether there is something for Settle to look at.
+	// Dirty reports whether Settle has something to look at.
 	Dirty() bool
 }
 
-// Base is a controller that has nothing to do.
+// Base is a controller that does nothing.
 type Base struct{}
 
 // Rebuild implements Controller.
@@ -49,15 +50,15 @@ type Change struct {
 	Resource string // of the object's key
 }
 
-// Finisher is a controller that has something to do when a pass has settled everything that it had room for.
+// Finisher is a controller that acts at the end of each pass, when everything has been settled that fits into the pass.
 type Finisher interface{ Finish(p *Pass) error }
 
-// GoneFollower is a controller that follows the end of objects of any kind, whoever has removed them.
+// GoneFollower is a controller that follows the removal of objects of any kind, whoever removes them.
 type GoneFollower interface{ Gone(p *Pass, o store.Object) }
 
 // Observer is a controller that takes in what the workers of pods observe (Pass.TakeObserved).
 type Observer interface {
-	// Observed takes in that there are observations of a pod.
+	// Observed is called when there are observations of a pod.
 	Observed(pod types.UID)
 	// Observes reports whether observations of a pod are of interest.
 	Observes(pod types.UID) bool

@@ -8,32 +8,32 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 )
 
-// Inbox takes in what happens outside of the store: observations of workers and the runtime, each report as it came.
-// Nobody waits in it. Its exported methods may be called from any goroutine.
+// Inbox takes in what happens outside of the store: the reports of workers and the runtime, in the order in which they
+// come. It never blocks. Its exported methods may be called from any goroutine.
 type Inbox struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
 	reports [][]pod.Observation
-	due     bool        // they are to be looked at now
-	timer   *time.Timer // makes it so; nil when nothing waits for that
+	due     bool        // the loop should look at them now
+	timer   *time.Timer // sets due; nil if nothing waits for that
 }
 
-// BatchDelay is how long purely informational observations wait to share a commit. On a busy machine that spares each pod
-// one.
+// BatchDelay is how long purely informational observations wait to share a commit. On a busy machine this saves one
+// commit for each pod.
 const BatchDelay = 20 * time.Millisecond
 
 // NewInbox makes an empty inbox for one loop.
 func NewInbox() *Inbox { return &Inbox{wake: make(chan struct{}, 1)} }
 
-// Report takes observations in, which belong to the loop from now on.
+// Report takes in observations, which belong to the loop from now on.
 func (i *Inbox) Report(o []pod.Observation) {
 	if i.add(o) {
 		i.Nudge()
 	}
 }
 
-// Nudge has the loop look at the time and the store again.
+// Nudge makes the loop look at the time and the store again.
 func (i *Inbox) Nudge() {
 	select {
 	case i.wake <- struct{}{}:
@@ -41,7 +41,7 @@ func (i *Inbox) Nudge() {
 	}
 }
 
-// add takes a report in and reports whether there is something to be looked at now. If not, there is a nudge later.
+// add takes in a report and reports whether the loop should look at it now. If not, a nudge follows later.
 func (i *Inbox) add(report []pod.Observation) (due bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -66,7 +66,7 @@ func (i *Inbox) isDue() bool {
 	return i.due
 }
 
-// take returns all there is, whether it is due or not.
+// take returns all reports, whether or not they are due.
 func (i *Inbox) take() [][]pod.Observation {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,6 +1,6 @@
 package loop
 
-// Queue holds each key once and returns them in the order in which they came.
+// Queue holds each key once, in the order in which the keys were added.
 type Queue[K comparable] struct {
 	has   map[K]struct{}
 	order []K
@@ -9,7 +9,7 @@ type Queue[K comparable] struct {
 // NewQueue makes an empty queue.
 func NewQueue[K comparable]() *Queue[K] { return &Queue[K]{has: map[K]struct{}{}} }
 
-// Add adds a key unless it is there already.
+// Add adds a key, unless it is there already.
 func (q *Queue[K]) Add(key K) {
 	if _, ok := q.has[key]; !ok {
 		q.has[key] = struct{}{}
@@ -17,10 +17,10 @@ func (q *Queue[K]) Add(key K) {
 	}
 }
 
-// Len is the number of keys.
+// Len returns the number of keys.
 func (q *Queue[K]) Len() int { return len(q.has) }
 
-// Take removes the oldest key and returns it, and false when there is none.
+// Take removes the oldest key and returns it; false if there is none.
 func (q *Queue[K]) Take() (key K, ok bool) {
 	for len(q.order) > 0 {
 		key, q.order = q.order[0], q.order[1:]
@@ -33,7 +33,7 @@ func (q *Queue[K]) Take() (key K, ok bool) {
 	return key, false
 }
 
-// Settle settles the oldest key, if there is one, and reports whether there was.
+// Settle calls settle with the oldest key, if there is one, and reports whether there was.
 func (q *Queue[K]) Settle(settle func(K) error) (bool, error) {
 	key, ok := q.Take()
 	if !ok {

@@ -6,16 +6,16 @@ import (
 )
 
 // Timers holds at most one due time for each key of a controller: the next moment at which time alone changes something
-// for an object. Setting and clearing cost O(log n).
+// for an object. Setting and clearing take O(log n).
 //
-// A time of day comes sooner or later when somebody sets the clock, one that was counted from now does not: those are kept
-// apart, since which of two of them comes first is not settled once and for all.
+// When somebody sets the clock, a time of day moves closer or farther, while a time that was counted from now does not.
+// The two are kept apart, since the clock can change which of them comes first.
 type Timers struct {
 	byKey         map[timerKey]*timer
 	counted, told timerHeap
 }
 
-// timerKey names what a time is set for.
+// timerKey is what a time is set for.
 type timerKey struct {
 	of  Controller
 	key string
@@ -32,7 +32,7 @@ func newTimers() *Timers {
 	return &Timers{byKey: map[timerKey]*timer{}}
 }
 
-// Set has a controller's Due called for a key at that time; the zero time clears it.
+// Set makes the loop call a controller's Due for a key at that time. A zero time clears it.
 func (t *Timers) Set(of Controller, name string, due time.Time) {
 	key := timerKey{of, name}
 	in := &t.told
@@ -56,7 +56,7 @@ func (t *Timers) Set(of Controller, name string, due time.Time) {
 	}
 }
 
-// next is the earliest due time, zero if there is none.
+// next returns the earliest due time, zero if there is none.
 func (t *Timers) next(now time.Time) time.Time {
 	if first := t.first(now); first != nil {
 		return (*first)[0].due
@@ -64,7 +64,7 @@ func (t *Timers) next(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// first returns the heap that the earliest timer is in, nil if there is none.
+// first returns the heap that has the earliest timer, nil if there is none.
 func (t *Timers) first(now time.Time) *timerHeap {
 	switch {
 	case len(t.counted)+len(t.told) == 0:
@@ -77,7 +77,7 @@ func (t *Timers) first(now time.Time) *timerHeap {
 	return &t.told
 }
 
-// expired takes out the keys that are due at now, the earliest first, and leaves those that are more than most.
+// expired removes and returns the keys that are due at now, the earliest first, but no more than most.
 func (t *Timers) expired(now time.Time, most int) []timerKey {
 	var due []timerKey
 	for first := t.first(now); first != nil && len(due) < most && !(*first)[0].due.After(now); first = t.first(now) {

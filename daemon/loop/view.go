@@ -4,14 +4,14 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 )
 
-// View holds the objects of one kind that a pass has looked at: each is decoded once, changed in place, and written
-// once when the pass has decided everything.
+// View holds the objects of one kind that a pass has looked at. Each is decoded once, changed in place, and written
+// once at the end of the pass.
 type View[T objects.Object] struct {
 	pass     *Pass
 	resource string
 	empty    func() T
 	seen     map[string]*viewed[T]
-	changed  []string // in the order of the first change: new pods get their versions as they were created
+	changed  []string // in the order of the first change: new pods get their versions in the order of their creation
 }
 
 type viewed[T objects.Object] struct {
@@ -24,7 +24,7 @@ func newView[T objects.Object](p *Pass, resource string, empty func() T) *View[T
 	return &View[T]{pass: p, resource: resource, empty: empty, seen: map[string]*viewed[T]{}}
 }
 
-// Get returns an object as the pass has left it. It may be changed if Changed is called then.
+// Get returns an object as the pass has left it. It may be changed if Changed is called afterwards.
 func (v *View[T]) Get(key string) (obj T, ok bool, err error) {
 	if seen, ok := v.seen[key]; ok {
 		return seen.object, seen.exists, nil
@@ -42,7 +42,7 @@ func (v *View[T]) Get(key string) (obj T, ok bool, err error) {
 	return obj, true, nil
 }
 
-// Changed says that an object was changed or made, and is to be written.
+// Changed notes that an object was changed or created, and has to be written.
 func (v *View[T]) Changed(key string, obj T) {
 	seen, ok := v.seen[key]
 	if !ok {
@@ -57,7 +57,7 @@ func (v *View[T]) Changed(key string, obj T) {
 	}
 }
 
-// Write writes an object now: for one that is to have several revisions in one transaction.
+// Write writes an object now, so that it can have several revisions in one transaction.
 func (v *View[T]) Write(key string) error {
 	seen := v.seen[key]
 	if seen == nil || !seen.changed {
@@ -67,7 +67,7 @@ func (v *View[T]) Write(key string) error {
 	return v.pass.Put(key, seen.object)
 }
 
-// Delete removes an object. A change that was not yet written becomes the last state that watchers see.
+// Delete removes an object. Changes that were not yet written are part of the last state that watchers see.
 func (v *View[T]) Delete(key string) error {
 	if err := v.Write(key); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime/network"
 )
 
-// Clean ends every container of a root whose daemon does not run, and removes what they left on the host; with rootToo
-// the root as well, unless it holds what is not jobd's.
+// Clean ends every container of a root whose daemon is not running, and removes what they left on the host. With
+// rootToo it also removes the root, unless that holds files that are not jobd's.
 func Clean(ctx context.Context, c config.Config, rootToo bool) error {
 	if err := c.Complete(); err != nil {
 		return err

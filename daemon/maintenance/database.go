@@ -1,6 +1,8 @@
-// Package maintenance does what is done to a root beside serving it: the database is checked, copied and compacted,
-// whether its daemon runs or not, and what a stopped daemon has left is removed. The Configs that it is given need not be
-// complete.
+// Package maintenance does what is done to a root apart from serving it: it checks, copies and compacts the database,
+// whether or not its daemon is running, and removes what a stopped daemon has left.
+//
+// A Config comes in, which need not be complete. What goes out is written below its root and state directories, or to a
+// writer; a running daemon is asked over its socket.
 package maintenance
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Check verifies the database of a root, whether its daemon runs or not.
+// Check verifies the database of a root, whether or not its daemon is running.
 func Check(ctx context.Context, c config.Config) error {
 	return withDatabase(ctx, c, func(db database) error { return db.Check(ctx) })
 }
@@ -34,7 +36,7 @@ func Compact(ctx context.Context, c config.Config) (before, after int64, err err
 	return before, after, err
 }
 
-// database is one that can be looked after: by opening it, or by asking the daemon that has it open.
+// database is a database to be maintained: by opening it, or by asking the daemon that has it open.
 type database interface {
 	Check(context.Context) error
 	Backup(context.Context, io.Writer) error

@@ -17,7 +17,7 @@ import (
 // liveDatabase is the database of a running daemon, which is asked over its socket.
 type liveDatabase struct{ client *http.Client }
 
-// findLiveDatabase finds the daemon of the database at path, and no other.
+// findLiveDatabase finds the daemon that serves the database at path, and no other.
 func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, error) {
 	d := &liveDatabase{&http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -57,7 +57,7 @@ func (d *liveDatabase) Compact(ctx context.Context) (before, after int64, err er
 	return sizes.Before, sizes.After, err
 }
 
-// ask sends one request; what is answered with an error is that error.
+// ask sends one request. If the answer is an error, it returns that.
 func (d *liveDatabase) ask(ctx context.Context, method, op string, read func(io.Reader) error) error {
 	r, err := http.NewRequestWithContext(ctx, method, "http://jobd"+wire.Path+"?op="+op, nil)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// purge removes a root. A directory that holds anything else stays, with all that is in it: a wrong --root must not
-// cost what is not jobd's. Where it is a file system of its own, that stays mounted, and empty.
+// purge removes a root. A directory that holds anything else is left alone with all its contents: a wrong --root must
+// not cost files that are not jobd's. If the root is a mount point, it stays mounted, and empty.
 func purge(root layout.Root) error {
 	entries, err := os.ReadDir(string(root))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +26,7 @@ func purge(root layout.Root) error {
 	var own, others []string
 	for _, e := range entries {
 		if e.Name() == "lost+found" {
-			continue // of the file system
+			continue // the file system's own
 		}
 		own = append(own, filepath.Join(string(root), e.Name()))
 		if !root.Owns(e.Name()) {
@@ -43,7 +43,7 @@ func purge(root layout.Root) error {
 	for _, path := range own {
 		err := untrusted.Remove(path)
 		if errors.Is(err, untrusted.ErrMounted) {
-			err = os.RemoveAll(path) // what is mounted in the root is emptied
+			err = os.RemoveAll(path) // a mount point below the root is emptied
 		}
 		if err != nil {
 			return fmt.Errorf("purge: %w", err)

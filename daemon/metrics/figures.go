@@ -12,19 +12,19 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 )
 
-// Figures are what a pass adds to the metrics. They are kept until it is durable: what is decided anew must not be
-// counted twice.
+// Figures are what a pass adds to the metrics. They are held back until the pass is durable, since decisions that are
+// taken again must not be counted twice.
 type Figures struct {
 	// Observations is how many observations of containers were taken in.
 	Observations int
-	// PodsRunning, PodsWaiting and UnfinishedJobs are how many there are now.
+	// PodsRunning, PodsWaiting and UnfinishedJobs are the present numbers.
 	PodsRunning, PodsWaiting, UnfinishedJobs int
 
 	metrics  *Metrics
 	counts   map[count]int
 	syncs    []synced
 	skews    []time.Duration
-	expiries []time.Duration // how late
+	expiries []time.Duration // how late each was
 }
 
 type count struct {
@@ -53,7 +53,7 @@ func (f *Figures) add(n int, of *prometheus.CounterVec, labels ...string) {
 	f.counts[c] += n
 }
 
-// values returns as many as the vector has; no label that is counted here is empty at its end.
+// values returns as many values as the vector has labels; no label that is counted here is empty at its end.
 func (c count) values() []string {
 	n := len(c.labels)
 	for n > 1 && c.labels[n-1] == "" {
@@ -100,13 +100,13 @@ func (f *Figures) JobSynced(mode string, d job.Decision, took time.Duration) {
 // JobElsewhere counts a new Job that another controller manages (JobSpec.ManagedBy).
 func (f *Figures) JobElsewhere(manager string) { f.add(1, f.metrics.jobsElsewhere, manager) }
 
-// JobExpired counts a Job that was deleted because its TTL was over, and how late that was.
+// JobExpired counts a Job that was deleted because its TTL has passed, and how late that was.
 func (f *Figures) JobExpired(late time.Duration) { f.expiries = append(f.expiries, late) }
 
-// CronJobStarted counts a Job that a CronJob has made, and how long after its time.
+// CronJobStarted counts a Job that a CronJob has created, and how late that was.
 func (f *Figures) CronJobStarted(late time.Duration) { f.skews = append(f.skews, late) }
 
-// JobDecided counts what was decided for a Job whose status is still the one before.
+// JobDecided counts what was decided for a Job; j still has the old status.
 func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {
 	m, mode := f.metrics, string(ptr.Deref(j.Spec.CompletionMode, batchv1.NonIndexedCompletion))
 	for _, r := range d.Release {
@@ -136,7 +136,7 @@ func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {
 	}
 }
 
-// indexes counts the indexes that have finished. Succeeded is the number of them in an Indexed Job.
+// indexes counts the indexes that have finished. Succeeded is their number in an Indexed Job.
 func (f *Figures) indexes(j *batchv1.Job, next *batchv1.JobStatus) {
 	limit := "global"
 	if j.Spec.BackoffLimitPerIndex != nil {
@@ -150,7 +150,7 @@ func (f *Figures) indexes(j *batchv1.Job, next *batchv1.JobStatus) {
 	}
 }
 
-// PodCreated counts a pod by why it was created.
+// PodCreated counts a pod by the reason for its creation.
 func (f *Figures) PodCreated(j *batchv1.Job) { f.created(j, succeeded) }
 
 // PodRefused counts a pod that could not be created.
@@ -170,7 +170,7 @@ func (f *Figures) created(j *batchv1.Job, status string) {
 // FinalizerAdded counts a pod that has ended while its Job tracks it.
 func (f *Figures) FinalizerAdded(p *corev1.Pod) { f.finalizer(p, "add") }
 
-// FinalizerDeleted counts an ended pod that its Job tracks no longer.
+// FinalizerDeleted counts an ended pod that its Job no longer tracks.
 func (f *Figures) FinalizerDeleted(p *corev1.Pod) { f.finalizer(p, "delete") }
 
 func (f *Figures) finalizer(p *corev1.Pod, event string) {
@@ -179,7 +179,7 @@ func (f *Figures) finalizer(p *corev1.Pod, event string) {
 	}
 }
 
-// action names what a decision did.
+// action returns the label for what a decision did.
 func action(d job.Decision) string {
 	switch {
 	case len(d.Create) > 0:

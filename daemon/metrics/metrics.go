@@ -1,7 +1,8 @@
-// Package metrics counts what the control loop does: the figures of a cluster's Job and CronJob controllers by their names,
-// for the dashboards that know them, and our own.
+// Package metrics counts what the control loop does: with the metrics of a cluster's Job and CronJob controllers, under
+// their names, for existing dashboards, and with metrics of our own.
 //
-// What a pass decides comes in through Figures, which are added to the metrics once the pass is durable.
+// What a pass decides comes in through Figures, which are added to the metrics once the pass is durable. Metrics go out
+// to a registry.
 package metrics
 
 import (
@@ -39,7 +40,7 @@ type Metrics struct {
 	storeBytes, storeHistoryBytes prometheus.GaugeFunc
 }
 
-// New makes the metrics of a loop over a store, which are shown once they are registered.
+// New makes the metrics of a loop over a store. They are served once they are registered.
 func New(s *store.Store) *Metrics {
 	m := &Metrics{}
 	counters := func(subsystem, name, help string, labels ...string) *prometheus.CounterVec {
@@ -99,14 +100,15 @@ func New(s *store.Store) *Metrics {
 	return m
 }
 
-// ShowStuck adds jobd_stuck_steps: what stuck returns when somebody asks. It is called before Register.
+// ShowStuck adds jobd_stuck_steps, whose value is what stuck returns when the metric is read. It is called before
+// Register.
 func (m *Metrics) ShowStuck(stuck func() int) {
 	m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "jobd", Name: "stuck_steps", Help: "Steps of setting up, starting and tearing down pods that have taken more than two minutes and go on.",
 	}, func() float64 { return float64(stuck()) }))
 }
 
-// Register makes a registry show the metrics until unregister is called.
+// Register adds the metrics to a registry until unregister is called.
 func (m *Metrics) Register(r prometheus.Registerer) (unregister func(), err error) {
 	unregister = func() {
 		for _, c := range m.all {

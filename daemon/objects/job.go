@@ -14,7 +14,7 @@ import (
 // Finished reports whether a Job has ended (JobStatus.Conditions).
 func Finished(j *batchv1.Job) bool { return job.End(&j.Status) != nil }
 
-// ControllingJob is the UID of the Job that a pod says controls it, empty for none.
+// ControllingJob returns the UID of the Job that controls a pod, according to the pod; empty if there is none.
 func ControllingJob(p *corev1.Pod) types.UID {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
@@ -23,16 +23,16 @@ func ControllingJob(p *corev1.Pod) types.UID {
 	return owner.UID
 }
 
-// JobReference refers to a Job in an event.
+// JobReference returns the reference to a Job in an event.
 func JobReference(j *batchv1.Job) corev1.ObjectReference { return batchReference("Job", j) }
 
-// CronJobReference refers to a CronJob in an event.
+// CronJobReference returns the reference to a CronJob in an event.
 func CronJobReference(cj *batchv1.CronJob) corev1.ObjectReference {
 	return batchReference("CronJob", cj)
 }
 
-// batchReference cannot fail, unlike client-go's reference.GetReference, and leaves out the version of the object: one event
-// stands for all its repetitions.
+// batchReference cannot fail, unlike client-go's reference.GetReference, and leaves out the object's version, since one
+// event stands for all its repetitions.
 func batchReference(kind string, obj metav1.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{
 		Kind: kind, APIVersion: batchv1.SchemeGroupVersion.String(),

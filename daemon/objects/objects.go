@@ -1,4 +1,4 @@
-// Package objects says how the daemon's packages name, read and classify the API objects in the store.
+// Package objects has what the daemon's packages share to name, read and classify the API objects in the store.
 //
 // Bytes of the store come in, API objects and answers about them go out. It holds no state and writes nothing.
 package objects
@@ -19,7 +19,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Key is the store's key of an object of a resource.
+// Key returns the key in the store of an object of a resource.
 func Key(resource string, obj metav1.Object) string {
 	return store.Key(resource, obj.GetNamespace(), obj.GetName())
 }
@@ -37,7 +37,7 @@ type Getter interface {
 	Get(key string) (store.Object, bool)
 }
 
-// Read decodes the object at a key and reports whether there is one.
+// Read decodes the object at a key, and reports whether there is one.
 func Read(from Getter, key string, into runtime.Object) (bool, error) {
 	stored, ok := from.Get(key)
 	if !ok {
@@ -46,7 +46,7 @@ func Read(from Getter, key string, into runtime.Object) (bool, error) {
 	return true, Decode(stored, into)
 }
 
-// Each decodes all objects of a resource in the order of their keys. It ends with the first error.
+// Each decodes all objects of a resource in the order of their keys, up to the first error.
 func Each[T any, P interface {
 	*T
 	runtime.Object

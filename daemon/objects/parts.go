@@ -8,12 +8,12 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// Parts of stored objects. Most of what is looked at in bulk needs no more of each object, and decoding the rest costs far
+// Parts of stored objects. Reading many objects often needs only these parts, and decoding the rest would cost far
 // more.
 var (
-	// JobEnd says whether anything is still to be decided for a Job.
+	// JobEnd says whether a Job still needs decisions.
 	JobEnd = scheme.FieldsOf[batchv1.Job]("metadata.deletionTimestamp", "spec.ttlSecondsAfterFinished", "status.conditions")
-	// PodEnd says whether anything is still to be decided for a pod.
+	// PodEnd says whether a pod still needs decisions.
 	PodEnd = scheme.FieldsOf[corev1.Pod](
 		"metadata.deletionTimestamp", "metadata.finalizers", "spec.nodeName", "status.phase", "status.conditions",
 	)
@@ -21,6 +21,6 @@ var (
 	PodOnNode = scheme.FieldsOf[corev1.Pod]("spec.nodeName", "status.phase")
 	// PodImages says which images a pod uses.
 	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "status.phase")
-	// Finalizers says who holds an object of any kind.
+	// Finalizers says what holds an object of any kind.
 	Finalizers = scheme.FieldsOf[metav1.PartialObjectMetadata]("metadata.finalizers")
 )

@@ -10,17 +10,17 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 )
 
-// Runs reports whether a pod has been bound to this node and has not ended.
+// Runs reports whether a pod is bound to this node and has not ended.
 func Runs(p *corev1.Pod) bool { return p.Spec.NodeName != "" && !pod.Terminal(p) }
 
-// Done reports whether nothing is left to be done for a pod: it has ended, its Job has counted it, and its containers
-// have been cleared away.
+// Done reports whether nothing is left to be done for a pod: it has ended, its Job has counted it, and nothing of it is
+// left on the machine.
 func Done(p *corev1.Pod) bool {
 	return pod.Terminal(p) && pod.Done(p) && p.DeletionTimestamp == nil &&
 		!slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer)
 }
 
-// PodReference refers to a pod in an event.
+// PodReference returns the reference to a pod in an event.
 func PodReference(p *corev1.Pod) corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
@@ -37,7 +37,7 @@ func ContainerStatus(p *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// StorageLimited reports whether any container of a pod has a limit of local storage.
+// StorageLimited reports whether any container of a pod has a limit of ephemeral storage.
 func StorageLimited(spec *corev1.PodSpec) bool {
 	for c := range podspec.Containers(spec) {
 		if _, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]; ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// Resources whose objects the daemon itself reads and writes: the first part of their keys.
+// Resources whose objects the daemon itself reads and writes; they are the first part of the keys.
 const (
 	ConfigMaps      = "configmaps"
 	CronJobs        = "cronjobs.batch"
@@ -24,11 +24,11 @@ const (
 	Secrets         = "secrets"
 	ServiceAccounts = "serviceaccounts"
 	Workloads       = "workloads." + schedulingv1beta1.GroupName
-	// Memories hold what decisions need of a Job's pods that are gone. No client sees them.
+	// Memories hold what decisions need to know about pods of a Job that are gone. Clients do not see them.
 	Memories = "memories.jobd.dev"
 )
 
-// Served returns the kinds of the API by their resource, for what is done to objects of any kind.
+// Served returns the kinds of the API by their resource, for code that handles objects of any kind.
 var Served = sync.OnceValue(func() map[string]*kind.Kind {
 	kinds := map[string]*kind.Kind{}
 	for _, k := range scheme.Kinds() {
@@ -37,13 +37,13 @@ var Served = sync.OnceValue(func() map[string]*kind.Kind {
 	return kinds
 })
 
-// ResourceOf returns the resource that a key is of.
+// ResourceOf returns the resource in a key.
 func ResourceOf(key string) string {
 	resource, _, _ := strings.Cut(key, "/")
 	return resource
 }
 
-// NameOf returns the namespace and name in a key. The namespace is empty for objects that have none.
+// NameOf returns the namespace and name in a key. The namespace is empty for objects without one.
 func NameOf(key string) (namespace, name string) {
 	_, rest, _ := strings.Cut(key, "/")
 	if namespace, name, ok := strings.Cut(rest, "/"); ok {

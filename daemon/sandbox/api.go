@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/runtime/network"
 )
 
-// API is how pods reach the API.
+// API is where pods reach the API.
 type API struct {
 	at netip.AddrPort
 	// onHost says that only pods in the host's network reach it.
@@ -23,15 +23,15 @@ type API struct {
 
 // APIOptions say where pods could reach the API.
 type APIOptions struct {
-	// Network is that of the pods; nil: they have none of their own.
+	// Network is the network of the pods; nil if they have none of their own.
 	Network *network.Network
-	// TLS is where the API is served over TLS anyway; not valid where it is not.
+	// TLS is where the API is served over TLS anyway; not valid if it is not.
 	TLS       netip.AddrPort
 	Authority *server.Authority
 	State     layout.State
 }
 
-// Of is where a pod reaches the API; not valid if it cannot.
+// Of returns where a pod reaches the API; not valid if it cannot.
 func (a *API) Of(pod *corev1.Pod) netip.AddrPort {
 	if a.onHost && !pod.Spec.HostNetwork {
 		return netip.AddrPort{}
@@ -39,15 +39,15 @@ func (a *API) Of(pod *corev1.Pod) netip.AddrPort {
 	return a.at
 }
 
-// At is what pods are told: where the API is served over TLS anyway, or a place for pods alone. It is not valid where
-// they cannot reach the API.
+// At returns the address that pods are given: where the API is served over TLS anyway, or a listener for pods alone. It
+// is not valid if they cannot reach the API.
 func (a *API) At() netip.AddrPort { return a.at }
 
-// Listener is one for pods alone, which the caller closes; nil where there is none.
+// Listener returns the listener for pods alone, which the caller closes; nil if there is none.
 func (a *API) Listener() *server.Listener { return a.listener }
 
-// OpenAPI finds the API's place in the network of the pods: the gateway of the bridge, which they alone can reach, or
-// else the loopback of the host for those that share it.
+// OpenAPI chooses where pods reach the API: at the gateway of the bridge, which only they can reach, or else on the
+// loopback interface of the host, for pods that share its network.
 func OpenAPI(o APIOptions) (*API, error) {
 	mode := network.None
 	if o.Network != nil {
@@ -55,7 +55,7 @@ func OpenAPI(o APIOptions) (*API, error) {
 	}
 	switch mode {
 	case network.Bridge:
-		// Any port: the network leads the one that pods ask for to it.
+		// Any port will do: the network redirects the port that pods use to it.
 		gateway := o.Network.Gateway()
 		l, err := server.ListenForPods(netip.AddrPortFrom(gateway, 0), o.Network.Subnet(), o.Authority)
 		if err != nil {
@@ -80,7 +80,7 @@ func OpenAPI(o APIOptions) (*API, error) {
 
 func portOf(l *server.Listener) netip.AddrPort { return netip.MustParseAddrPort(l.Addr().String()) }
 
-// listenOnLoopback takes the port that an earlier run had, if it is still free: pods that run were told of it.
+// listenOnLoopback takes the port of an earlier run if it is still free, since running pods were given it.
 func listenOnLoopback(state layout.State, authority *server.Authority) (*server.Listener, error) {
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	path := state.PodAPI()

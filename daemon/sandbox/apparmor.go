@@ -10,7 +10,8 @@ import (
 	"github.com/jobd/jobd/runtime/containerd"
 )
 
-// AppArmor rejects a pod that cannot be confined as it asks. What has begun to run goes on: its containers fail then.
+// AppArmor rejects a pod that cannot be confined as it asks. A pod that has already begun to run goes on: its
+// containers fail then.
 func AppArmor(a *containerd.AppArmor) worker.Step {
 	return worker.Step{
 		Name:   "apparmor",

@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// Cgroup makes the cgroup of a pod that has limits of its own beside those of its containers. pids is how many
-// processes they may have together, 0 for no limit.
+// Cgroup makes the cgroup of a pod that has limits in addition to those of its containers. pids is how many processes
+// all of them may have together; 0 means no limit.
 func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) worker.Step {
 	return worker.Step{
 		Name:   "cgroup",

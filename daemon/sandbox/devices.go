@@ -10,7 +10,7 @@ import (
 	"github.com/jobd/jobd/runtime/devices"
 )
 
-// Devices gives a pod the devices that it asks for.
+// Devices assigns to a pod the devices that it requests.
 func Devices(d *devices.Devices) worker.Step {
 	return worker.Step{
 		Name:   "devices",

@@ -10,7 +10,7 @@ import (
 	"github.com/jobd/jobd/runtime/network"
 )
 
-// Network makes the network of a pod and what else its containers share beside volumes.
+// Network makes the network of a pod and the other namespaces that its containers share.
 func Network(n *network.Network) worker.Step {
 	return worker.Step{
 		Name:   "network",

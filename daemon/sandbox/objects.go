@@ -9,10 +9,11 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Objects reads what volumes, variables and pulls of pods are made of. It may be used by any goroutine.
+// Objects reads the objects from which volumes, variables and pull secrets of pods are made. It may be used from any
+// goroutine.
 type Objects struct{ Store *store.Store }
 
-// ConfigMap returns a ConfigMap, or the error that there is none.
+// ConfigMap returns a ConfigMap, or an error if there is none.
 func (o Objects) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
 	object := &corev1.ConfigMap{}
 	if ok, err := o.get(store.Key(objects.ConfigMaps, namespace, name), object); err != nil {
@@ -23,7 +24,7 @@ func (o Objects) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
 	return object, nil
 }
 
-// Secret returns a Secret, or the error that there is none.
+// Secret returns a Secret, or an error if there is none.
 func (o Objects) Secret(namespace, name string) (*corev1.Secret, error) {
 	object := &corev1.Secret{}
 	if ok, err := o.get(store.Key(objects.Secrets, namespace, name), object); err != nil {
@@ -34,7 +35,7 @@ func (o Objects) Secret(namespace, name string) (*corev1.Secret, error) {
 	return object, nil
 }
 
-// PullSecrets returns the Secrets that a pod's images are pulled with, and the names of those that are not there.
+// PullSecrets returns the Secrets with which a pod's images are pulled, and the names of those that do not exist.
 func (o Objects) PullSecrets(p *corev1.Pod) (found []corev1.Secret, missing []string) {
 	for _, ref := range p.Spec.ImagePullSecrets {
 		secret, err := o.Secret(p.Namespace, ref.Name)

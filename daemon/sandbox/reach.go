@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/runtime/netns"
 )
 
-// Reach reaches into the containers of pods. It implements api/server's Containers.
+// Reach connects to the containers of pods. It implements api/server's Containers.
 type Reach struct{ Runtime runtime.Runtime }
 
 // Exec runs a command in the newest attempt of a container.
@@ -45,7 +45,7 @@ func runningContainer(p *corev1.Pod, container string) (id string, err error) {
 	return runtime.ContainerID(string(p.UID), container, int(status.RestartCount)), nil
 }
 
-// Dial connects to a port of localhost as the pod has it, first by IPv4.
+// Dial connects to a port of localhost inside the pod, with IPv4 first.
 func (x Reach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, error) {
 	held, err := x.Runtime.Containers(ctx)
 	if err != nil {

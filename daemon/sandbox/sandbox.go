@@ -1,8 +1,8 @@
-// Package sandbox prepares a machine for the containers of a pod and clears up behind them: a file for each step, in
-// which set-up stands beside tear-down, and the OCI specs that are made of what the steps have set up.
+// Package sandbox prepares the machine for the containers of a pod and cleans up after them. Each step is a file, in
+// which set-up stands beside tear-down. The package also makes the OCI specs from what the steps have set up.
 //
-// Pods come in, as the store has them. The steps own what lies on the machine for a pod: its volumes, network, cgroup,
-// devices and shared processes. Workers take the steps in order and undo them in reverse; each can be taken again.
+// Stored pods come in. The steps own what is on the machine for a pod: its volumes, network, cgroup, devices and shared
+// processes. Workers run the steps in order and undo them in reverse order; each step may be repeated.
 package sandbox
 
 import (
@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// held returns the pods that something is set up for, so that what an older run has left is found.
+// held returns the pods for which a step has set something up, so that what an earlier run has left is found.
 func held(list func() ([]string, error)) func(context.Context) ([]types.UID, error) {
 	return func(context.Context) ([]types.UID, error) {
 		names, err := list()

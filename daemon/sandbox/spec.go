@@ -23,15 +23,16 @@ type Specs struct {
 	Host    oci.Host
 	Cgroups string // the parent of the cgroups of all containers
 	Node    volume.Node
-	// SeccompDir is the directory of profiles. With SeccompDefault what asks for no profile gets RuntimeDefault.
+	// SeccompDir is the directory of profiles. With SeccompDefault, containers that ask for no profile get
+	// RuntimeDefault.
 	SeccompDir     string
 	SeccompDefault bool
-	// DropNetRaw leaves CAP_NET_RAW to containers that add it.
+	// DropNetRaw gives CAP_NET_RAW only to containers that add it.
 	DropNetRaw bool
 	AppArmor   *containerd.AppArmor
 	Devices    *devices.Devices
-	PidsLimit  int64 // of each container, 0 for none
-	// NameServer is that of the cluster's domain; empty without.
+	PidsLimit  int64 // of each container; 0 means no limit
+	// NameServer is the name server for the cluster's domain; empty if there is none.
 	NameServer string
 	Processes  *processes.Processes
 }
@@ -39,7 +40,7 @@ type Specs struct {
 // Spec makes the spec of one attempt of a container.
 func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error) {
 	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
-		// It may have died with all that was in it since the pod was set up.
+		// It may have died since the pod was set up, with everything in it.
 		if _, err := b.Processes.SetUp(string(in.Pod.UID)); err != nil {
 			return nil, err
 		}
@@ -85,7 +86,7 @@ func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error)
 	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])
 }
 
-// SimulatedSpecs are those of containers that are only simulated. It implements worker.SpecBuilder.
+// SimulatedSpecs makes the specs of containers that are only simulated. It implements worker.SpecBuilder.
 type SimulatedSpecs struct{}
 
 // Spec makes the spec of a container.

@@ -10,8 +10,8 @@ import (
 	"github.com/jobd/jobd/runtime/volume"
 )
 
-// Volumes makes the volumes of a pod, and the files that it gets from the host. overLimit names the limit of local
-// storage that a pod has grown beyond; empty is none.
+// Volumes makes the volumes of a pod, and the files that it gets from the host. overLimit returns the limit of local
+// storage that a pod has exceeded; empty if there is none.
 func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step {
 	return worker.Step{
 		Name:   "volumes",
