@@ -209,6 +209,13 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	if k.images != nil {
 		options.Images = k.images
 	}
-	d.server, err = server.New(options)
-	return err
+	if d.server, err = server.New(options); err != nil {
+		return err
+	}
+	unregister, err := d.server.Register(legacyregistry.Registerer())
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	d.onStop(unregister)
+	return nil
 }

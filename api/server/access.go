@@ -54,8 +54,12 @@ func authorized(next http.Handler, c *genericserver.Config) http.Handler {
 	next = apifilters.WithAuthorization(next, c.Authorization.Authorizer, c.Serializer)
 	acting := impersonation.WithImpersonation(next, c.Authorization.Authorizer, c.Serializer)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, ok := request.UserFrom(r.Context()); ok && r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
-			r = r.WithContext(context.WithValue(r.Context(), actorKey{}, who.GetName()))
+		if who, ok := request.UserFrom(r.Context()); ok {
+			ctx := withClient(r.Context(), who)
+			if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
+				ctx = context.WithValue(ctx, actorKey{}, who.GetName())
+			}
+			r = r.WithContext(ctx)
 		}
 		acting.ServeHTTP(w, r)
 	})

@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -17,34 +17,85 @@ import (
 )
 
 // What clients can take of the daemon is bounded. The bodies of requests (3 MiB) and how many of them are served at a
-// time (400 that read, 200 that write) are bounded as in a cluster; the rest is here.
+// time (400 that read, 200 that write) are bounded as in a cluster; how those are divided among clients is in sharing.go,
+// and the rest is here.
 const (
-	// maxHeaderBytes bounds the line and the headers of a request.
-	maxHeaderBytes = 1 << 20
-	// defaultMaxStreams bounds watches, logs that are followed, and processes in containers that clients hold on to.
-	defaultMaxStreams = 5000
-	// maxConnections bounds those over the network, where anybody may connect: who has no credentials must not use up
-	// the daemon's file descriptors.
-	maxConnections = 2000
+	// maxHeaderBytes bounds the line and the headers of a request, and maxHeaders how many there are: each costs memory
+	// before it is known who asks.
+	maxHeaderBytes = 128 << 10
+	maxHeaders     = 256
+	// maxPath bounds the path of a request, with the names in it.
+	maxPath = 8 << 10
+	// maxSelector bounds a selector, and maxRequirements what it asks of an object: each is looked up in every object.
+	maxSelector     = 64 << 10
+	maxRequirements = 1000
+	// maxContinue bounds the token by which a list is continued.
+	maxContinue = 16 << 10
 )
 
-// limitStreams refuses requests that last, when there are too many of them. The client is told to come again.
-func limitStreams(next http.Handler, most int, negotiated runtime.NegotiatedSerializer) http.Handler {
-	var streams atomic.Int64
+// refuseExcess refuses requests that are larger than any client needs.
+func refuseExcess(next http.Handler, negotiated runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !longRunning(r, info) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		defer streams.Add(-1)
-		if streams.Add(1) > int64(most) {
-			err := apierrors.NewTooManyRequests(fmt.Sprintf("%d watches and other requests that last are served already", most), 1)
+		if err := checkExtent(r); err != nil {
 			responsewriters.ErrorNegotiated(err, negotiated, schema.GroupVersion{}, w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func checkExtent(r *http.Request) *apierrors.StatusError {
+	if n := len(r.URL.Path); n > maxPath {
+		return tooLarge(http.StatusRequestURITooLong, "the path of the request has %d bytes: at most %d are allowed", n, maxPath)
+	}
+	count := 0
+	for _, values := range r.Header {
+		count += len(values)
+	}
+	if count > maxHeaders {
+		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "the request has %d headers: at most %d are allowed", count, maxHeaders)
+	}
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	query := r.URL.Query()
+	for _, name := range []string{"labelSelector", "fieldSelector"} {
+		for _, selector := range query[name] {
+			if n := len(selector); n > maxSelector {
+				return tooLarge(http.StatusBadRequest, "%s has %d bytes: at most %d are allowed", name, n, maxSelector)
+			}
+			if n := requirements(selector); n > maxRequirements {
+				return tooLarge(http.StatusBadRequest, "%s has %d requirements: at most %d are allowed", name, n, maxRequirements)
+			}
+		}
+	}
+	for _, token := range query["continue"] {
+		if n := len(token); n > maxContinue {
+			return tooLarge(http.StatusBadRequest, "continue has %d bytes: at most %d are allowed", n, maxContinue)
+		}
+	}
+	return nil
+}
+
+func tooLarge(code int32, format string, args ...any) *apierrors.StatusError {
+	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonBadRequest, Message: fmt.Sprintf(format, args...)}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// requirements counts those of a selector: commas within parentheses separate values.
+func requirements(selector string) int {
+	n, depth := 1, 0
+	for _, c := range selector {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')' && depth > 0:
+			depth--
+		case c == ',' && depth == 0:
+			n++
+		}
+	}
+	return n
 }
 
 // dropSlowReaders hangs up on clients that do not take what they have asked for: an answer or the next events of a

@@ -17,10 +17,9 @@ import (
 )
 
 // chain puts the filters in front of the API, in the order in which an apiserver has them.
-func (s *Server) chain(h http.Handler, c *genericserver.Config, access access) http.Handler {
+func (s *Server) chain(h http.Handler, c *genericserver.Config, access access, sharing *sharing) http.Handler {
 	h = s.logWrites(h)
-	h = genericfilters.WithMaxInFlightLimit(h, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
-	h = limitStreams(h, s.config.MaxStreams, c.Serializer)
+	h = sharing.fairly(h, c)
 	h = access(h, c)
 	h = withDeepStack(h)
 	// Inside the timeout, so that no warning is added to a response that has been given up.
@@ -29,6 +28,8 @@ func (s *Server) chain(h http.Handler, c *genericserver.Config, access access) h
 	h = apifilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	h = s.endWithServer(h)
 	h = s.dropSlowReaders(h)
+	h = s.dropSlowWriters(h)
+	h = refuseExcess(h, c.Serializer)
 	h = apifilters.WithCacheControl(h)
 	h = apifilters.WithLatencyTrackers(h)
 	h = apifilters.WithRequestInfo(h, c.RequestInfoResolver)

@@ -40,7 +40,7 @@ func FuzzPatch(f *testing.F) {
 			r.URL.RawQuery = "dryRun=All"
 		}
 		w := httptest.NewRecorder()
-		ts.local.ServeHTTP(w, r)
+		ts.local.handler.ServeHTTP(w, r)
 		if w.Code >= 500 {
 			t.Errorf("%s: %d: %s", contentType, w.Code, w.Body)
 		}

@@ -29,12 +29,12 @@ type Listener struct {
 	pods bool        // only ServiceAccounts are let in
 }
 
-func (l *Listener) serve(server *http.Server) error {
+func (l *Listener) serve(server *http.Server, c *connections) error {
 	var err error
 	if l.tls != nil {
-		err = server.ServeTLS(limitConnections(l, maxConnections), "", "")
+		err = server.ServeTLS(c.listen(l), "", "")
 	} else {
-		err = server.Serve(l)
+		err = server.Serve(c.listen(l))
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil

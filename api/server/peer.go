@@ -29,6 +29,7 @@ func peerFrom(ctx context.Context) (Peer, bool) {
 }
 
 func peerOf(c net.Conn) (Peer, error) {
+	c, _ = innermost(c)
 	u, ok := c.(*net.UnixConn)
 	if !ok {
 		return Peer{}, net.UnknownNetworkError(c.LocalAddr().Network())

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/jobd/jobd/runtime"
 )
@@ -30,8 +29,6 @@ type Containers interface {
 }
 
 const (
-	// maxSessions is how many connections that reach into containers there may be at a time.
-	maxSessions = 512
 	// idleTime ends one on which nothing is said for so long, like a kubelet's.
 	idleTime = 4 * time.Hour
 	// hangUpPeriod is how often it is looked whether a client is still there that nothing can be read from just now.
@@ -42,11 +39,10 @@ const (
 type reach struct {
 	pods       *registry.Store
 	containers Containers
-	sessions   chan struct{} // holds one for each that is under way
 }
 
 func newReach(pods *registry.Store, c Containers) *reach {
-	return &reach{pods: pods, containers: c, sessions: make(chan struct{}, maxSessions)}
+	return &reach{pods: pods, containers: c}
 }
 
 func (*reach) Destroy()                 {}
@@ -83,16 +79,9 @@ func (c *reach) container(ctx context.Context, podName, name string) (*corev1.Po
 	return pod, name, nil
 }
 
-// session serves a connection, if there are not too many. Its context ends with the connection, or with the server.
-func (c *reach) session(responder rest.Responder, serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
+// session serves a connection. Its context ends with the connection, or with the server.
+func session(serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case c.sessions <- struct{}{}:
-		default:
-			responder.Error(apierrors.NewTooManyRequests(fmt.Sprintf("%d connections into containers are open already", maxSessions), 10))
-			return
-		}
-		defer func() { <-c.sessions }()
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		go watchHangUp(ctx, cancel)
@@ -119,13 +108,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // Over TCP that is not before all that it has said is here, or before its kernel gives up.
 func watchHangUp(ctx context.Context, gone func()) {
 	c, _ := ctx.Value(connKey{}).(net.Conn)
-	for {
-		inner, ok := c.(interface{ NetConn() net.Conn }) // of TLS, and of a listener with a limit
-		if !ok {
-			break
-		}
-		c = inner.NetConn()
-	}
+	c, _ = innermost(c)
 	socket, ok := c.(syscall.Conn)
 	if !ok {
 		return

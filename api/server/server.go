@@ -84,9 +84,11 @@ type Config struct {
 
 	// RequestTimeout ends requests that neither watch nor follow. Default one minute.
 	RequestTimeout time.Duration
-	// MaxStreams bounds how many requests that watch or follow are served at a time, on the socket and over the network
-	// each. Default 5000.
+	// MaxStreams bounds how many watches and logs are served at a time, on each listener. One user may have half of them.
+	// Default 5000.
 	MaxStreams int
+
+	bodyPause time.Duration // see there
 }
 
 // Logs opens what containers wrote.
@@ -118,9 +120,9 @@ type Server struct {
 	// endpoints are all that is served, in order.
 	endpoints []endpoint
 
-	// The same API behind chains of filters: for the socket, for the network, which trusts nobody, and for pods, of
-	// which only ServiceAccounts are known.
-	local, remote, pods http.Handler
+	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
+	// known.
+	local, remote, pods *front
 	// at is where the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
 	// stopping ends long requests, such as watches, when Serve is about to return.
@@ -138,6 +140,9 @@ func New(c Config) (*Server, error) {
 	}
 	if c.MaxStreams == 0 {
 		c.MaxStreams = defaultMaxStreams
+	}
+	if c.bodyPause == 0 {
+		c.bodyPause = bodyPause
 	}
 	if c.EventTTL == 0 {
 		c.EventTTL = time.Hour
@@ -187,9 +192,9 @@ func New(c Config) (*Server, error) {
 
 	// BuildHandlerChainFunc above returns the bare API, which all chains share.
 	bare := refuseAbsent(generic.Handler.FullHandlerChain)
-	s.local = s.chain(s.localRoutes(bare), completed.Config, identifyPeer)
-	s.remote = s.chain(bare, completed.Config, s.authenticate(s.everybody()...))
-	s.pods = s.chain(bare, completed.Config, s.authenticate(s.accounts()...))
+	s.local = s.front("socket", s.localRoutes(bare), completed.Config, identifyPeer)
+	s.remote = s.front("network", bare, completed.Config, s.authenticate(s.everybody()...))
+	s.pods = s.front("pods", bare, completed.Config, s.authenticate(s.accounts()...))
 	return s, errors.Join(s.createNamespaces(), s.createPriorityClasses(), s.showKubernetesService())
 }
 
@@ -251,7 +256,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	servers := make([]*http.Server, len(listeners))
 	for i, l := range listeners {
 		servers[i] = s.httpServer(l)
-		go func() { failed <- l.serve(servers[i]) }()
+		go func() { failed <- l.serve(servers[i], s.frontOf(l).connections) }()
 	}
 	var err error
 	running := len(listeners)
@@ -277,18 +282,37 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 // drainTimeout is what requests get to end when the server stops.
 const drainTimeout = 5 * time.Second
 
-func (s *Server) httpServer(l *Listener) *http.Server {
-	handler := s.local
+// front is the API as one listener serves it: behind a chain of filters, with places and connections of its own, so that
+// who comes by one of them takes nothing from those who come by another.
+type front struct {
+	name        string // as the metrics have it
+	handler     http.Handler
+	sharing     *sharing
+	connections *connections
+}
+
+func (s *Server) front(name string, api http.Handler, c *genericserver.Config, access access) *front {
+	sharing := newSharing(c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, s.config.MaxStreams)
+	return &front{name, s.chain(api, c, access, sharing), sharing, newConnections(maxIdle)}
+}
+
+func (s *Server) frontOf(l *Listener) *front {
 	switch {
 	case l.pods:
-		handler = s.pods
+		return s.pods
 	case l.tls != nil:
-		handler = s.remote
+		return s.remote
+	}
+	return s.local
+}
+
+func (s *Server) httpServer(l *Listener) *http.Server {
+	if l.tls != nil && !l.pods {
 		at := l.Addr()
 		s.at.Store(&at)
 	}
 	return &http.Server{
-		Handler:           handler,
+		Handler:           s.frontOf(l).handler,
 		TLSConfig:         l.tls,
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return withConn(withPeer(ctx, c), c) },
 		ReadHeaderTimeout: 10 * time.Second,

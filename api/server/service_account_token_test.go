@@ -175,7 +175,7 @@ func TestListenerForPods(t *testing.T) {
 		}
 		server := ts.httpServer(l)
 		done := make(chan error, 1)
-		go func() { done <- l.serve(server) }()
+		go func() { done <- l.serve(server, ts.pods.connections) }()
 		t.Cleanup(func() {
 			_ = server.Close()
 			if err := <-done; err != nil {

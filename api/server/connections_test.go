@@ -1,0 +1,61 @@
+package server
+
+import (
+	"net"
+	"testing"
+)
+
+// pipeFrom is a connection of a peer.
+func pipeFrom(table *connections, peer string) *conn {
+	ours, _ := net.Pipe()
+	c := &conn{Conn: ours, table: table, peer: peer}
+	table.change(func() {
+		table.open++
+		c.park()
+	})
+	return c
+}
+
+func TestThePeerThatHoldsMostMakesRoom(t *testing.T) {
+	table := newConnections(4)
+	quiet := pipeFrom(table, "quiet")
+	first, busy, third := pipeFrom(table, "greedy"), pipeFrom(table, "greedy"), pipeFrom(table, "greedy")
+	busy.hold()
+	fourth, fifth := pipeFrom(table, "greedy"), pipeFrom(table, "greedy")
+	for name, tc := range map[string]struct {
+		*conn
+		gone bool
+	}{
+		"the other peer's": {quiet, false}, "the oldest": {first, true}, "one that is served": {busy, false},
+		"a younger one": {third, false}, "the fourth": {fourth, false}, "the youngest": {fifth, false},
+	} {
+		if tc.conn.gone != tc.gone {
+			t.Errorf("%s: closed %v", name, tc.conn.gone)
+		}
+	}
+	busy.release() // is the youngest of five now
+	if !third.gone || busy.gone {
+		t.Error("a connection whose request has just ended goes first")
+	}
+	if open, idle, closed := table.figures(); open != 4 || idle != 4 || closed != 2 {
+		t.Errorf("%d are open, %d do nothing, %d were closed", open, idle, closed)
+	}
+	for _, c := range []*conn{quiet, first, busy, third, fourth, fifth} {
+		_ = c.Close()
+		_ = c.Close()
+	}
+	if open, idle, _ := table.figures(); open != 0 || idle != 0 || len(table.peers) != 0 {
+		t.Errorf("%d are open, %d do nothing, of %v", open, idle, table.peers)
+	}
+}
+
+func TestAConnectionThatIsClosedWhileItIsServed(t *testing.T) {
+	table := newConnections(1)
+	c := pipeFrom(table, "a")
+	c.hold()
+	_ = c.Close()
+	c.release()
+	if open, idle, _ := table.figures(); open != 0 || idle != 0 {
+		t.Errorf("%d are open, %d do nothing", open, idle)
+	}
+}

@@ -1,0 +1,55 @@
+package server
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Register makes a registry show how the API is shared among clients, until unregister is called.
+func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error) {
+	c := fronts{s.local, s.remote, s.pods}
+	if err := r.Register(c); err != nil {
+		return nil, err
+	}
+	return func() { r.Unregister(c) }, nil
+}
+
+var (
+	servedDesc = prometheus.NewDesc("jobd_api_requests_served",
+		"Requests that hold a place, by the listener and the kind of request.", []string{"listener", "kind"}, nil)
+	waitingDesc = prometheus.NewDesc("jobd_api_requests_waiting",
+		"Requests that wait for a place.", []string{"listener", "kind"}, nil)
+	refusedDesc = prometheus.NewDesc("jobd_api_requests_refused_total",
+		"Requests that were answered with 429, because their client has its share of places or there are none.", []string{"listener", "kind"}, nil)
+	openDesc = prometheus.NewDesc("jobd_api_connections",
+		"Open connections of clients; idle are those on which no request is served.", []string{"listener", "idle"}, nil)
+	closedDesc = prometheus.NewDesc("jobd_api_connections_closed_total",
+		"Idle connections that were closed to make room for others.", []string{"listener"}, nil)
+)
+
+// fronts are the metrics of these.
+type fronts []*front
+
+func (fronts) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{servedDesc, waitingDesc, refusedDesc, openDesc, closedDesc} {
+		ch <- d
+	}
+}
+
+func (all fronts) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	for _, f := range all {
+		for kind, places := range f.sharing.all() {
+			held, waiting, refused := places.figures()
+			gauge(servedDesc, held, f.name, kind)
+			gauge(waitingDesc, waiting, f.name, kind)
+			counter(refusedDesc, refused, f.name, kind)
+		}
+		open, idle, closed := f.connections.figures()
+		gauge(openDesc, open-idle, f.name, "false")
+		gauge(openDesc, idle, f.name, "true")
+		counter(closedDesc, closed, f.name)
+	}
+}

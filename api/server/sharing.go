@@ -1,0 +1,169 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericserver "k8s.io/apiserver/pkg/server"
+)
+
+const (
+	// defaultMaxStreams bounds watches and logs.
+	defaultMaxStreams = 5000
+	// maxSessions bounds the connections that reach into containers: exec, attach and portforward.
+	maxSessions = 512
+	// maxLists bounds lists that may be long, which cost most: their objects are held until the client has taken them.
+	maxLists, maxListsOfOne = 32, 8
+	// longList is how many objects a list asks for that is a long one.
+	longList = 500
+	// maxImages bounds imports and pulls of images that clients wait for.
+	maxImages = 16
+	// sharingWait is how long a request waits for its turn. Those that last get theirs at once or not at all.
+	sharingWait = 5 * time.Second
+)
+
+// sharing divides what one listener serves among its clients, for each kind of request.
+type sharing struct {
+	// reads and writes are the requests that end by themselves; lists are in addition those of them that are long.
+	reads, writes, lists *shares
+	// streams, sessions and images last as long as the client wants.
+	streams, sessions, images *shares
+}
+
+func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
+	// Half for one user, a quarter for one peer, and a tenth more for the administrator.
+	of := func(total int, wait time.Duration) *shares {
+		half := max(1, total/2)
+		return newShares(limits{
+			total: total, reserve: max(1, total/10), user: half, peer: max(1, total/4), queue: half, wait: wait,
+		})
+	}
+	return &sharing{
+		reads: of(maxReads, sharingWait), writes: of(maxWrites, sharingWait),
+		lists: newShares(limits{
+			total: maxLists, reserve: maxListsOfOne, user: maxListsOfOne, peer: maxListsOfOne, queue: maxReads / 4, wait: sharingWait,
+		}),
+		streams: of(maxStreams, 0), sessions: of(maxSessions, 0), images: of(maxImages, 0),
+	}
+}
+
+// all are the kinds of requests, by the names that the metrics have for them.
+func (s *sharing) all() map[string]*shares {
+	return map[string]*shares{
+		"read": s.reads, "write": s.writes, "list": s.lists, "stream": s.streams, "session": s.sessions, "image": s.images,
+	}
+}
+
+// needed returns the places that a request needs.
+func (s *sharing) needed(r *http.Request, info *request.RequestInfo) []*shares {
+	switch {
+	case isImagePath(r.URL.Path) && r.Method == http.MethodPost:
+		return []*shares{s.images}
+	case slices.Contains(reaching, info.Subresource):
+		return []*shares{s.sessions}
+	case longRunning(r, info):
+		return []*shares{s.streams}
+	case info.Verb == "list" && isLong(r):
+		return []*shares{s.lists, s.reads}
+	case info.Verb == "deletecollection":
+		return []*shares{s.lists, s.writes}
+	case info.Verb == "get" || info.Verb == "list":
+		return []*shares{s.reads}
+	}
+	return []*shares{s.writes}
+}
+
+// fairly lets a request through when its client has a place for it. Who has none is told to come again. While a request
+// is served, its connection is kept.
+func (s *sharing) fairly(next http.Handler, c *genericserver.Config) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if !ok {
+			responsewriters.InternalError(w, r, fmt.Errorf("it is not known what %s asks for", r.URL.Path))
+			return
+		}
+		who := clientFrom(r.Context())
+		full := s.serve(w, r, info, who, next)
+		if full == nil {
+			return
+		}
+		metrics.RecordDroppedRequest(r, info, metrics.APIServerComponent, full == s.writes)
+		metrics.RecordRequestTermination(r, info, metrics.APIServerComponent, http.StatusTooManyRequests)
+		most := full.user
+		if who.admin {
+			most = full.total
+		}
+		err := apierrors.NewTooManyRequests(fmt.Sprintf(
+			"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.name, most, full.total), 1)
+		responsewriters.ErrorNegotiated(err, c.Serializer, schema.GroupVersion{}, w, r)
+	})
+}
+
+// serve returns what there was no place for, or nil when the request was served.
+func (s *sharing) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who client, next http.Handler) (full *shares) {
+	if c := connFrom(r.Context()); c != nil {
+		c.hold()
+		defer c.release()
+	}
+	for _, of := range s.needed(r, info) {
+		release, ok := of.take(r.Context(), who)
+		if !ok {
+			return of
+		}
+		defer release()
+	}
+	next.ServeHTTP(w, r)
+	return nil
+}
+
+// isLong reports whether a list may have many objects.
+func isLong(r *http.Request) bool {
+	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+	return err != nil || limit <= 0 || limit > longList
+}
+
+type clientKey struct{}
+
+// withClient keeps who asks, before it acts as somebody else.
+func withClient(ctx context.Context, who user.Info) context.Context {
+	c := client{name: who.GetName()}
+	if p, ok := peerFrom(ctx); ok {
+		c.admin = p.UID == 0 || int(p.UID) == os.Geteuid()
+	} else {
+		c.admin = in(who, adminGroup)
+		if counted := connFrom(ctx); counted != nil && counted.peer != loopback {
+			c.peer = counted.peer
+		}
+		if c.name == user.Anonymous {
+			c.name += " at " + c.peer
+		}
+	}
+	return context.WithValue(ctx, clientKey{}, c)
+}
+
+func clientFrom(ctx context.Context) client {
+	c, _ := ctx.Value(clientKey{}).(client)
+	return c
+}
+
+// connFrom returns the connection of a request; nil if it is in no table.
+func connFrom(ctx context.Context) *conn {
+	c, ok := ctx.Value(connKey{}).(net.Conn)
+	if !ok {
+		return nil
+	}
+	_, counted := innermost(c)
+	return counted
+}

@@ -1,0 +1,279 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	attacker = 65_534
+	other    = 65_533
+)
+
+// dialAs connects to the socket as another user, who may use it. It needs root.
+func (ts *testServer) dialAs(t testing.TB, uid int) net.Conn {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	for path, mode := range map[string]os.FileMode{ts.socket: 0o666, filepath.Dir(ts.socket): 0o755, filepath.Dir(filepath.Dir(ts.socket)): 0o755} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Skip("not enough file descriptors: ", err)
+	}
+	// The kernel takes the user from the thread, and only this one is changed.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const same = ^uintptr(0)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, uintptr(uid), same); errno != 0 {
+		t.Fatal(errno)
+	}
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: ts.socket})
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, 0, same); errno != 0 {
+		panic(errno)
+	}
+	f := os.NewFile(uintptr(fd), ts.socket)
+	defer f.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// clientAs is one on the socket, of another user.
+func (ts *testServer) clientAs(t testing.TB, uid int) *kubernetes.Clientset {
+	t.Helper()
+	config := ts.config()
+	config.Dial = func(context.Context, string, string) (net.Conn, error) { return ts.dialAs(t, uid), nil }
+	config.Timeout = time.Minute
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// sendAs sends a request over a connection of its own and leaves the answer to the test.
+func (ts *testServer) sendAs(t testing.TB, uid int, request string) net.Conn {
+	t.Helper()
+	c := ts.dialAs(t, uid)
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// mustServe has clients that do no harm create and read something.
+func mustServe(t *testing.T, clients ...*kubernetes.Clientset) {
+	t.Helper()
+	for _, c := range clients {
+		jobs := c.BatchV1().Jobs("default")
+		job := newJob("")
+		job.GenerateName = "harmless-"
+		mustMake(t, jobs, job)
+		if _, err := jobs.List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestIdleConnectionsTakeNothingFromOthers opens 2,300 on which nothing is asked.
+func TestIdleConnectionsTakeNothingFromOthers(t *testing.T) {
+	ts := startServer(t)
+	watched := ts.sendAs(t, attacker, "GET /apis/batch/v1/jobs?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n")
+	watch := bufio.NewReader(watched)
+	if line, err := watch.ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+		t.Fatal(line, err)
+	}
+	for i := range 2300 {
+		if i%2 == 0 {
+			ts.dialAs(t, attacker)
+		} else {
+			ts.sendAs(t, attacker, "GET /livez HTTP/1.1\r\nHost: ") // and no end of it
+		}
+		if c, err := net.Dial("tcp", ts.tls.String()); err == nil {
+			t.Cleanup(func() { c.Close() })
+		} else {
+			t.Skip("not enough file descriptors: ", err)
+		}
+	}
+	mustServe(t, ts.client(t), ts.clientAs(t, other), ts.clientAs(t, attacker), ts.with(t, ts.authority.token))
+	for _, table := range []*connections{ts.local.connections, ts.remote.connections} {
+		if _, idle, closed := table.figures(); idle > maxIdle || closed < 1200 {
+			t.Errorf("%d do nothing, %d were closed", idle, closed)
+		}
+	}
+	for { // the one that something was asked on is there still
+		line, err := watch.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"name":"harmless-`) {
+			break
+		}
+	}
+}
+
+// TestSlowBodiesTakeNothingFromOthers has 450 requests of one user wait for their bodies.
+func TestSlowBodiesTakeNothingFromOthers(t *testing.T) {
+	ts := startServer(t)
+	for range 450 {
+		ts.sendAs(t, attacker, "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: jobd\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
+	}
+	waitFor(t, "they are served, wait or are refused", func() bool {
+		held, waiting, refused := ts.local.sharing.writes.figures()
+		return held == 100 && waiting+int(refused) == 350
+	})
+	mustServe(t, ts.clientAs(t, other), ts.client(t))
+}
+
+// TestUnreadListsTakeNothingFromOthers has 450 requests of one user wait until their answers are read.
+func TestUnreadListsTakeNothingFromOthers(t *testing.T) {
+	ts := startServer(t)
+	for i := range 4 {
+		ts.putConfigMap(t, fmt.Sprint("c", i), strings.Repeat("x", 900_000))
+	}
+	for range 450 {
+		ts.sendAs(t, attacker, "GET /api/v1/configmaps HTTP/1.1\r\nHost: jobd\r\n\r\n")
+	}
+	waitFor(t, "they are served, wait or are refused", func() bool {
+		held, waiting, refused := ts.local.sharing.lists.figures()
+		return held == maxListsOfOne && waiting+int(refused) == 450-maxListsOfOne
+	})
+	mustServe(t, ts.clientAs(t, other), ts.client(t))
+}
+
+// TestWatchesTakeNothingFromOthers has one user ask for more watches than all may have.
+func TestWatchesTakeNothingFromOthers(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.MaxStreams = 1500 })
+	var answered sync.WaitGroup
+	answers := make(chan string, 1600)
+	for range 1600 {
+		c := ts.sendAs(t, attacker, "GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n")
+		answered.Go(func() {
+			line, _ := bufio.NewReader(c).ReadString('\n')
+			answers <- strings.TrimSpace(line)
+		})
+	}
+	answered.Wait()
+	close(answers)
+	count := map[string]int{}
+	for line := range answers {
+		count[line]++
+	}
+	if count["HTTP/1.1 200 OK"] != 750 || count["HTTP/1.1 429 Too Many Requests"] != 850 {
+		t.Errorf("%v", count)
+	}
+	for _, c := range []*kubernetes.Clientset{ts.clientAs(t, other), ts.client(t)} {
+		w, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Stop()
+		mustServe(t, c)
+	}
+}
+
+// TestTheAdministratorAlwaysHasPlaces has two users take all there is.
+func TestTheAdministratorAlwaysHasPlaces(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.MaxStreams = 10 })
+	const ask = "GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n"
+	for i := range 10 {
+		c := ts.sendAs(t, attacker-i%2, ask)
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+			t.Fatal(i, line, err)
+		}
+	}
+	refused, err := http.ReadResponse(bufio.NewReader(ts.sendAs(t, attacker-2, ask)), nil)
+	if err != nil || refused.StatusCode != http.StatusTooManyRequests || refused.Header.Get("Retry-After") != "1" {
+		t.Fatal(refused, err)
+	}
+	defer refused.Body.Close()
+	said, _ := io.ReadAll(refused.Body)
+	if want := "jobd:uid:65532 may have 5 at a time, and all clients together 10"; !strings.Contains(string(said), want) {
+		t.Errorf("%s does not say: %s", said, want)
+	}
+	w, err := ts.client(t).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stop()
+
+	shown := prometheus.NewRegistry()
+	unregister, err := ts.Register(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := shown.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const refusals = `label:{name:"kind" value:"stream"} label:{name:"listener" value:"socket"} counter:{value:1}`
+	if text := strings.Join(strings.Fields(fmt.Sprint(families)), " "); !strings.Contains(text, refusals) {
+		t.Errorf("the metrics do not show the refusal: %s", text)
+	}
+	unregister()
+}
+
+func TestWhichPlacesARequestNeeds(t *testing.T) {
+	ts := startServer(t)
+	all := ts.local.sharing.all()
+	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	for asked, want := range map[string]string{
+		"GET /api/v1/pods": "list read", "GET /api/v1/pods?limit=500": "read", "GET /api/v1/pods?limit=501": "list read",
+		"GET /api/v1/pods?limit=x": "list read", "GET /api/v1/pods?watch=1": "stream", "GET /api/v1/namespaces/a/pods/b": "read",
+		"GET /api/v1/namespaces/a/pods/b/log": "stream", "POST /api/v1/namespaces/a/pods/b/exec": "session",
+		"GET /api/v1/namespaces/a/pods/b/attach": "session", "GET /api/v1/namespaces/a/pods/b/portforward": "session",
+		"DELETE /api/v1/namespaces/a/pods": "list write", "POST /api/v1/namespaces/a/pods": "write", "PATCH /api/v1/namespaces/a/pods/b": "write",
+		"POST /jobd/v1/images?op=import": "image", "GET /jobd/v1/images": "stream", "GET /livez": "read", "GET /debug/pprof/profile": "stream",
+	} {
+		method, path, _ := strings.Cut(asked, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := resolver.NewRequestInfo(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, needed := range ts.local.sharing.needed(r, info) {
+			for name, of := range all {
+				if of == needed {
+					names = append(names, name)
+				}
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s needs %s, not %s", asked, want, got)
+		}
+	}
+}
