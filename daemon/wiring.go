@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/config"
@@ -51,7 +52,11 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	from := sources{store: s, tokens: issuer, machine: m, logs: logs, inbox: loop.NewInbox()}
+	security, err := c.PodSecurityPolicy()
+	if err != nil {
+		return err
+	}
+	from := sources{store: s, tokens: issuer, machine: m, logs: logs, security: security, inbox: loop.NewInbox()}
 	k, err := d.openContainers(ctx, from)
 	if err != nil {
 		return err
@@ -76,11 +81,12 @@ func (d *daemon) open(ctx context.Context) error {
 
 // sources are what the larger parts of the daemon are made from.
 type sources struct {
-	store   *store.Store
-	tokens  *tokens.Tokens
-	machine *machine
-	logs    *joblogs.Logs
-	inbox   *loop.Inbox // what happens to pods is reported there
+	store    *store.Store
+	tokens   *tokens.Tokens
+	machine  *machine
+	logs     *joblogs.Logs
+	security *podsecurity.Policy
+	inbox    *loop.Inbox // what happens to pods is reported there
 }
 
 // machine is the machine that the daemon runs on.
@@ -156,7 +162,8 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
 			WorkloadWithJob: c.WorkloadWithJob,
 		},
-		MaxPods: c.MaxPods, Allocatable: node.Amounts(m.allocatable),
+		PodSecurity: from.security,
+		MaxPods:     c.MaxPods, Allocatable: node.Amounts(m.allocatable),
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(),
 		Node: m.Node(host.Description{
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
@@ -203,7 +210,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
-		EventTTL:  c.EventTTL.Duration,
+		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 	}
 	if k.images != nil {

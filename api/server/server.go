@@ -46,6 +46,7 @@ import (
 	"github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/openapi"
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/runtime"
@@ -79,6 +80,8 @@ type Config struct {
 
 	// EventTTL is how long events are kept after they were last written. Default one hour.
 	EventTTL time.Duration
+	// PodSecurity decides which pods a namespace takes. Default: as its labels say, and any without a label.
+	PodSecurity *podsecurity.Policy
 	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time.
 	WorkloadWithJob bool
 
@@ -147,6 +150,12 @@ func New(c Config) (*Server, error) {
 	if c.EventTTL == 0 {
 		c.EventTTL = time.Hour
 	}
+	if c.PodSecurity == nil {
+		var err error
+		if c.PodSecurity, err = podsecurity.New(podsecurity.Configuration{}); err != nil {
+			return nil, err
+		}
+	}
 	s := &Server{config: c}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 
@@ -159,7 +168,7 @@ func New(c Config) (*Server, error) {
 	g.RequestTimeout = c.RequestTimeout
 	g.LongRunningFunc = longRunning
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}}
+	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}, podSecurity{s}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}

@@ -57,6 +57,9 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"give the seccomp profile RuntimeDefault to containers that ask for none")
 	flags.BoolVar(&settings.DropNetRaw, "drop-net-raw", settings.DropNetRaw,
 		"take CAP_NET_RAW, with which a pod can send packets of any kind, from containers that do not add it")
+	flags.StringVar(&settings.PodSecurity.Defaults.Enforce, "pod-security-enforce", settings.PodSecurity.Defaults.Enforce,
+		"Pod Security level of namespaces without the label: privileged, baseline or restricted (privileged);\n"+
+			"in the file pod-security.defaults.enforce, as in a PodSecurityConfiguration")
 	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration,
 		"how long events are kept")
 	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize,

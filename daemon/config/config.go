@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/image"
@@ -73,6 +74,9 @@ type Config struct {
 	SeccompDefault bool `json:"seccomp-default,omitempty"`
 	// DropNetRaw takes CAP_NET_RAW from containers that do not add it.
 	DropNetRaw bool `json:"drop-net-raw,omitempty"`
+	// PodSecurity is the PodSecurityConfiguration of a cluster: which pods a namespace takes whose labels do not say, and who
+	// is exempt.
+	PodSecurity podsecurity.Configuration `json:"pod-security,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
 	// ContainerLogMaxSize is the size at which the log of a container is rotated, such as "10Mi"; 0 means never.
@@ -200,6 +204,9 @@ func (c *Config) Complete() error {
 	if _, err := c.Resources(); err != nil {
 		return err
 	}
+	if _, err := c.PodSecurityPolicy(); err != nil {
+		return err
+	}
 	if c.EventTTL.Duration <= 0 {
 		return errors.New("event-ttl must be above 0")
 	}
@@ -248,6 +255,15 @@ func (c *Config) Resources() (corev1.ResourceList, error) {
 		list[corev1.ResourceName(name)] = quantity
 	}
 	return list, nil
+}
+
+// PodSecurityPolicy returns what decides which pods a namespace takes, after a check.
+func (c *Config) PodSecurityPolicy() (*podsecurity.Policy, error) {
+	policy, err := podsecurity.New(c.PodSecurity)
+	if err != nil {
+		return nil, fmt.Errorf("pod-security.%w", err)
+	}
+	return policy, nil
 }
 
 // LogSizes returns KeptLogsSize and ContainerLogMaxSize in bytes.

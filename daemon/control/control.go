@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
@@ -39,6 +40,8 @@ type Config struct {
 
 	// Settings configure the decisions about Jobs.
 	Settings job.Settings
+	// PodSecurity decides which pods a namespace takes; nil means any.
+	PodSecurity *podsecurity.Policy
 	// MaxPods is how many pods may be on the node at once, Allocatable what they may request together; nil means no
 	// limit.
 	MaxPods     int
@@ -123,6 +126,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	pods.jobs, pods.admission, pods.garbage = jobs, admission, garbage
 	pods.followers = []podFollower{files, tokens, disk, taints}
 	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
+	jobs.security = config.PodSecurity
 	cronJobs.jobs, cronJobs.garbage = jobs, garbage
 	admission.pods, admission.gangs = pods, gangs
 	taints.pods = pods

@@ -194,7 +194,7 @@ func (c *cronJobs) settle(p *loop.Pass, key string) error {
 
 // startJob creates the Job of a scheduled time, unless the namespace is being deleted.
 func (c *cronJobs) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *cronRecord, d cron.Decision) error {
-	if refusal, err := namespace.Refusal(p, cj.Namespace); err != nil || refusal != nil {
+	if _, refusal, err := namespace.ForCreation(p, cj.Namespace); err != nil || refusal != nil {
 		return err
 	}
 	j, err := cron.NewJob(cj, d.Start)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
@@ -24,6 +25,7 @@ type jobs struct {
 	loop.Base
 	timers   *loop.Timers
 	settings job.Settings
+	security *podsecurity.Policy
 	logs     Logs
 	pods     *pods
 	cronJobs *cronJobs

@@ -1,10 +1,12 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,12 +121,16 @@ func (c *jobs) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, change func(
 	return c.pods.touch(p, key, pod)
 }
 
+// creator is who creates the pods of Jobs in a cluster, by which exemptions name it.
+const creator = "system:serviceaccount:kube-system:job-controller"
+
 // createPods creates the pods that were decided on, up to the first that is refused.
 func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) (refused bool, err error) {
 	if len(wanted) == 0 {
 		return false, nil
 	}
-	if refusal, err := namespace.Refusal(p, j.Namespace); err != nil {
+	ns, refusal, err := namespace.ForCreation(p, j.Namespace)
+	if err != nil {
 		return false, err
 	} else if refusal != nil {
 		return true, c.creationRefused(p, rec, j, refusal)
@@ -155,6 +161,9 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 		core.SetPodDefaults(pod)
 		if refusal := references.Resolve(j.Namespace, &pod.Spec); refusal != nil {
 			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
+		}
+		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, creator); refusal != nil {
+			return true, c.creationRefused(p, rec, j, refusal)
 		}
 		core.PreparePod(pod, p.Now)
 		p.Pods.Changed(key, pod)

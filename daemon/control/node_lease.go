@@ -67,7 +67,7 @@ func (l *nodeLease) Settle(p *loop.Pass) (bool, error) {
 }
 
 func (l *nodeLease) renew(p *loop.Pass) error {
-	if refusal, err := namespace.Refusal(p, corev1.NamespaceNodeLease); err != nil || refusal != nil {
+	if _, refusal, err := namespace.ForCreation(p, corev1.NamespaceNodeLease); err != nil || refusal != nil {
 		return err // a later start creates the namespace again
 	}
 	node := &corev1.Node{}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
@@ -79,8 +80,8 @@ func (w *world) start() {
 	})
 	w.control = New(Config{
 		Store: w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
-		Settings: job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},
-		MaxPods:  1000, Allocatable: w.allocatable,
+		Settings:    job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},
+		PodSecurity: w.security(), MaxPods: 1000, Allocatable: w.allocatable,
 		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self,
 		Epoch:  "one",
 		Events: events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(w.store), Logger: logger, Clock: func() time.Time { return w.clock() },
@@ -104,6 +105,16 @@ func (w *world) start() {
 			w.t.Error(err)
 		}
 	}
+}
+
+// security is the policy of a daemon that is told nothing.
+func (w *world) security() *podsecurity.Policy {
+	w.t.Helper()
+	policy, err := podsecurity.New(podsecurity.Configuration{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return policy
 }
 
 // hostLabels are those of the node.

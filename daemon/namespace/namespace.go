@@ -22,17 +22,17 @@ func get(p *loop.Pass, name string) (ns *corev1.Namespace, ok bool, err error) {
 	return ns, ok, err
 }
 
-// Refusal returns why a namespace takes no new pods; nil if it does.
-func Refusal(p *loop.Pass, name string) (refusal, err error) {
+// ForCreation returns a namespace in which something is to be created, or why nothing can be.
+func ForCreation(p *loop.Pass, name string) (ns *corev1.Namespace, refusal, err error) {
 	ns, ok, err := get(p, name)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case !ok:
-		return fmt.Errorf("namespaces %q not found", name), nil
+		return nil, fmt.Errorf("namespaces %q not found", name), nil
 	}
 	if ns.DeletionTimestamp != nil {
-		return fmt.Errorf("pods is forbidden: unable to create new content in namespace %s because it is being terminated", name), nil
+		return nil, fmt.Errorf("pods is forbidden: unable to create new content in namespace %s because it is being terminated", name), nil
 	}
-	return nil, nil
+	return ns, nil, nil
 }

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/pod-security-admission/api"
+
+	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/store"
+)
+
+// podSecurity refuses pods that their namespace does not take (Pod Security Admission), warns about templates of such
+// pods, and checks the labels of namespaces that say which those are. Beyond what a cluster does, it keeps those who
+// cannot change the labels out of the containers of pods that they could not have created.
+type podSecurity struct{ server *Server }
+
+var _ admission.ValidationInterface = podSecurity{}
+
+func (podSecurity) Handles(op admission.Operation) bool { return op != admission.Delete }
+
+func (s podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	resource := a.GetResource().GroupResource()
+	if !podsecurity.Concerns(resource) {
+		return nil
+	}
+	if a.GetOperation() == admission.Connect {
+		return s.connect(ctx, a)
+	}
+	policy := s.server.config.PodSecurity
+	var answer *admissionv1.AdmissionResponse
+	if resource == corev1.Resource("namespaces") {
+		answer = policy.ReviewNamespace(ctx, attributesOf{a}, s.server.storedPods)
+	} else {
+		ns, err := s.namespace(a)
+		if err != nil {
+			return err
+		}
+		answer = policy.Review(ctx, attributesOf{a}, ns)
+	}
+	for _, w := range answer.Warnings {
+		warning.AddWarning(ctx, "", w)
+	}
+	for key, value := range answer.AuditAnnotations {
+		audit.AddAuditAnnotation(ctx, api.AuditAnnotationPrefix+key, value)
+	}
+	return podsecurity.Refused(answer)
+}
+
+func (s podSecurity) namespace(a admission.Attributes) (*corev1.Namespace, error) {
+	ns, found, err := s.server.namespace(a.GetNamespace())
+	switch {
+	case err != nil:
+		return nil, apierrors.NewInternalError(err)
+	case !found:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, a.GetNamespace())
+	}
+	return ns, nil
+}
+
+// connect decides who gets into the containers of a pod. Such a pod may be older than the level of its namespace, or have
+// been created by somebody who is exempt; who gets into it can do all that it can do.
+func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error {
+	if sub := a.GetSubresource(); sub != "exec" && sub != "attach" {
+		return nil
+	}
+	pod, err := s.server.storedPod(a.GetNamespace(), a.GetName())
+	if err != nil || pod == nil {
+		return err // that it does not exist is said by who looks for its containers
+	}
+	ns, err := s.namespace(a)
+	if err != nil {
+		return err
+	}
+	who := a.GetUserInfo()
+	refusal := s.server.config.PodSecurity.Refusal(ctx, ns, pod, admissionv1.Connect, who.GetName())
+	if refusal == nil {
+		return nil
+	}
+	if may, err := s.mayChangeLabels(ctx, who, ns.Name); err != nil || may {
+		return err
+	}
+	return admission.NewForbidden(a, fmt.Errorf("cannot exec into or attach to a pod that its namespace would now refuse: %v", refusal))
+}
+
+// mayChangeLabels reports whether somebody could choose another level for a namespace.
+func (s podSecurity) mayChangeLabels(ctx context.Context, who user.Info, namespace string) (bool, error) {
+	decision, _, err := s.server.authorize(ctx, authorizer.AttributesRecord{
+		User: who, Verb: "update", Namespace: namespace, APIVersion: "v1", Resource: "namespaces", Name: namespace,
+		ResourceRequest: true,
+	})
+	return decision == authorizer.DecisionAllow, err
+}
+
+// storedPod reads a pod, nil when there is none.
+func (s *Server) storedPod(namespace, name string) (pod *corev1.Pod, err error) {
+	err = s.config.Store.View(func(snapshot *store.Snapshot) error {
+		o, ok := snapshot.Get(store.Key("pods", namespace, name))
+		if !ok {
+			return nil
+		}
+		pod = &corev1.Pod{}
+		return scheme.Decode(o.Value, pod)
+	})
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("pods/%s/%s: %w", namespace, name, err))
+	}
+	return pod, nil
+}
+
+// storedPods reads all pods of a namespace. It fails when ctx ends first.
+func (s *Server) storedPods(ctx context.Context, namespace string) (pods []*corev1.Pod, err error) {
+	viewed := s.config.Store.View(func(snapshot *store.Snapshot) error {
+		snapshot.Range(store.Key("pods", namespace, ""), "", func(o store.Object) bool {
+			pod := &corev1.Pod{}
+			if err = ctx.Err(); err == nil {
+				err = scheme.Decode(o.Value, pod)
+			}
+			pods = append(pods, pod)
+			return err == nil
+		})
+		return err
+	})
+	return pods, viewed
+}
+
+// attributesOf are the attributes of a request as the library asks for them.
+type attributesOf struct{ admission.Attributes }
+
+func (a attributesOf) GetOperation() admissionv1.Operation {
+	return admissionv1.Operation(a.Attributes.GetOperation())
+}
+
+func (a attributesOf) GetObject() (runtime.Object, error)    { return a.Attributes.GetObject(), nil }
+func (a attributesOf) GetOldObject() (runtime.Object, error) { return a.Attributes.GetOldObject(), nil }
+func (a attributesOf) GetUserName() string                   { return a.GetUserInfo().GetName() }

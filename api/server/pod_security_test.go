@@ -1,0 +1,228 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/legacyregistry"
+	configv1 "k8s.io/pod-security-admission/admission/api/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/scheme"
+)
+
+// warned is a client whose warnings are kept.
+func (ts *testServer) warned(t *testing.T) (*kubernetes.Clientset, *warnings) {
+	t.Helper()
+	config, w := ts.config(), &warnings{}
+	config.WarningHandlerWithContext = w
+	return mustClient(t, config), w
+}
+
+// take returns the warnings since the last time.
+func (w *warnings) take() string {
+	text := strings.Join(w.texts, "\n")
+	w.texts = nil
+	return text
+}
+
+func labelled(name string, labels ...string) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}}
+	for i := 0; i < len(labels); i += 2 {
+		ns.Labels["pod-security.kubernetes.io/"+labels[i]] = labels[i+1]
+	}
+	return ns
+}
+
+func podThat(name string, privileged bool) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", SecurityContext: &corev1.SecurityContext{Privileged: &privileged}}}
+	return pod
+}
+
+const tooPrivileged = `violates PodSecurity "baseline:latest": privileged (container "c" must not set securityContext.privileged=true)`
+
+func TestLabelsOfPodSecurityAreChecked(t *testing.T) {
+	ts := startServer(t)
+	c, warned := ts.warned(t)
+	namespaces := c.CoreV1().Namespaces()
+	for _, tc := range []struct{ label, value, want string }{
+		{"enforce", "strict", `metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be one of privileged, baseline, restricted`},
+		{"warn-version", "1.30", `metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "1.30": must be "latest" or "v1.x"`},
+	} {
+		_, err := namespaces.Create(t.Context(), labelled("bad", tc.label, tc.value), metav1.CreateOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s=%s: %v", tc.label, tc.value, err)
+		}
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"pod-security.kubernetes.io/%s":%q}}}`, tc.label, tc.value)
+		_, err = namespaces.Patch(t.Context(), "default", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s=%s on one that exists: %v", tc.label, tc.value, err)
+		}
+	}
+
+	for _, name := range []string{"a", "b"} {
+		if _, err := c.CoreV1().Pods("default").Create(t.Context(), podThat(name, true), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`)
+	for _, dry := range [][]string{{metav1.DryRunAll}, nil} {
+		if _, err := namespaces.Patch(t.Context(), "default", types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := warned.take(), "existing pods in namespace \"default\" violate the new PodSecurity enforce level \"baseline:latest\"\na (and 1 other pod): privileged"; got != want {
+			t.Errorf("warned that %q, want %q", got, want)
+		}
+	}
+}
+
+func TestPodsThatTheirNamespaceDoesNotTake(t *testing.T) {
+	ts := startServer(t)
+	c, warned := ts.warned(t)
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(), labelled("strict", "enforce", "baseline", "warn", "restricted", "warn-version", "v1.30"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.CoreV1().Pods("strict").Create(t.Context(), podThat("p", true), metav1.CreateOptions{})
+	if want := `pods "p" is forbidden: ` + tooPrivileged; !apierrors.IsForbidden(err) || err.Error() != want {
+		t.Errorf("a privileged pod: %v, want %s", err, want)
+	}
+	if got := warned.take(); got != "" {
+		t.Errorf("warned of a pod that is refused: %s", got)
+	}
+	const restricted = `would violate PodSecurity "restricted:v1.30": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)`
+	if _, err := c.CoreV1().Pods("strict").Create(t.Context(), podThat("p", false), metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	if got := warned.take(); !strings.HasPrefix(got, restricted) {
+		t.Errorf("warned that %q", got)
+	}
+	// Neither a change of labels nor one of the status is asked about.
+	for _, part := range []string{"", "status"} {
+		if _, err := c.CoreV1().Pods("strict").Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}, strings.Fields(part)...); err != nil {
+			t.Error(err)
+		}
+		if got := warned.take(); got != "" {
+			t.Errorf("warned that %q", got)
+		}
+	}
+
+	// Templates are never refused, only what is made from them.
+	template := corev1.PodTemplateSpec{Spec: podThat("", true).Spec}
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: template}}
+	if _, err := c.BatchV1().Jobs("strict").Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	if got := warned.take(); !strings.Contains(got, `would violate PodSecurity "restricted:v1.30": privileged (container "c"`) {
+		t.Errorf("of a Job: %q", got)
+	}
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: batchv1.CronJobSpec{Schedule: "@hourly", JobTemplate: batchv1.JobTemplateSpec{Spec: job.Spec}}}
+	if _, err := c.BatchV1().CronJobs("strict").Create(t.Context(), cron, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	if got := warned.take(); !strings.Contains(got, `would violate PodSecurity "restricted:v1.30": privileged (container "c"`) {
+		t.Errorf("of a CronJob: %q", got)
+	}
+}
+
+func TestDefaultLevelAndExemptions(t *testing.T) {
+	policy, err := podsecurity.New(podsecurity.Configuration{
+		Defaults: configv1.PodSecurityDefaults{Enforce: "baseline"},
+		Exemptions: configv1.PodSecurityExemptions{
+			Usernames: []string{"system:serviceaccount:default:installer"}, Namespaces: []string{"kube-system"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := startServer(t, func(c *Config) { c.PodSecurity = policy })
+	c := ts.client(t)
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(), labelled("open", "enforce", "privileged"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	installer := ts.with(t, ts.token(t, ts.account(t, "installer", "submit"), nil).Status.Token)
+	for _, tc := range []struct {
+		name, namespace string
+		client          kubernetes.Interface
+		allowed         bool
+	}{
+		{"a namespace without a label", "default", c, false},
+		{"one with a label of its own", "open", c, true},
+		{"an exempt namespace", "kube-system", c, true},
+		{"an exempt user", "default", installer, true},
+	} {
+		_, err := tc.client.CoreV1().Pods(tc.namespace).Create(t.Context(), podThat("p", true), metav1.CreateOptions{})
+		if tc.allowed && err != nil || !tc.allowed && (err == nil || !strings.Contains(err.Error(), tooPrivileged)) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	local, w := ts.warned(t)
+	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	if _, err := local.CoreV1().Namespaces().Patch(t.Context(), "kube-system", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+	if got := w.take(); got != `namespace "kube-system" is exempt from Pod Security, and the policy (enforce=restricted:latest) will be ignored` {
+		t.Errorf("warned that %q", got)
+	}
+
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]bool{}
+	for _, f := range families {
+		counted[f.GetName()] = true
+	}
+	if !counted["pod_security_evaluations_total"] || !counted["pod_security_exemptions_total"] {
+		t.Error("neither evaluations nor exemptions are counted")
+	}
+}
+
+// A pod that does more than the namespace allows is no way to do more for those who cannot change what it allows.
+func TestNobodyGetsMoreByAnOlderPod(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{} })
+	c := ts.client(t)
+	for name, privileged := range map[string]bool{"old": true, "plain": false} {
+		if _, err := c.CoreV1().Pods("default").Create(t.Context(), podThat(name, privileged), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		ts.bind(t, name, "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	}
+	submit, admin := ts.limited(t, "role=submit&namespace=default"), ts.limited(t, "role=admin&namespace=default")
+	getIn := func(c *kubernetes.Clientset, pod, part string) error {
+		return c.CoreV1().RESTClient().Post().Namespace("default").Resource("pods").Name(pod).SubResource(part).
+			VersionedParams(&corev1.PodExecOptions{Container: "c", Command: []string{"id"}, Stdout: true}, scheme.ParameterCodec).Do(t.Context()).Error()
+	}
+	if err := getIn(submit, "old", "exec"); apierrors.IsForbidden(err) {
+		t.Errorf("before there is a level: %v", err)
+	}
+	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`)
+	if _, err := c.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"exec", "attach"} {
+		for who, client := range map[string]*kubernetes.Clientset{"submit": submit, "the namespace's admin": admin} {
+			if err := getIn(client, "old", part); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tooPrivileged) {
+				t.Errorf("%s of %s: %v", part, who, err)
+			}
+			if err := getIn(client, "plain", part); apierrors.IsForbidden(err) {
+				t.Errorf("%s of %s into a pod that is fine: %v", part, who, err)
+			}
+		}
+		if err := getIn(c, "old", part); apierrors.IsForbidden(err) {
+			t.Errorf("%s by an administrator: %v", part, err)
+		}
+	}
+	if _, err := submit.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("who submits changes the level: %v", err)
+	}
+}
