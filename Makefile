@@ -49,7 +49,7 @@ VM := .vm
 e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboots, power cuts
 	@testdata/vm/deps.sh
 	@mkdir -p $(VM)/bin
-	@go build -ldflags '$(LDFLAGS)' -o $(VM)/bin/ ./cmd/... ./testdata/kubectl
+	@go build -ldflags '$(LDFLAGS)' -o $(VM)/bin/ ./cmd/... ./testdata/kubectl ./testdata/attacker
 	@go test -c -ldflags '-s -w' -o $(VM)/bin/ ./daemon/e2e
 	@go run ./testdata/images/cmd/mkimage busybox docker.io/library/busybox:1.36 >$(VM)/bin/busybox.tar
 	@testdata/vm/image.sh $(VM) $(CURDIR)/$(VM)/bin

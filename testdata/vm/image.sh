@@ -77,7 +77,7 @@ base() { # the packages are in the file packages~
 
 jobd() {
   rm -rf jobd.d && mkdir -p jobd.d/{bin,src/daemon/e2e,src/testdata/demo}
-  cp "$bin"/{jobd,jobd-shim,jobctl,kubectl,e2e.test,busybox.tar} jobd.d/bin/
+  cp "$bin"/{jobd,jobd-shim,jobctl,kubectl,attacker,e2e.test,busybox.tar} jobd.d/bin/
   cp -r "$here/guest" jobd.d/
   cp -r "$here/../"{examples,oracle} jobd.d/src/testdata/
   cp "$here/../demo/pi.txt" jobd.d/src/testdata/demo/
