@@ -49,7 +49,8 @@ func (t *Tx) Put(o Object) uint64 {
 	}
 	for _, owner := range o.Owners {
 		if len(owner) > maxOwnerBytes {
-			t.fail(fmt.Errorf("%w: %s: owner's UID of %d bytes, allowed are %d", ErrInvalid, o.Key, len(owner), maxOwnerBytes))
+			t.fail(fmt.Errorf("%w: %s: owner's UID of %d bytes, allowed are %d", ErrInvalid, o.Key, len(owner),
+				maxOwnerBytes))
 		}
 	}
 	o.Version, o.Expires = t.next, max(o.Expires, 0)

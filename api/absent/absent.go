@@ -41,9 +41,12 @@ func (k Kind) Resource() string {
 var Kinds = []Kind{
 	//lint:ignore SA1019 a cluster still lists Endpoints, and tools ask for them
 	of[corev1.Endpoints, corev1.EndpointsList](corev1.SchemeGroupVersion, "Endpoints", nil, "ep"),
-	of[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](corev1.SchemeGroupVersion, "PersistentVolumeClaim", nil, "pvc"),
-	wide(of[corev1.PersistentVolume, corev1.PersistentVolumeList](corev1.SchemeGroupVersion, "PersistentVolume", nil, "pv")),
-	of[corev1.ReplicationController, corev1.ReplicationControllerList](corev1.SchemeGroupVersion, "ReplicationController", all, "rc"),
+	of[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](corev1.SchemeGroupVersion,
+		"PersistentVolumeClaim", nil, "pvc"),
+	wide(of[corev1.PersistentVolume, corev1.PersistentVolumeList](corev1.SchemeGroupVersion, "PersistentVolume", nil,
+		"pv")),
+	of[corev1.ReplicationController, corev1.ReplicationControllerList](corev1.SchemeGroupVersion,
+		"ReplicationController", all, "rc"),
 	of[appsv1.DaemonSet, appsv1.DaemonSetList](appsv1.SchemeGroupVersion, "DaemonSet", all, "ds"),
 	of[appsv1.Deployment, appsv1.DeploymentList](appsv1.SchemeGroupVersion, "Deployment", all, "deploy"),
 	of[appsv1.ReplicaSet, appsv1.ReplicaSetList](appsv1.SchemeGroupVersion, "ReplicaSet", all, "rs"),
@@ -116,7 +119,9 @@ func Definitions(get common.GetOpenAPIDefinitions) common.GetOpenAPIDefinitions 
 func opaque(name string) common.OpenAPIDefinition {
 	kind := name[strings.LastIndexByte(name, '.')+1:]
 	return common.OpenAPIDefinition{Schema: spec.Schema{
-		SchemaProps:      spec.SchemaProps{Type: []string{"object"}, Description: kind + " is a kind that jobd does not have."},
+		SchemaProps: spec.SchemaProps{
+			Type: []string{"object"}, Description: kind + " is a kind that jobd does not have.",
+		},
 		VendorExtensible: spec.VendorExtensible{Extensions: spec.Extensions{"x-kubernetes-preserve-unknown-fields": true}},
 	}}
 }

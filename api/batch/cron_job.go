@@ -64,7 +64,8 @@ func validateCronJob(cj *batchv1.CronJob) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&cj.ObjectMeta, true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateCronJobSpec(&cj.Spec, nil, field.NewPath("spec"))...)
 	if len(cj.Name) > maxCronJobName {
-		errs = append(errs, field.Invalid(metadata.Child("name"), cj.Name, fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
+		errs = append(errs, field.Invalid(metadata.Child("name"), cj.Name,
+			fmt.Sprintf("must be no more than %d characters", maxCronJobName)))
 	}
 	return errs
 }
@@ -84,7 +85,8 @@ func validateCronJobStatusUpdate(cj, old *batchv1.CronJob) field.ErrorList {
 func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
 	errs := validateSchedule(spec, old != nil && strings.Contains(old.Schedule, "TZ"), path.Child("schedule"))
 	if spec.StartingDeadlineSeconds != nil {
-		errs = append(errs, validation.ValidateNonnegativeField(*spec.StartingDeadlineSeconds, path.Child("startingDeadlineSeconds"))...)
+		errs = append(errs, validation.ValidateNonnegativeField(*spec.StartingDeadlineSeconds,
+			path.Child("startingDeadlineSeconds"))...)
 	}
 	if old == nil || !ptr.Equal(old.TimeZone, spec.TimeZone) {
 		errs = append(errs, validateTimeZone(spec.TimeZone, path.Child("timeZone"))...)
@@ -101,7 +103,8 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 		errs = append(errs, field.Invalid(at.Child("selector"), template.Selector, "`selector` will be auto-generated"))
 	}
 	if ptr.Deref(template.ManualSelector, false) {
-		errs = append(errs, field.NotSupported(at.Child("manualSelector"), template.ManualSelector, []string{"nil", "false"}))
+		errs = append(errs, field.NotSupported(at.Child("manualSelector"), template.ManualSelector,
+			[]string{"nil", "false"}))
 	}
 	for _, limit := range []struct {
 		name  string
@@ -124,9 +127,11 @@ func validateSchedule(spec *batchv1.CronJobSpec, zoneAllowed bool, path *field.P
 	}
 	switch hasZone := strings.Contains(spec.Schedule, "TZ"); {
 	case hasZone && zoneAllowed && spec.TimeZone != nil:
-		errs = append(errs, field.Invalid(path, spec.Schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
+		errs = append(errs, field.Invalid(path, spec.Schedule,
+			"cannot use both timeZone field and TZ or CRON_TZ in schedule"))
 	case hasZone && !zoneAllowed:
-		errs = append(errs, field.Invalid(path, spec.Schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+		errs = append(errs, field.Invalid(path, spec.Schedule,
+			"cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
 	}
 	return errs
 }
@@ -148,7 +153,8 @@ func validateTimeZone(zone *string, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	if strings.EqualFold(*zone, "Local") {
-		errs = append(errs, field.Invalid(path, zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
+		errs = append(errs, field.Invalid(path, zone,
+			"timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"))
 	}
 	if _, err := time.LoadLocation(*zone); err != nil {
 		errs = append(errs, field.Invalid(path, zone, err.Error()))
@@ -191,7 +197,8 @@ func cronJobColumns() []metav1.TableColumnDefinition {
 		{Name: "Last Schedule", Type: "string", Description: status["lastScheduleTime"]},
 		kind.AgeColumn(),
 		{Name: "Containers", Type: "string", Priority: 1, Description: "Names of each container in the template."},
-		{Name: "Images", Type: "string", Priority: 1, Description: "Images referenced by each container in the template."},
+		{Name: "Images", Type: "string", Priority: 1,
+			Description: "Images referenced by each container in the template."},
 		{Name: "Selector", Type: "string", Priority: 1, Description: batchv1.JobSpec{}.SwaggerDoc()["selector"]},
 	}
 }

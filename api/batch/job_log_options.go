@@ -64,7 +64,8 @@ func (o *JobLogOptions) DeepCopyObject() runtime.Object {
 // Pod returns those of the options that a pod's log has too.
 func (o *JobLogOptions) Pod() *corev1.PodLogOptions {
 	p := &corev1.PodLogOptions{
-		Container: o.Container, Follow: o.Follow, Previous: o.Previous, SinceSeconds: o.SinceSeconds, SinceTime: o.SinceTime,
+		Container: o.Container, Follow: o.Follow, Previous: o.Previous, SinceSeconds: o.SinceSeconds,
+		SinceTime:  o.SinceTime,
 		Timestamps: o.Timestamps, TailLines: o.TailLines, LimitBytes: o.LimitBytes,
 	}
 	if o.Stream != "" {

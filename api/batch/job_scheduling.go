@@ -26,7 +26,8 @@ func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 // all its indexes at a time.
 func automaticGang(spec *batchv1.JobSpec) bool {
 	p := ptr.Deref(spec.Parallelism, 1)
-	return spec.Scheduling == nil && spec.Template.Spec.SchedulingGroup == nil && isIndexed(spec) && p > 1 && ptr.Deref(spec.Completions, 0) == p
+	return spec.Scheduling == nil && spec.Template.Spec.SchedulingGroup == nil && isIndexed(spec) && p > 1 &&
+		ptr.Deref(spec.Completions, 0) == p
 }
 
 // WorkloadItem is how a Job's pods are to be scheduled, as the builder of workloads wants it. A gang needs all pods
@@ -39,7 +40,9 @@ func WorkloadItem(name string, spec *batchv1.JobSpec, path *field.Path) *workloa
 	}
 	item := &workloadbuilder.WorkloadItem{
 		Name: name, Path: path,
-		DefaultConfig: &workloadbuilder.SchedulingConfig{Policy: policy, PriorityClassName: spec.Template.Spec.PriorityClassName},
+		DefaultConfig: &workloadbuilder.SchedulingConfig{
+			Policy: policy, PriorityClassName: spec.Template.Spec.PriorityClassName,
+		},
 		Callbacks: []workloadbuilder.SchedulingConfigFunc{func(c *workloadbuilder.SchedulingConfig) {
 			if gang := c.Policy.Gang; gang != nil && gang.MinCount == nil {
 				gang.MinCount = ptr.To(max(1, parallelism))
@@ -48,10 +51,18 @@ func WorkloadItem(name string, spec *batchv1.JobSpec, path *field.Path) *workloa
 	}
 	if s := spec.Scheduling; s != nil {
 		item.Input = workloadbuilder.WorkloadInput{
-			Policy:         workloadbuilder.PolicyInput{PodGroupData: s.SchedulingPolicy, PathElements: []string{"schedulingPolicy"}},
-			Constraints:    workloadbuilder.ConstraintsInput{PodGroupData: s.SchedulingConstraints, PathElements: []string{"schedulingConstraints"}},
-			DisruptionMode: workloadbuilder.DisruptionModeInput{PodGroupData: s.DisruptionMode, PathElements: []string{"disruptionMode"}},
-			ResourceClaims: workloadbuilder.ResourceClaimsInput{PodGroupData: s.ResourceClaims, PathElements: []string{"resourceClaims"}},
+			Policy: workloadbuilder.PolicyInput{
+				PodGroupData: s.SchedulingPolicy, PathElements: []string{"schedulingPolicy"},
+			},
+			Constraints: workloadbuilder.ConstraintsInput{
+				PodGroupData: s.SchedulingConstraints, PathElements: []string{"schedulingConstraints"},
+			},
+			DisruptionMode: workloadbuilder.DisruptionModeInput{
+				PodGroupData: s.DisruptionMode, PathElements: []string{"disruptionMode"},
+			},
+			ResourceClaims: workloadbuilder.ResourceClaimsInput{
+				PodGroupData: s.ResourceClaims, PathElements: []string{"resourceClaims"},
+			},
 		}
 	}
 	return item
@@ -64,15 +75,20 @@ func validateScheduling(spec *batchv1.JobSpec, path *field.Path) field.ErrorList
 		return nil
 	}
 	errs := workloadbuilder.NewBuilder(WorkloadItem("job", spec, path), workloadbuilder.BuildOptions{
-		AllowedPolicies:        []workloadbuilder.SchedulingPolicyOption{workloadbuilder.BasicPolicy, workloadbuilder.GangPolicy},
-		AllowedDisruptionModes: []workloadbuilder.DisruptionModeOption{workloadbuilder.SingleMode, workloadbuilder.AllMode},
+		AllowedPolicies: []workloadbuilder.SchedulingPolicyOption{
+			workloadbuilder.BasicPolicy, workloadbuilder.GangPolicy,
+		},
+		AllowedDisruptionModes: []workloadbuilder.DisruptionModeOption{
+			workloadbuilder.SingleMode, workloadbuilder.AllMode,
+		},
 	}).Validate(context.Background(), workloadbuilder.ValidationInput{})
 	if count, most := minCount(s), ptr.Deref(spec.Parallelism, 1); count != nil && *count > most {
 		errs = append(errs, field.Invalid(path.Child("schedulingPolicy", "gang", "minCount"), *count,
 			fmt.Sprintf("must not be greater than parallelism (%d)", most)))
 	}
 	if len(s.ResourceClaims) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("resourceClaims"), "jobd does not support this: there are no ResourceClaims"))
+		errs = append(errs, field.Forbidden(path.Child("resourceClaims"),
+			"jobd does not support this: there are no ResourceClaims"))
 	}
 	return errs
 }
@@ -85,14 +101,19 @@ func validateSchedulingUpdate(now, was *batchv1.JobSchedulingConfiguration, path
 		return errs
 	}
 	policy := path.Child("schedulingPolicy")
-	errs = append(errs, validate.UpdatePointer(ctx, op, policy, now.SchedulingPolicy, was.SchedulingPolicy, validate.NoSet, validate.NoUnset)...)
+	errs = append(errs, validate.UpdatePointer(ctx, op, policy, now.SchedulingPolicy, was.SchedulingPolicy,
+		validate.NoSet, validate.NoUnset)...)
 	if n, w := now.SchedulingPolicy, was.SchedulingPolicy; n != nil && w != nil {
 		errs = append(errs, validation.ValidateImmutableField(n.Basic, w.Basic, policy.Child("basic"))...)
-		errs = append(errs, validate.UpdatePointer(ctx, op, policy.Child("gang"), n.Gang, w.Gang, validate.NoSet, validate.NoUnset)...)
+		errs = append(errs, validate.UpdatePointer(ctx, op, policy.Child("gang"), n.Gang, w.Gang, validate.NoSet,
+			validate.NoUnset)...)
 	}
-	errs = append(errs, validation.ValidateImmutableField(now.SchedulingConstraints, was.SchedulingConstraints, path.Child("schedulingConstraints"))...)
-	errs = append(errs, validation.ValidateImmutableField(now.DisruptionMode, was.DisruptionMode, path.Child("disruptionMode"))...)
-	return append(errs, validation.ValidateImmutableField(now.ResourceClaims, was.ResourceClaims, path.Child("resourceClaims"))...)
+	errs = append(errs, validation.ValidateImmutableField(now.SchedulingConstraints, was.SchedulingConstraints,
+		path.Child("schedulingConstraints"))...)
+	errs = append(errs, validation.ValidateImmutableField(now.DisruptionMode, was.DisruptionMode,
+		path.Child("disruptionMode"))...)
+	return append(errs, validation.ValidateImmutableField(now.ResourceClaims, was.ResourceClaims,
+		path.Child("resourceClaims"))...)
 }
 
 func minCount(s *batchv1.JobSchedulingConfiguration) *int32 {
@@ -108,7 +129,8 @@ func ValidateAutomaticGangUpdate(job, old *batchv1.Job) field.ErrorList {
 	if !automaticGang(&old.Spec) || ptr.Deref(job.Spec.Parallelism, 1) == ptr.Deref(old.Spec.Parallelism, 1) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "parallelism"), job.Spec.Parallelism, "field is immutable while all pods of the Job are scheduled as a gang")}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "parallelism"), job.Spec.Parallelism,
+		"field is immutable while all pods of the Job are scheduled as a gang")}
 }
 
 func schedulingWarnings(spec *batchv1.JobSpec, path *field.Path) []string {
@@ -119,7 +141,8 @@ func schedulingWarnings(spec *batchv1.JobSpec, path *field.Path) []string {
 	case spec.Template.Spec.SchedulingGroup != nil:
 		return []string{fmt.Sprintf("%s: has no effect: the pods are of a group that the template names", path)}
 	case s.SchedulingConstraints != nil && len(s.SchedulingConstraints.Topology) > 0:
-		return []string{fmt.Sprintf("%s: has no effect in jobd: there is one node", path.Child("schedulingConstraints"))}
+		return []string{fmt.Sprintf("%s: has no effect in jobd: there is one node",
+			path.Child("schedulingConstraints"))}
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	changes := func(t batchv1.JobConditionType) bool { return is(t) != conditionTrue(was.Conditions, t) }
 	complete, failed := is(batchv1.JobComplete), is(batchv1.JobFailed)
 	finished := complete || failed
-	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) || conditionTrue(was.Conditions, batchv1.JobFailed))
+	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) ||
+		conditionTrue(was.Conditions, batchv1.JobFailed))
 	startChanges, endChanges := !s.StartTime.Equal(was.StartTime), !s.CompletionTime.Equal(was.CompletionTime)
 
 	var errs field.ErrorList
@@ -82,21 +83,27 @@ func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	}
 	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobFailed)) && complete && failed,
 		"cannot set Complete=True and Failed=true conditions")
-	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobFailureTarget)) && complete && is(batchv1.JobFailureTarget),
+	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobFailureTarget)) && complete &&
+		is(batchv1.JobFailureTarget),
 		"cannot set Complete=True and FailureTarget=true conditions")
 	switch at := path.Child("completionTime"); {
 	case !changes(batchv1.JobComplete) && !endChanges:
 	case s.CompletionTime != nil && !complete:
-		errs = append(errs, field.Invalid(at, s.CompletionTime, "cannot set completionTime when there is no Complete=True condition"))
+		errs = append(errs, field.Invalid(at, s.CompletionTime,
+			"cannot set completionTime when there is no Complete=True condition"))
 	case s.CompletionTime == nil && complete:
 		errs = append(errs, field.Required(at, "completionTime is required for Complete jobs"))
 	}
-	if (startChanges || endChanges) && s.StartTime != nil && s.CompletionTime != nil && s.CompletionTime.Before(s.StartTime) {
-		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime, "must be equal to or after `startTime`"))
+	if (startChanges || endChanges) && s.StartTime != nil && s.CompletionTime != nil &&
+		s.CompletionTime.Before(s.StartTime) {
+		errs = append(errs, field.Invalid(path.Child("completionTime"), s.CompletionTime,
+			"must be equal to or after `startTime`"))
 	}
-	conditions((changes(batchv1.JobFailed) || !ptr.Equal(s.FailedIndexes, was.FailedIndexes)) && failed && !is(batchv1.JobFailureTarget),
+	conditions((changes(batchv1.JobFailed) || !ptr.Equal(s.FailedIndexes, was.FailedIndexes)) && failed &&
+		!is(batchv1.JobFailureTarget),
 		"cannot set Failed=True condition without the FailureTarget=true condition")
-	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobSuccessCriteriaMet)) && complete && !is(batchv1.JobSuccessCriteriaMet),
+	conditions((changes(batchv1.JobComplete) || changes(batchv1.JobSuccessCriteriaMet)) && complete &&
+		!is(batchv1.JobSuccessCriteriaMet),
 		"cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 	if !finished {
 		return errs
@@ -141,13 +148,16 @@ func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList
 		}
 	}
 	if completedChanged && s.CompletedIndexes != "" && !isIndexed(&job.Spec) {
-		invalid("completedIndexes", s.CompletedIndexes, "cannot set non-empty completedIndexes when non-indexed completion mode")
+		invalid("completedIndexes", s.CompletedIndexes,
+			"cannot set non-empty completedIndexes when non-indexed completion mode")
 	}
 	if failedChanged && s.FailedIndexes != nil && !perIndex {
-		invalid("failedIndexes", *s.FailedIndexes, "cannot set non-null failedIndexes when backoffLimitPerIndex is null")
+		invalid("failedIndexes", *s.FailedIndexes,
+			"cannot set non-null failedIndexes when backoffLimitPerIndex is null")
 	}
 	if index, ok := firstCommon(completed, failed); ok && (completedChanged || failedChanged) {
-		invalid("failedIndexes", *s.FailedIndexes, fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", index))
+		invalid("failedIndexes", *s.FailedIndexes,
+			fmt.Sprintf("failedIndexes and completedIndexes overlap at index: %d", index))
 	}
 	return errs
 }
@@ -157,7 +167,8 @@ func validateAgreement(job, old *batchv1.Job, path *field.Path) field.ErrorList 
 	s, was := &job.Status, &old.Status
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
 	finished := is(batchv1.JobComplete) || is(batchv1.JobFailed)
-	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) || conditionTrue(was.Conditions, batchv1.JobFailed))
+	finishes := finished != (conditionTrue(was.Conditions, batchv1.JobComplete) ||
+		conditionTrue(was.Conditions, batchv1.JobFailed))
 	var errs field.ErrorList
 	if n := ptr.Deref(s.Terminating, 0); (finishes || !ptr.Equal(s.Terminating, was.Terminating)) && n > 0 && finished {
 		errs = append(errs, field.Invalid(path.Child("terminating"), n, "terminating>0 is invalid for finished job"))
@@ -191,18 +202,24 @@ func validateTransition(job, old *batchv1.Job, path *field.Path) field.ErrorList
 		errs = append(errs, field.Invalid(path.Child("failed"), s.Failed, "cannot decrease the failed counter"))
 	}
 	if s.Succeeded < was.Succeeded && !elastic(&job.Spec) {
-		errs = append(errs, field.Invalid(path.Child("succeeded"), s.Succeeded, "cannot decrease the succeeded counter"))
+		errs = append(errs, field.Invalid(path.Child("succeeded"), s.Succeeded,
+			"cannot decrease the succeeded counter"))
 	}
 	if s.CompletionTime != nil && was.CompletionTime != nil {
-		errs = append(errs, validation.ValidateImmutableField(s.CompletionTime, was.CompletionTime, path.Child("completionTime"))...)
+		errs = append(errs, validation.ValidateImmutableField(s.CompletionTime, was.CompletionTime,
+			path.Child("completionTime"))...)
 	}
-	if was.StartTime != nil && !was.StartTime.Equal(s.StartTime) && !ptr.Deref(job.Spec.Suspend, false) && !resumed(job, old) {
-		errs = append(errs, field.Invalid(path.Child("startTime"), s.StartTime, "field is immutable for unsuspended job once set"))
+	if was.StartTime != nil && !was.StartTime.Equal(s.StartTime) && !ptr.Deref(job.Spec.Suspend, false) &&
+		!resumed(job, old) {
+		errs = append(errs, field.Invalid(path.Child("startTime"), s.StartTime,
+			"field is immutable for unsuspended job once set"))
 	}
 	if lost(batchv1.JobSuccessCriteriaMet) {
-		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{}, "cannot disable the SuccessCriteriaMet=True condition"))
+		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
+			"cannot disable the SuccessCriteriaMet=True condition"))
 	}
-	if conditionTrue(was.Conditions, batchv1.JobComplete) && !conditionTrue(was.Conditions, batchv1.JobSuccessCriteriaMet) &&
+	if conditionTrue(was.Conditions, batchv1.JobComplete) &&
+		!conditionTrue(was.Conditions, batchv1.JobSuccessCriteriaMet) &&
 		conditionTrue(s.Conditions, batchv1.JobSuccessCriteriaMet) {
 		errs = append(errs, field.Invalid(path.Child("conditions"), field.OmitValueType{},
 			"cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"))
@@ -217,5 +234,6 @@ func elastic(spec *batchv1.JobSpec) bool {
 
 // resumed reports whether this very write takes back the Suspended condition: the Job starts anew then.
 func resumed(job, old *batchv1.Job) bool {
-	return conditionTrue(old.Status.Conditions, batchv1.JobSuspended) && !conditionTrue(job.Status.Conditions, batchv1.JobSuspended)
+	return conditionTrue(old.Status.Conditions, batchv1.JobSuspended) &&
+		!conditionTrue(job.Status.Conditions, batchv1.JobSuspended)
 }

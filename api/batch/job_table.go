@@ -24,7 +24,8 @@ func jobColumns() []metav1.TableColumnDefinition {
 		{Name: "Duration", Type: "string", Description: "Time required to complete the job."},
 		kind.AgeColumn(),
 		{Name: "Containers", Type: "string", Priority: 1, Description: "Names of each container in the template."},
-		{Name: "Images", Type: "string", Priority: 1, Description: "Images referenced by each container in the template."},
+		{Name: "Images", Type: "string", Priority: 1,
+			Description: "Images referenced by each container in the template."},
 		{Name: "Selector", Type: "string", Priority: 1, Description: spec["selector"]},
 	}
 }

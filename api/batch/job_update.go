@@ -25,7 +25,8 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	immutable("selector", now.Selector, was.Selector)
 	errs = append(errs, validateTemplateUpdate(&now.Template, old, path.Child("template"))...)
 	immutable("completionMode", now.CompletionMode, was.CompletionMode)
-	immutable("podFailurePolicy", printedFailurePolicy(now.PodFailurePolicy), printedFailurePolicy(was.PodFailurePolicy))
+	immutable("podFailurePolicy", printedFailurePolicy(now.PodFailurePolicy),
+		printedFailurePolicy(was.PodFailurePolicy))
 	immutable("backoffLimitPerIndex", now.BackoffLimitPerIndex, was.BackoffLimitPerIndex)
 	immutable("managedBy", now.ManagedBy, was.ManagedBy)
 	immutable("successPolicy", printedSuccessPolicy(now.SuccessPolicy), printedSuccessPolicy(was.SuccessPolicy))
@@ -42,7 +43,8 @@ func validateCompletionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) fie
 	case spec.Completions == nil: // which is refused for an Indexed Job anyway
 		return nil
 	case *spec.Completions != ptr.Deref(spec.Parallelism, -1):
-		return field.ErrorList{field.Invalid(path, spec.Completions, "can only be modified in tandem with spec.parallelism")}
+		return field.ErrorList{field.Invalid(path, spec.Completions,
+			"can only be modified in tandem with spec.parallelism")}
 	}
 	return nil
 }
@@ -65,7 +67,8 @@ func templateMutable(job *batchv1.Job) bool {
 	if !ptr.Deref(job.Spec.Suspend, false) {
 		return false
 	}
-	return job.Status.StartTime == nil || conditionTrue(job.Status.Conditions, batchv1.JobSuspended) && job.Status.Active == 0
+	return job.Status.StartTime == nil || conditionTrue(job.Status.Conditions, batchv1.JobSuspended) &&
+		job.Status.Active == 0
 }
 
 // withNodeAffinity is the old affinity with the new one's node affinity.

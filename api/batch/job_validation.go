@@ -77,7 +77,9 @@ func validateGeneratedLabels(job *batchv1.Job) field.ErrorList {
 	}
 	expected := generatedLabels(job)
 	path := field.NewPath("spec", "template", "metadata", "labels")
-	for _, label := range [...]string{legacyControllerUIDLabel, legacyJobNameLabel, batchv1.ControllerUidLabel, batchv1.JobNameLabel} {
+	for _, label := range [...]string{
+		legacyControllerUIDLabel, legacyJobNameLabel, batchv1.ControllerUidLabel, batchv1.JobNameLabel,
+	} {
 		must := fmt.Sprintf("must be '%s'", expected[label])
 		switch value, ok := job.Spec.Template.Labels[label]; {
 		case !ok:
@@ -87,7 +89,8 @@ func validateGeneratedLabels(job *batchv1.Job) field.ErrorList {
 		}
 	}
 	if s, err := metav1.LabelSelectorAsSelector(job.Spec.Selector); err == nil && !s.Matches(labels.Set(expected)) {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "selector"), job.Spec.Selector, "`selector` not auto-generated"))
+		errs = append(errs, field.Invalid(field.NewPath("spec", "selector"), job.Spec.Selector,
+			"`selector` not auto-generated"))
 	}
 	return errs
 }
@@ -97,9 +100,11 @@ func validateSelector(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	if spec.Selector == nil {
 		errs = append(errs, field.Required(path.Child("selector"), ""))
 	} else {
-		errs = metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))
+		errs = metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{},
+			path.Child("selector"))
 	}
-	if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !s.Matches(labels.Set(spec.Template.Labels)) {
+	if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil &&
+		!s.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, field.Invalid(path.Child("template", "metadata", "labels"), spec.Template.Labels,
 			"`selector` does not match template `labels`"))
 	}
@@ -159,7 +164,8 @@ func validateCompletionMode(spec *batchv1.JobSpec, path *field.Path) field.Error
 	case batchv1.NonIndexedCompletion:
 		var errs field.ErrorList
 		if spec.BackoffLimitPerIndex != nil {
-			errs = append(errs, field.Invalid(path.Child("backoffLimitPerIndex"), *spec.BackoffLimitPerIndex, needsIndexed))
+			errs = append(errs, field.Invalid(path.Child("backoffLimitPerIndex"), *spec.BackoffLimitPerIndex,
+				needsIndexed))
 		}
 		if spec.MaxFailedIndexes != nil {
 			errs = append(errs, field.Invalid(path.Child("maxFailedIndexes"), *spec.MaxFailedIndexes, needsIndexed))
@@ -183,7 +189,8 @@ func validateIndexed(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	atMost("parallelism", spec.Parallelism, maxIndexedParallelism,
 		fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", maxIndexedParallelism))
 	if spec.Completions != nil {
-		atMost("maxFailedIndexes", spec.MaxFailedIndexes, *spec.Completions, "must be less than or equal to completions")
+		atMost("maxFailedIndexes", spec.MaxFailedIndexes, *spec.Completions,
+			"must be less than or equal to completions")
 	}
 	atMost("maxFailedIndexes", spec.MaxFailedIndexes, maxFailedIndexes,
 		fmt.Sprintf("must be less than or equal to %d", maxFailedIndexes))
@@ -222,11 +229,13 @@ func validateRestartPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorL
 		if spec.PodFailurePolicy == nil {
 			return nil
 		}
-		return field.ErrorList{field.Invalid(path, policy, `only "Never" is supported when podFailurePolicy is specified`)}
+		return field.ErrorList{field.Invalid(path, policy,
+			`only "Never" is supported when podFailurePolicy is specified`)}
 	case corev1.RestartPolicyAlways, "": // Always is also what a manifest gets that says nothing
 		return field.ErrorList{field.Required(path, `valid values: "OnFailure", "Never"`)}
 	default:
-		return field.ErrorList{field.NotSupported(path, policy, []corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever})}
+		return field.ErrorList{field.NotSupported(path, policy,
+			[]corev1.RestartPolicy{corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever})}
 	}
 }
 

@@ -39,8 +39,10 @@ func jobOwnWarnings(job *batchv1.Job) []string {
 
 func jobSpecWarnings(spec *batchv1.JobSpec, path *field.Path) []string {
 	var warnings []string
-	if isIndexed(spec) && ptr.Deref(spec.Completions, 0) > manyCompletions && ptr.Deref(spec.Parallelism, 0) > maxParallelismManyCompletions {
-		warnings = append(warnings, "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
+	if isIndexed(spec) && ptr.Deref(spec.Completions, 0) > manyCompletions &&
+		ptr.Deref(spec.Parallelism, 0) > maxParallelismManyCompletions {
+		warnings = append(warnings,
+			"In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail")
 	}
 	warnings = append(warnings, schedulingWarnings(spec, path)...)
 	return append(warnings, core.PodTemplateWarnings(&spec.Template, path.Child("template"))...)

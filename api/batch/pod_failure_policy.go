@@ -36,7 +36,8 @@ func validateFailureRule(spec *batchv1.JobSpec, rule *batchv1.PodFailurePolicyRu
 		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore,
 	})
 	if rule.Action == batchv1.PodFailurePolicyActionFailIndex && spec.BackoffLimitPerIndex == nil {
-		errs = append(errs, field.Invalid(path.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
+		errs = append(errs, field.Invalid(path.Child("action"), rule.Action,
+			"requires the backoffLimitPerIndex to be set"))
 	}
 	if rule.OnExitCodes != nil {
 		errs = append(errs, validateOnExitCodes(&spec.Template.Spec, rule.OnExitCodes, path.Child("onExitCodes"))...)
@@ -44,14 +45,18 @@ func validateFailureRule(spec *batchv1.JobSpec, rule *batchv1.PodFailurePolicyRu
 	errs = append(errs, validateOnPodConditions(rule.OnPodConditions, path.Child("onPodConditions"))...)
 	switch byCode, byCondition := rule.OnExitCodes != nil, len(rule.OnPodConditions) > 0; {
 	case byCode && byCondition:
-		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
+		errs = append(errs, field.Invalid(path, field.OmitValueType{},
+			"specifying both OnExitCodes and OnPodConditions is not supported"))
 	case !byCode && !byCondition:
-		errs = append(errs, field.Invalid(path, field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required"))
+		errs = append(errs, field.Invalid(path, field.OmitValueType{},
+			"specifying one of OnExitCodes and OnPodConditions is required"))
 	}
 	return errs
 }
 
-func validateOnExitCodes(pod *corev1.PodSpec, on *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path) field.ErrorList {
+func validateOnExitCodes(
+	pod *corev1.PodSpec, on *batchv1.PodFailurePolicyOnExitCodesRequirement, path *field.Path,
+) field.ErrorList {
 	errs := requiredOneOf(path.Child("operator"), on.Operator, []batchv1.PodFailurePolicyOnExitCodesOperator{
 		batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn,
 	})
@@ -82,7 +87,9 @@ func validateOnExitCodes(pod *corev1.PodSpec, on *batchv1.PodFailurePolicyOnExit
 	return errs
 }
 
-func validateOnPodConditions(patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, path *field.Path) field.ErrorList {
+func validateOnPodConditions(
+	patterns []batchv1.PodFailurePolicyOnPodConditionsPattern, path *field.Path,
+) field.ErrorList {
 	var errs field.ErrorList
 	if len(patterns) > maxConditionsOfOneRule {
 		errs = append(errs, field.TooMany(path, len(patterns), maxConditionsOfOneRule))

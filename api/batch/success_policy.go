@@ -24,7 +24,8 @@ func validateSuccessPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorL
 	rules := spec.SuccessPolicy.Rules
 	switch n := len(rules); {
 	case n == 0:
-		errs = append(errs, field.Required(path, "at least one rules must be specified when the successPolicy is specified"))
+		errs = append(errs, field.Required(path,
+			"at least one rules must be specified when the successPolicy is specified"))
 	case n > maxSuccessRules:
 		errs = append(errs, field.TooMany(path, n, maxSuccessRules))
 	}
@@ -36,7 +37,8 @@ func validateSuccessPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorL
 
 func validateSuccessRule(rule *batchv1.SuccessPolicyRule, completions int32, path *field.Path) field.ErrorList {
 	if rule.SucceededCount == nil && rule.SucceededIndexes == nil {
-		return field.ErrorList{field.Required(path, "at least one of succeededCount or succeededIndexes must be specified")}
+		return field.ErrorList{field.Required(path,
+			"at least one of succeededCount or succeededIndexes must be specified")}
 	}
 	var errs field.ErrorList
 	named := int64(0)

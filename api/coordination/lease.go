@@ -17,7 +17,8 @@ import (
 
 // validateLease checks a new lease.
 func validateLease(lease *coordinationv1.Lease) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&lease.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&lease.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	return append(errs, validateLeaseSpec(&lease.Spec, field.NewPath("spec"))...)
 }
 

@@ -55,7 +55,9 @@ func eachAppArmorAnnotation(annotations map[string]string, f func(key, container
 
 // validateAppArmorAnnotations checks that each is of a container and asks for a profile that can be, and for the one of
 // the field if that says something too.
-func validateAppArmorAnnotations(annotations map[string]string, path *field.Path, spec *corev1.PodSpec, specPath *field.Path) (errs field.ErrorList) {
+func validateAppArmorAnnotations(
+	annotations map[string]string, path *field.Path, spec *corev1.PodSpec, specPath *field.Path,
+) (errs field.ErrorList) {
 	eachAppArmorAnnotation(annotations, func(key, container, value string) {
 		c, at := containerOf(spec, container, specPath)
 		asked := appArmorOf(value)
@@ -63,12 +65,15 @@ func validateAppArmorAnnotations(annotations map[string]string, path *field.Path
 		case c == nil:
 			errs = append(errs, field.Invalid(path.Key(key), container, "container not found"))
 		case asked == nil && value != "":
-			errs = append(errs, field.Invalid(path.Key(key), value, fmt.Sprintf("invalid AppArmor profile name: %q", value)))
+			errs = append(errs, field.Invalid(path.Key(key), value,
+				fmt.Sprintf("invalid AppArmor profile name: %q", value)))
 		case asked == nil || c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil:
 		case c.SecurityContext.AppArmorProfile.Type != asked.Type:
-			errs = append(errs, field.Forbidden(at.Child("securityContext", "appArmorProfile", "type"), "apparmor type in annotation and field must match"))
+			errs = append(errs, field.Forbidden(at.Child("securityContext", "appArmorProfile", "type"),
+				"apparmor type in annotation and field must match"))
 		case !equality.Semantic.DeepEqual(asked, c.SecurityContext.AppArmorProfile):
-			errs = append(errs, field.Forbidden(at.Child("securityContext", "appArmorProfile", "localhostProfile"), "apparmor profile in annotation and field must match"))
+			errs = append(errs, field.Forbidden(at.Child("securityContext", "appArmorProfile", "localhostProfile"),
+				"apparmor profile in annotation and field must match"))
 		}
 	})
 	return errs
@@ -91,7 +96,8 @@ func containerOf(spec *corev1.PodSpec, name string, path *field.Path) (*corev1.C
 // appArmorWarnings says of each annotation that there is a field for it; path is the annotations'.
 func appArmorWarnings(annotations map[string]string, path *field.Path) (out []string) {
 	eachAppArmorAnnotation(annotations, func(key, _, _ string) {
-		out = append(out, fmt.Sprintf(`%s: deprecated since v1.30; use the "appArmorProfile" field instead`, path.Key(key)))
+		out = append(out, fmt.Sprintf(`%s: deprecated since v1.30; use the "appArmorProfile" field instead`,
+			path.Key(key)))
 	})
 	return out
 }

@@ -74,7 +74,8 @@ func (o *exactlyOne) member(name string, set bool, check func(*field.Path) field
 	switch {
 	case !set:
 	case o.found:
-		o.errs = append(o.errs, field.Forbidden(o.path.Child(name), fmt.Sprintf("may not specify more than 1 %s type", o.what)))
+		o.errs = append(o.errs, field.Forbidden(o.path.Child(name),
+			fmt.Sprintf("may not specify more than 1 %s type", o.what)))
 	default:
 		o.found = true
 		if check != nil {

@@ -15,7 +15,8 @@ import (
 
 // validateConfigMap checks a ConfigMap, new or changed.
 func validateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&cm.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&cm.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	size := 0
 	for _, key := range sortedKeys(cm.Data) {
 		path := field.NewPath("data").Key(key)

@@ -17,21 +17,25 @@ const (
 
 func validateDNS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs := requiredOneOf(path.Child("dnsPolicy"), spec.DNSPolicy,
-		[]corev1.DNSPolicy{corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone})
+		[]corev1.DNSPolicy{
+			corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone,
+		})
 	c, at := spec.DNSConfig, path.Child("dnsConfig")
 	if spec.DNSPolicy == corev1.DNSNone {
 		if c == nil {
 			return append(errs, field.Required(at, "must provide `dnsConfig` when `dnsPolicy` is None"))
 		}
 		if len(c.Nameservers) == 0 {
-			return append(errs, field.Required(at.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+			return append(errs, field.Required(at.Child("nameservers"),
+				"must provide at least one DNS nameserver when `dnsPolicy` is None"))
 		}
 	}
 	if c == nil {
 		return errs
 	}
 	if len(c.Nameservers) > maxNameservers {
-		errs = append(errs, field.Invalid(at.Child("nameservers"), c.Nameservers, "must not have more than 3 nameservers"))
+		errs = append(errs, field.Invalid(at.Child("nameservers"), c.Nameservers,
+			"must not have more than 3 nameservers"))
 	}
 	for i, server := range c.Nameservers {
 		errs = append(errs, utilvalidation.IsValidIP(at.Child("nameservers").Index(i), server)...)
@@ -40,11 +44,13 @@ func validateDNS(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("searches"), c.Searches, "must not have more than 32 search paths"))
 	}
 	if len(strings.Join(c.Searches, " ")) > maxSearchLength {
-		errs = append(errs, field.Invalid(at.Child("searches"), c.Searches, "must not have more than 2048 characters (including spaces) in the search list"))
+		errs = append(errs, field.Invalid(at.Child("searches"), c.Searches,
+			"must not have more than 2048 characters (including spaces) in the search list"))
 	}
 	for i, search := range c.Searches {
 		if search != "." {
-			errs = append(errs, invalid(at.Child("searches").Index(i), search, utilvalidation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(search, ".")))...)
+			errs = append(errs, invalid(at.Child("searches").Index(i), search,
+				utilvalidation.IsDNS1123SubdomainWithUnderscore(strings.TrimSuffix(search, ".")))...)
 		}
 	}
 	for i, option := range c.Options {
@@ -60,7 +66,8 @@ func validateHostAliases(aliases []corev1.HostAlias, path *field.Path) field.Err
 	for i, alias := range aliases {
 		errs = append(errs, utilvalidation.IsValidIP(path.Index(i).Child("ip"), alias.IP)...)
 		for j, name := range alias.Hostnames {
-			errs = append(errs, invalid(path.Index(i).Child("hostnames").Index(j), name, utilvalidation.IsDNS1123Subdomain(name))...)
+			errs = append(errs, invalid(path.Index(i).Child("hostnames").Index(j), name,
+				utilvalidation.IsDNS1123Subdomain(name))...)
 		}
 	}
 	return errs

@@ -27,7 +27,8 @@ func (p *podContext) envFiles(vars []corev1.EnvVar, path *field.Path) field.Erro
 		case !known:
 			errs = append(errs, field.NotFound(at.Child("volumeName"), ref.VolumeName))
 		case volume.EmptyDir == nil:
-			errs = append(errs, field.Invalid(at.Child("volumeName"), ref.VolumeName, "referenced volume must be of type emptyDir"))
+			errs = append(errs, field.Invalid(at.Child("volumeName"), ref.VolumeName,
+				"referenced volume must be of type emptyDir"))
 		}
 		errs = append(errs, validateFilePath(ref.Path, at.Child("path"))...)
 		switch {

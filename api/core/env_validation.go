@@ -38,18 +38,21 @@ func validateValueFrom(v *corev1.EnvVar, path *field.Path) field.ErrorList {
 	}
 	if from.ConfigMapKeyRef != nil {
 		sources++
-		errs = append(errs, validateKeyRef(from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, path.Child("configMapKeyRef"))...)
+		errs = append(errs, validateKeyRef(from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key,
+			path.Child("configMapKeyRef"))...)
 	}
 	if from.SecretKeyRef != nil {
 		sources++
-		errs = append(errs, validateKeyRef(from.SecretKeyRef.Name, from.SecretKeyRef.Key, path.Child("secretKeyRef"))...)
+		errs = append(errs, validateKeyRef(from.SecretKeyRef.Name, from.SecretKeyRef.Key,
+			path.Child("secretKeyRef"))...)
 	}
 	if from.FileKeyRef != nil {
 		sources++
 	}
 	switch {
 	case sources == 0:
-		errs = append(errs, field.Invalid(path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+		errs = append(errs, field.Invalid(path, "",
+			"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
 	case v.Value != "":
 		errs = append(errs, field.Invalid(path, "", "may not be specified when `value` is not empty"))
 	case sources > 1:
@@ -73,7 +76,8 @@ func validateEnvFrom(sources []corev1.EnvFromSource, path *field.Path) field.Err
 	for i := range sources {
 		s, path := &sources[i], path.Index(i)
 		if s.Prefix != "" {
-			errs = append(errs, invalid(path.Child("prefix"), s.Prefix, utilvalidation.IsRelaxedEnvVarName(s.Prefix))...)
+			errs = append(errs, invalid(path.Child("prefix"), s.Prefix,
+				utilvalidation.IsRelaxedEnvVarName(s.Prefix))...)
 		}
 		if s.ConfigMapRef != nil {
 			errs = append(errs, requiredSubdomain(path.Child("configMapRef", "name"), s.ConfigMapRef.Name)...)
@@ -115,7 +119,8 @@ func validateFieldRef(ref *corev1.ObjectFieldSelector, known []string, path *fie
 		return field.ErrorList{field.Required(path.Child("fieldPath"), "")}
 	}
 	if ref.APIVersion != "v1" {
-		return field.ErrorList{field.Invalid(path.Child("fieldPath"), ref.FieldPath, "error converting fieldPath: unsupported pod version: "+ref.APIVersion)}
+		return field.ErrorList{field.Invalid(path.Child("fieldPath"), ref.FieldPath,
+			"error converting fieldPath: unsupported pod version: "+ref.APIVersion)}
 	}
 	name, key, subscripted := subscript(ref.FieldPath)
 	if subscripted {
@@ -134,7 +139,8 @@ func validateFieldRef(ref *corev1.ObjectFieldSelector, known []string, path *fie
 			}
 		}
 	}
-	return field.ErrorList{field.Invalid(path.Child("fieldPath"), name, "error converting fieldPath: field label not supported: "+name)}
+	return field.ErrorList{field.Invalid(path.Child("fieldPath"), name,
+		"error converting fieldPath: field label not supported: "+name)}
 }
 
 // subscript takes metadata.labels['key'] apart.
@@ -178,5 +184,6 @@ func validateResourceFieldRef(ref *corev1.ResourceFieldSelector, path *field.Pat
 	if slices.Contains(divisors, ref.Divisor.String()) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Child("divisor"), ref.Resource, "only divisor's values "+words+" are supported with the "+of+" resource")}
+	return field.ErrorList{field.Invalid(path.Child("divisor"), ref.Resource,
+		"only divisor's values "+words+" are supported with the "+of+" resource")}
 }

@@ -20,7 +20,8 @@ func validateEvent(event *corev1.Event) field.ErrorList {
 // something without a namespace in "default". One that says when it was (eventTime) may stand elsewhere, and says who
 // reports it and why, too. The groups have different names for the field reporter.
 func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	about, dated := event.InvolvedObject.Namespace, !event.EventTime.IsZero()
 	switch {
 	case event.Namespace == about:
@@ -28,13 +29,15 @@ func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	case about == "" && event.Namespace == metav1.NamespaceSystem && dated:
 	case about != "" && dated:
 	default:
-		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about, "does not match event.namespace"))
+		errs = append(errs, field.Invalid(field.NewPath("involvedObject", "namespace"), about,
+			"does not match event.namespace"))
 	}
 	if !dated {
 		return errs
 	}
 	errs = append(errs, required(field.NewPath(reporter), event.ReportingController)...)
-	errs = append(errs, invalid(field.NewPath(reporter), event.ReportingController, utilvalidation.IsQualifiedName(event.ReportingController))...)
+	errs = append(errs, invalid(field.NewPath(reporter), event.ReportingController,
+		utilvalidation.IsQualifiedName(event.ReportingController))...)
 	for _, f := range []struct {
 		name, value string
 		max         int
@@ -119,7 +122,8 @@ func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
 
 // validateEventUpdate checks a changed event of v1.
 func validateEventUpdate(event, old *corev1.Event) field.ErrorList {
-	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")), validateEvent(event)...)
+	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")),
+		validateEvent(event)...)
 }
 
 // eventFields are those that a field selector of events may name, beside metadata.name and metadata.namespace.

@@ -46,7 +46,8 @@ func prepareNamespaceFinalize(ns, old *corev1.Namespace) {
 
 // validateNamespace checks a new namespace.
 func validateNamespace(ns *corev1.Namespace) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName,
+		field.NewPath("metadata"))
 	return append(errs, validateNamespaceFinalizers(ns)...)
 }
 
@@ -61,9 +62,11 @@ func validateNamespaceStatusUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	phase := field.NewPath("status", "phase")
 	switch {
 	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
-		errs = append(errs, field.Invalid(phase, ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty"))
+		errs = append(errs, field.Invalid(phase, ns.Status.Phase,
+			"may only be 'Active' if `deletionTimestamp` is empty"))
 	case ns.DeletionTimestamp != nil && ns.Status.Phase != corev1.NamespaceTerminating:
-		errs = append(errs, field.Invalid(phase, ns.Status.Phase, "may only be 'Terminating' if `deletionTimestamp` is not empty"))
+		errs = append(errs, field.Invalid(phase, ns.Status.Phase,
+			"may only be 'Terminating' if `deletionTimestamp` is not empty"))
 	}
 	return errs
 }
@@ -82,7 +85,8 @@ func validateNamespaceFinalizers(ns *corev1.Namespace) field.ErrorList {
 		}
 		bad := validation.ValidateFinalizerName(string(f), path)
 		if !slices.Contains([]byte(f), '/') {
-			bad = append(bad, field.Invalid(path, string(f), "name is neither a standard finalizer name nor is it fully qualified"))
+			bad = append(bad, field.Invalid(path, string(f),
+				"name is neither a standard finalizer name nor is it fully qualified"))
 		}
 		errs = append(errs, bad...)
 	}

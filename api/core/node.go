@@ -59,7 +59,8 @@ func prepareNodeStatusUpdate(node, old *corev1.Node) { node.Spec = old.Spec }
 
 // validateNode checks a new node.
 func validateNode(node *corev1.Node) field.ErrorList {
-	return validation.ValidateObjectMeta(&node.ObjectMeta, false, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return validation.ValidateObjectMeta(&node.ObjectMeta, false, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 }
 
 // validateNodeUpdate checks a changed node. The one node there is can be cordoned (NodeSpec.Unschedulable) and tainted.
@@ -70,7 +71,8 @@ func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	rest := node.Spec.DeepCopy()
 	rest.Unschedulable, rest.Taints = old.Spec.Unschedulable, old.Spec.Taints
 	if !equality.Semantic.DeepEqual(*rest, old.Spec) {
-		errs = append(errs, field.Forbidden(path, "of jobd's node only spec.unschedulable and spec.taints may be changed"))
+		errs = append(errs, field.Forbidden(path,
+			"of jobd's node only spec.unschedulable and spec.taints may be changed"))
 	}
 	return errs
 }
@@ -82,7 +84,9 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
 		errs = append(errs, invalid(path.Child("value"), t.Value, utilvalidation.IsValidLabelValue(t.Value))...)
 		errs = append(errs, oneOf(path.Child("effect"), t.Effect,
-			[]corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute})...)
+			[]corev1.TaintEffect{
+				corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute,
+			})...)
 		if slices.ContainsFunc(taints[:i], func(other corev1.Taint) bool { return other.MatchTaint(t) }) {
 			duplicate := field.Duplicate(path, *t)
 			duplicate.Detail = "taints must be unique by key and effect pair"
@@ -144,7 +148,8 @@ func nodeCells(node *corev1.Node, now time.Time) []any {
 	}
 	info := &node.Status.NodeInfo
 	return []any{
-		node.Name, status, orElse(strings.Join(roles, ","), "<none>"), Age(node.CreationTimestamp, now), info.KubeletVersion,
+		node.Name, status, orElse(strings.Join(roles, ","), "<none>"), Age(node.CreationTimestamp, now),
+		info.KubeletVersion,
 		address(corev1.NodeInternalIP), address(corev1.NodeExternalIP), orElse(info.OSImage, "<unknown>"),
 		orElse(info.KernelVersion, "<unknown>"), orElse(info.ContainerRuntimeVersion, "<unknown>"),
 	}

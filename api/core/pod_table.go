@@ -19,9 +19,11 @@ func podColumns() []metav1.TableColumnDefinition {
 	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
-		{Name: "Ready", Type: "string", Description: "The aggregate readiness state of this pod for accepting traffic."},
+		{Name: "Ready", Type: "string",
+			Description: "The aggregate readiness state of this pod for accepting traffic."},
 		{Name: "Status", Type: "string", Description: "The aggregate status of the containers in this pod."},
-		{Name: "Restarts", Type: "string", Description: "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."},
+		{Name: "Restarts", Type: "string",
+			Description: "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."},
 		kind.AgeColumn(),
 		{Name: "IP", Type: "string", Priority: 1, Description: status["podIP"]},
 		{Name: "Node", Type: "string", Priority: 1, Description: spec["nodeName"]},
@@ -34,7 +36,8 @@ func podColumns() []metav1.TableColumnDefinition {
 func podCells(pod *corev1.Pod, now time.Time) []any {
 	s := summarize(pod)
 	return []any{
-		pod.Name, fmt.Sprintf("%d/%d", s.ready, s.containers), s.word, s.restarted(now), Age(pod.CreationTimestamp, now),
+		pod.Name, fmt.Sprintf("%d/%d", s.ready, s.containers), s.word, s.restarted(now),
+		Age(pod.CreationTimestamp, now),
 		orNone(podIP(pod)), orNone(pod.Spec.NodeName), orNone(pod.Status.NominatedNodeName), readinessGates(pod),
 	}
 }

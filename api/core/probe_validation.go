@@ -30,8 +30,10 @@ func validateHandler(h handler, grace int64, path *field.Path) field.ErrorList {
 		}
 		return nil
 	})
-	one.member("httpGet", h.http != nil, func(path *field.Path) field.ErrorList { return validateHTTPGet(h.http, path) })
-	one.member("tcpSocket", h.tcp != nil, func(path *field.Path) field.ErrorList { return validatePort(h.tcp.Port, path.Child("port")) })
+	one.member("httpGet", h.http != nil,
+		func(path *field.Path) field.ErrorList { return validateHTTPGet(h.http, path) })
+	one.member("tcpSocket", h.tcp != nil,
+		func(path *field.Path) field.ErrorList { return validatePort(h.tcp.Port, path.Child("port")) })
 	one.member("grpc", h.grpc != nil, func(path *field.Path) field.ErrorList {
 		return validatePort(intstr.FromInt32(h.grpc.Port), path.Child("port"))
 	})
@@ -48,9 +50,11 @@ func validateHandler(h handler, grace int64, path *field.Path) field.ErrorList {
 func validateHTTPGet(h *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
 	errs := required(path.Child("path"), h.Path)
 	errs = append(errs, validatePort(h.Port, path.Child("port"))...)
-	errs = append(errs, oneOf(path.Child("scheme"), h.Scheme, []corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS})...)
+	errs = append(errs, oneOf(path.Child("scheme"), h.Scheme,
+		[]corev1.URIScheme{corev1.URISchemeHTTP, corev1.URISchemeHTTPS})...)
 	for i, header := range h.HTTPHeaders {
-		errs = append(errs, invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name, utilvalidation.IsHTTPHeaderName(header.Name))...)
+		errs = append(errs, invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name,
+			utilvalidation.IsHTTPHeaderName(header.Name))...)
 	}
 	return errs
 }
@@ -63,11 +67,14 @@ func validatePort(port intstr.IntOrString, path *field.Path) field.ErrorList {
 }
 
 // probe checks a probe, with what holds for its kind alone.
-func (p *podContext) probe(probe *corev1.Probe, path *field.Path, alone func(*corev1.Probe, *field.Path) field.ErrorList) field.ErrorList {
+func (p *podContext) probe(
+	probe *corev1.Probe, path *field.Path, alone func(*corev1.Probe, *field.Path) field.ErrorList,
+) field.ErrorList {
 	if probe == nil {
 		return nil
 	}
-	errs := validateHandler(handler{exec: probe.Exec, http: probe.HTTPGet, tcp: probe.TCPSocket, grpc: probe.GRPC}, p.grace(), path)
+	errs := validateHandler(handler{exec: probe.Exec, http: probe.HTTPGet, tcp: probe.TCPSocket, grpc: probe.GRPC},
+		p.grace(), path)
 	for _, count := range []struct {
 		name  string
 		value int32
@@ -95,7 +102,8 @@ func successOnce(probe *corev1.Probe, path *field.Path) field.ErrorList {
 
 func noGraceOfItsOwn(probe *corev1.Probe, path *field.Path) field.ErrorList {
 	if g := probe.TerminationGracePeriodSeconds; g != nil {
-		return field.ErrorList{field.Invalid(path.Child("terminationGracePeriodSeconds"), *g, "must not be set for readinessProbes")}
+		return field.ErrorList{field.Invalid(path.Child("terminationGracePeriodSeconds"), *g,
+			"must not be set for readinessProbes")}
 	}
 	return nil
 }

@@ -16,10 +16,12 @@ func validateRestart(c *corev1.Container, path *field.Path) field.ErrorList {
 	switch {
 	case c.RestartPolicy != nil:
 		errs = append(errs, oneOf(path.Child("restartPolicy"), *c.RestartPolicy, []corev1.ContainerRestartPolicy{
-			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure,
+			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever,
+			corev1.ContainerRestartPolicyOnFailure,
 		})...)
 	case len(c.RestartPolicyRules) > 0:
-		errs = append(errs, field.Required(path.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"))
+		errs = append(errs, field.Required(path.Child("restartPolicy"),
+			"must specify restartPolicy when restart rules are used"))
 	}
 	path = path.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > maxRestartRules {

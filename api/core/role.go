@@ -31,5 +31,6 @@ func validateRole(sa *corev1.ServiceAccount) field.ErrorList {
 	if !ok || CheckRole(role) == nil {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(field.NewPath("metadata", "annotations").Key(RoleAnnotation), role, []string{RoleRead, RoleSubmit, RoleAdmin})}
+	return field.ErrorList{field.NotSupported(field.NewPath("metadata", "annotations").Key(RoleAnnotation), role,
+		[]string{RoleRead, RoleSubmit, RoleAdmin})}
 }

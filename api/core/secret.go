@@ -31,7 +31,8 @@ func setSecretDefaults(secret *corev1.Secret) {
 
 // validateSecret checks a secret, new or changed: its keys, its size, and that it holds what its type promises.
 func validateSecret(secret *corev1.Secret) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&secret.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&secret.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	data := field.NewPath("data")
 	size := 0
 	for _, key := range sortedKeys(secret.Data) {
@@ -67,7 +68,8 @@ func validateSecretType(secret *corev1.Secret) field.ErrorList {
 	}
 	switch secret.Type {
 	case corev1.SecretTypeServiceAccountToken:
-		return required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey), secret.Annotations[corev1.ServiceAccountNameKey])
+		return required(field.NewPath("metadata", "annotations").Key(corev1.ServiceAccountNameKey),
+			secret.Annotations[corev1.ServiceAccountNameKey])
 	case corev1.SecretTypeDockercfg:
 		return credentials(corev1.DockerConfigKey)
 	case corev1.SecretTypeDockerConfigJson:
@@ -89,7 +91,8 @@ func validateSecretType(secret *corev1.Secret) field.ErrorList {
 func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&secret.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateImmutableField(secret.Type, old.Type, field.NewPath("type"))...)
-	errs = append(errs, heldImmutable(old.Immutable, secret.Immutable, part{"data", equality.Semantic.DeepEqual(secret.Data, old.Data)})...)
+	errs = append(errs, heldImmutable(old.Immutable, secret.Immutable,
+		part{"data", equality.Semantic.DeepEqual(secret.Data, old.Data)})...)
 	return append(errs, validateSecret(secret)...)
 }
 

@@ -110,10 +110,12 @@ func validateService(s *corev1.Service) field.ErrorList {
 			errs = append(errs, field.Required(path.Child("ports"), ""))
 		}
 	case corev1.ServiceTypeExternalName:
-		errs = append(errs, invalid(path.Child("externalName"), s.Spec.ExternalName, utilvalidation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(s.Spec.ExternalName, "."))))...)
+		errs = append(errs, invalid(path.Child("externalName"), s.Spec.ExternalName,
+			utilvalidation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSuffix(s.Spec.ExternalName, "."))))...)
 	default:
 		errs = append(errs, field.NotSupported(path.Child("type"), s.Spec.Type, []corev1.ServiceType{
-			corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort,
+			corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer,
+			corev1.ServiceTypeNodePort,
 		}))
 	}
 	errs = append(errs, metav1validation.ValidateLabels(s.Spec.Selector, path.Child("selector"))...)
@@ -143,12 +145,15 @@ func validateServicePorts(ports []corev1.ServicePort, path *field.Path) field.Er
 		switch p.Protocol {
 		case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
 		default:
-			errs = append(errs, field.NotSupported(path.Child("protocol"), p.Protocol, []corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}))
+			errs = append(errs, field.NotSupported(path.Child("protocol"), p.Protocol,
+				[]corev1.Protocol{corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP}))
 		}
 		if p.TargetPort.Type == intstr.Int {
-			errs = append(errs, invalid(path.Child("targetPort"), p.TargetPort.IntVal, utilvalidation.IsValidPortNum(int(p.TargetPort.IntVal)))...)
+			errs = append(errs, invalid(path.Child("targetPort"), p.TargetPort.IntVal,
+				utilvalidation.IsValidPortNum(int(p.TargetPort.IntVal)))...)
 		} else {
-			errs = append(errs, invalid(path.Child("targetPort"), p.TargetPort.StrVal, utilvalidation.IsValidPortName(p.TargetPort.StrVal))...)
+			errs = append(errs, invalid(path.Child("targetPort"), p.TargetPort.StrVal,
+				utilvalidation.IsValidPortName(p.TargetPort.StrVal))...)
 		}
 		key := portKey{p.Protocol, p.Port}
 		if seen[key] {
@@ -190,7 +195,9 @@ func serviceCells(s *corev1.Service, now time.Time) []any {
 		external = s.Spec.ExternalName
 	}
 	return []any{
-		s.Name, string(s.Spec.Type), cmp.Or(s.Spec.ClusterIP, "<none>"), external, cmp.Or(strings.Join(ports, ","), "<none>"),
-		Age(s.CreationTimestamp, now), cmp.Or(metav1.FormatLabelSelector(metav1.SetAsLabelSelector(s.Spec.Selector)), "<none>"),
+		s.Name, string(s.Spec.Type), cmp.Or(s.Spec.ClusterIP, "<none>"), external,
+		cmp.Or(strings.Join(ports, ","), "<none>"),
+		Age(s.CreationTimestamp, now),
+		cmp.Or(metav1.FormatLabelSelector(metav1.SetAsLabelSelector(s.Spec.Selector)), "<none>"),
 	}
 }

@@ -23,7 +23,8 @@ func prepareServiceAccount(sa *corev1.ServiceAccount) {
 
 // validateServiceAccount checks a new service account.
 func validateServiceAccount(sa *corev1.ServiceAccount) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&sa.ObjectMeta, true, validation.ValidateServiceAccountName, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&sa.ObjectMeta, true, validation.ValidateServiceAccountName,
+		field.NewPath("metadata"))
 	return append(errs, validateRole(sa)...)
 }
 

@@ -51,11 +51,13 @@ func mountAccount(spec *corev1.PodSpec) {
 		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountMountPath }) {
 			continue
 		}
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: accountMountPath})
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: accountMountPath})
 		mounted = true
 	}
 	if !known && mounted {
-		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: accountFiles()}})
+		spec.Volumes = append(spec.Volumes,
+			corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: accountFiles()}})
 	}
 }
 
@@ -64,13 +66,17 @@ func accountFiles() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To(corev1.ProjectedVolumeSourceDefaultMode),
 		Sources: []corev1.VolumeProjection{
-			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: corev1.ServiceAccountTokenKey, ExpirationSeconds: ptr.To(accountTokenLife)}},
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+				Path: corev1.ServiceAccountTokenKey, ExpirationSeconds: ptr.To(accountTokenLife),
+			}},
 			{ConfigMap: &corev1.ConfigMapProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: RootCAConfigMap},
 				Items:                []corev1.KeyToPath{{Key: RootCAKey, Path: RootCAKey}},
 			}},
 			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{
+					APIVersion: "v1", FieldPath: "metadata.namespace",
+				},
 			}}}},
 		},
 	}

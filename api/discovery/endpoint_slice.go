@@ -44,8 +44,11 @@ func prepareEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) {
 
 // validateEndpointSlice checks a slice, new or changed.
 func validateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&slice.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	kinds := []discoveryv1.AddressType{discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}
+	errs := validation.ValidateObjectMeta(&slice.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
+	kinds := []discoveryv1.AddressType{
+		discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6,
+	}
 	switch path := field.NewPath("addressType"); slice.AddressType {
 	case "":
 		return append(errs, field.Required(path, ""))
@@ -78,7 +81,8 @@ func validateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
 // validateEndpointSliceUpdate checks a changed slice.
 func validateEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) field.ErrorList {
 	errs := validateEndpointSlice(slice)
-	return append(errs, validation.ValidateImmutableField(slice.AddressType, old.AddressType, field.NewPath("addressType"))...)
+	return append(errs, validation.ValidateImmutableField(slice.AddressType, old.AddressType,
+		field.NewPath("addressType"))...)
 }
 
 // EndpointSliceKind describes discovery.k8s.io/v1 EndpointSlices.
@@ -108,7 +112,10 @@ func EndpointSliceKind() *kind.Kind {
 			for _, e := range slice.Endpoints {
 				addresses = append(addresses, e.Addresses...)
 			}
-			return []any{slice.Name, string(slice.AddressType), shorten(ports), shorten(addresses), core.Age(slice.CreationTimestamp, now)}
+			return []any{
+				slice.Name, string(slice.AddressType), shorten(ports), shorten(addresses),
+				core.Age(slice.CreationTimestamp, now),
+			}
 		},
 		Rules: kind.Rules[*discoveryv1.EndpointSlice]{
 			Create:      func(slice *discoveryv1.EndpointSlice) { slice.Generation = 1 },

@@ -72,10 +72,14 @@ func Of[T, L any, P Object[T], Q Object[L]](d Description[P]) *Kind {
 
 // NameColumn begins the table of every kind.
 func NameColumn() metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
+	return metav1.TableColumnDefinition{
+		Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"],
+	}
 }
 
 // AgeColumn shows how old an object is.
 func AgeColumn() metav1.TableColumnDefinition {
-	return metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}
+	return metav1.TableColumnDefinition{
+		Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
+	}
 }

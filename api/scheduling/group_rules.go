@@ -59,19 +59,24 @@ func checked[T any, P interface {
 	return validate(context.Background(), operationOf(old != nil), path, (*T)(to), was)
 }
 
-func validateWorkloadSpec(spec *schedulingv1beta1.WorkloadSpec, old *schedulingv1beta1.WorkloadSpec, path *field.Path) field.ErrorList {
+func validateWorkloadSpec(
+	spec *schedulingv1beta1.WorkloadSpec, old *schedulingv1beta1.WorkloadSpec, path *field.Path,
+) field.ErrorList {
 	var was wire
 	if old != nil {
 		was = old
 	}
 	errs := checked[schedulingv1alpha3.WorkloadSpec](spec, was, path, schedulingv1alpha3.Validate_WorkloadSpec)
 	for i := range spec.PodGroupTemplates {
-		errs = append(errs, validateClaims(spec.PodGroupTemplates[i].ResourceClaims, path.Child("podGroupTemplates").Index(i))...)
+		errs = append(errs, validateClaims(spec.PodGroupTemplates[i].ResourceClaims,
+			path.Child("podGroupTemplates").Index(i))...)
 	}
 	return errs
 }
 
-func validatePodGroupSpec(spec *schedulingv1beta1.PodGroupSpec, old *schedulingv1beta1.PodGroupSpec, path *field.Path) field.ErrorList {
+func validatePodGroupSpec(
+	spec *schedulingv1beta1.PodGroupSpec, old *schedulingv1beta1.PodGroupSpec, path *field.Path,
+) field.ErrorList {
 	var was wire
 	if old != nil {
 		was = old
@@ -88,7 +93,8 @@ func validateClaims(claims []schedulingv1beta1.PodGroupResourceClaim, path *fiel
 	if len(claims) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(path.Child("resourceClaims"), "jobd does not support this: there are no ResourceClaims")}
+	return field.ErrorList{field.Forbidden(path.Child("resourceClaims"),
+		"jobd does not support this: there are no ResourceClaims")}
 }
 
 // topologyWarning is for constraints, which one node always meets.

@@ -90,7 +90,8 @@ func PodGroupKind() *kind.Kind {
 			kind.NameColumn(),
 			{Name: "Workload", Type: "string", Description: ref["workloadName"]},
 			{Name: "Policy", Type: "string", Description: doc["schedulingPolicy"]},
-			{Name: "Status", Type: "string", Description: "Whether the pods of the group have been scheduled, or why not."},
+			{Name: "Status", Type: "string",
+				Description: "Whether the pods of the group have been scheduled, or why not."},
 			kind.AgeColumn(),
 		},
 		Cells: func(g *schedulingv1beta1.PodGroup, now time.Time) []any {

@@ -57,16 +57,20 @@ func setPriorityClassDefaults(pc *schedulingv1.PriorityClass) {
 // validatePriorityClass checks a priority class, new or changed.
 func validatePriorityClass(pc *schedulingv1.PriorityClass) field.ErrorList {
 	name := field.NewPath("metadata", "name")
-	errs := validation.ValidateObjectMeta(&pc.ObjectMeta, false, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMeta(&pc.ObjectMeta, false, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
 	if strings.HasPrefix(pc.Name, systemPrefix) {
 		if err := known(pc); err != nil {
-			errs = append(errs, field.Forbidden(name, "priority class names with '"+systemPrefix+"' prefix are reserved for system use only. error: "+err.Error()))
+			errs = append(errs, field.Forbidden(name,
+				"priority class names with '"+systemPrefix+"' prefix are reserved for system use only. error: "+err.Error()))
 		}
 	} else if pc.Value > highestUserPriority {
-		errs = append(errs, field.Forbidden(field.NewPath("value"), fmt.Sprintf("maximum allowed value of a user defined priority is %d", highestUserPriority)))
+		errs = append(errs, field.Forbidden(field.NewPath("value"),
+			fmt.Sprintf("maximum allowed value of a user defined priority is %d", highestUserPriority)))
 	}
 	if p := pc.PreemptionPolicy; p != nil && *p != corev1.PreemptLowerPriority && *p != corev1.PreemptNever {
-		errs = append(errs, field.NotSupported(field.NewPath("preemptionPolicy"), *p, []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}))
+		errs = append(errs, field.NotSupported(field.NewPath("preemptionPolicy"), *p,
+			[]corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever}))
 	}
 	return errs
 }
@@ -92,7 +96,8 @@ func validatePriorityClassUpdate(pc, old *schedulingv1.PriorityClass) field.Erro
 	if pc.Value != old.Value {
 		errs = append(errs, field.Forbidden(field.NewPath("value"), "may not be changed in an update."))
 	}
-	return append(errs, validation.ValidateImmutableField(pc.PreemptionPolicy, old.PreemptionPolicy, field.NewPath("preemptionPolicy"))...)
+	return append(errs, validation.ValidateImmutableField(pc.PreemptionPolicy, old.PreemptionPolicy,
+		field.NewPath("preemptionPolicy"))...)
 }
 
 // PriorityClassKind describes scheduling.k8s.io/v1 PriorityClasses.
@@ -111,7 +116,10 @@ func PriorityClassKind() *kind.Kind {
 			{Name: "PreemptionPolicy", Type: "string", Description: doc["preemptionPolicy"]},
 		},
 		Cells: func(pc *schedulingv1.PriorityClass, now time.Time) []any {
-			return []any{pc.Name, int64(pc.Value), pc.GlobalDefault, core.Age(pc.CreationTimestamp, now), string(ptr.Deref(pc.PreemptionPolicy, ""))}
+			return []any{
+				pc.Name, int64(pc.Value), pc.GlobalDefault, core.Age(pc.CreationTimestamp, now),
+				string(ptr.Deref(pc.PreemptionPolicy, "")),
+			}
 		},
 		Rules: kind.Rules[*schedulingv1.PriorityClass]{
 			Create:      func(pc *schedulingv1.PriorityClass) { pc.Generation = 1 },

@@ -35,7 +35,8 @@ func prepareWorkloadUpdate(w, old *schedulingv1beta1.Workload) {
 
 func workloadWarnings(w *schedulingv1beta1.Workload) (warnings []string) {
 	for i := range w.Spec.PodGroupTemplates {
-		warnings = append(warnings, topologyWarning(w.Spec.PodGroupTemplates[i].SchedulingConstraints, field.NewPath("spec", "podGroupTemplates").Index(i))...)
+		warnings = append(warnings, topologyWarning(w.Spec.PodGroupTemplates[i].SchedulingConstraints,
+			field.NewPath("spec", "podGroupTemplates").Index(i))...)
 	}
 	return warnings
 }

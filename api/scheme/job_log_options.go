@@ -15,7 +15,8 @@ import (
 // addJobLogOptions lets the parameters of GET .../jobs/NAME/log be read.
 func addJobLogOptions(s *runtime.Scheme) error {
 	s.AddKnownTypes(batchv1.SchemeGroupVersion, &batch.JobLogOptions{})
-	s.AddKnownTypes(schema.GroupVersion{Group: batchv1.GroupName, Version: runtime.APIVersionInternal}, &batch.JobLogOptions{})
+	s.AddKnownTypes(schema.GroupVersion{Group: batchv1.GroupName, Version: runtime.APIVersionInternal},
+		&batch.JobLogOptions{})
 	return s.AddConversionFunc((*url.Values)(nil), (*batch.JobLogOptions)(nil), func(a, b any, _ conversion.Scope) error {
 		return readJobLogOptions(*a.(*url.Values), b.(*batch.JobLogOptions))
 	})
@@ -29,6 +30,8 @@ func readJobLogOptions(v url.Values, o *batch.JobLogOptions) error {
 	o.Container, o.Follow, o.Previous, o.Timestamps = p.Container, p.Follow, p.Previous, p.Timestamps
 	o.SinceSeconds, o.SinceTime, o.TailLines, o.LimitBytes = p.SinceSeconds, p.SinceTime, p.TailLines, p.LimitBytes
 	o.Stream = v.Get("stream")
-	readFlags(v, map[string]*bool{"allContainers": &o.AllContainers, "allAttempts": &o.AllAttempts, "prefix": &o.Prefix})
+	readFlags(v, map[string]*bool{
+		"allContainers": &o.AllContainers, "allAttempts": &o.AllAttempts, "prefix": &o.Prefix,
+	})
 	return nil
 }

@@ -51,7 +51,8 @@ func fieldNamed(t reflect.Type, name string) (protowire.Number, reflect.Type) {
 		if json, _, _ := strings.Cut(f.Tag.Get("json"), ","); json != name {
 			continue
 		}
-		if tag := strings.Split(f.Tag.Get("protobuf"), ","); len(tag) > 1 { // such as bytes,9,opt,name=deletionTimestamp
+		// such as bytes,9,opt,name=deletionTimestamp
+		if tag := strings.Split(f.Tag.Get("protobuf"), ","); len(tag) > 1 {
 			n, _ := strconv.Atoi(tag[1])
 			return protowire.Number(n), f.Type
 		}

@@ -25,7 +25,9 @@ func readPodLogOptions(v url.Values, o *corev1.PodLogOptions) error {
 		"follow": &o.Follow, "previous": &o.Previous, "timestamps": &o.Timestamps,
 		"insecureSkipTLSVerifyBackend": &o.InsecureSkipTLSVerifyBackend,
 	})
-	for name, to := range map[string]**int64{"sinceSeconds": &o.SinceSeconds, "tailLines": &o.TailLines, "limitBytes": &o.LimitBytes} {
+	for name, to := range map[string]**int64{
+		"sinceSeconds": &o.SinceSeconds, "tailLines": &o.TailLines, "limitBytes": &o.LimitBytes,
+	} {
 		if v.Get(name) == "" {
 			continue
 		}

@@ -53,7 +53,8 @@ func register(s *runtime.Scheme, k *kind.Kind) error {
 		return err
 	}
 	for _, a := range k.AlsoIn {
-		s.AddKnownTypes(schema.GroupVersion{Group: a.GroupVersion.Group, Version: runtime.APIVersionInternal}, k.New(), k.NewList())
+		s.AddKnownTypes(schema.GroupVersion{Group: a.GroupVersion.Group, Version: runtime.APIVersionInternal}, k.New(),
+			k.NewList())
 		if err := a.Register(s); err != nil {
 			return err
 		}

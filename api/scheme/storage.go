@@ -55,7 +55,9 @@ func (storageCodec) Encode(obj runtime.Object, w io.Writer) error {
 	return err
 }
 
-func (storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (storageCodec) Decode(
+	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into == nil {
 		return nil, nil, fmt.Errorf("decode: stored bytes do not tell their kind, an object to decode into is needed")
 	}

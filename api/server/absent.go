@@ -108,8 +108,10 @@ func refuseAbsent(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refusal := apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Verb)
+		refusal := apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
+			info.Verb)
 		refusal.ErrStatus.Message = fmt.Sprintf("jobd runs Jobs and does not have the kind %s", k.Kind)
-		responsewriters.ErrorNegotiated(refusal, scheme.Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+		responsewriters.ErrorNegotiated(refusal, scheme.Codecs,
+			schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 	})
 }

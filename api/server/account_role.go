@@ -46,7 +46,8 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 		granted = account.Annotations[core.RoleAnnotation]
 	}
 	if ptr.Deref(spec.AutomountServiceAccountToken, wanted) && granted == "" {
-		warning.AddWarning(ctx, "", fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), withoutRole(a.GetNamespace(), name)))
+		warning.AddWarning(ctx, "",
+			fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), withoutRole(a.GetNamespace(), name)))
 	}
 	return nil
 }

@@ -160,7 +160,9 @@ func (a *Authority) fresh(c *x509.Certificate) bool {
 	return a.now().Add(c.NotAfter.Sub(c.NotBefore) / 3).Before(c.NotAfter)
 }
 
-func (a *Authority) sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, life time.Duration) (*x509.Certificate, []byte, error) {
+func (a *Authority) sign(
+	template, parent *x509.Certificate, public *ecdsa.PublicKey, life time.Duration,
+) (*x509.Certificate, []byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, nil, err
@@ -223,8 +225,11 @@ func (a *Authority) serverCertificate(names ...string) (*tls.Certificate, error)
 		return nil, err
 	}
 	template := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "jobd"},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		Subject: pkix.Name{CommonName: "jobd"},
+		DNSNames: []string{
+			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local",
+		},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -276,7 +281,9 @@ func (a *Authority) kubeconfig(address net.Addr, granted role) ([]byte, error) {
 		host = "127.0.0.1"
 	}
 	c := clientcmdapi.NewConfig()
-	c.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + net.JoinHostPort(host, port), CertificateAuthorityData: a.pem}
+	c.Clusters[name] = &clientcmdapi.Cluster{
+		Server: "https://" + net.JoinHostPort(host, port), CertificateAuthorityData: a.pem,
+	}
 	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: a.token}
 	if granted != (role{name: core.RoleAdmin}) {
 		group := granted.group()

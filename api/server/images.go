@@ -21,7 +21,8 @@ func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	switch {
 	case h.runtime == nil:
-		refuse(w, fmt.Errorf("images are managed by a container runtime, and this daemon has none: %w", errdefs.ErrNotImplemented))
+		refuse(w, fmt.Errorf("images are managed by a container runtime, and this daemon has none: %w",
+			errdefs.ErrNotImplemented))
 	case r.Method == http.MethodGet:
 		list, err := h.runtime.List(r.Context())
 		answer(w, list, err)
@@ -37,7 +38,8 @@ func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		refuse(w, fmt.Errorf("want GET, POST ?op=import, POST ?op=pull&ref=REF or DELETE ?ref=REF: %w", errdefs.ErrInvalidArgument))
+		refuse(w, fmt.Errorf("want GET, POST ?op=import, POST ?op=pull&ref=REF or DELETE ?ref=REF: %w",
+			errdefs.ErrInvalidArgument))
 	}
 }
 

@@ -62,10 +62,14 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	}
 	job := obj.(*batchv1.Job)
 	if known := batch.LogContainers(job); opts.Container != "" && !slices.Contains(known, opts.Container) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for job %s out of: %s", opts.Container, name, known))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("container %s is not valid for job %s out of: %s",
+			opts.Container, name, known))
 	}
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
-	return &logStream{of: job, follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) }}, nil
+	return &logStream{
+		of: job, follow: opts.Follow,
+		open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.OpenJob(ctx, job, opts) },
+	}, nil
 }

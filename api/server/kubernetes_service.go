@@ -69,7 +69,10 @@ func (s *Server) showKubernetesService() error {
 		if s.config.PodAPI.Addr().Is6() {
 			slice.AddressType = discoveryv1.AddressTypeIPv6
 		}
-		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{s.config.PodAPI.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}}
+		slice.Endpoints = []discoveryv1.Endpoint{{
+			Addresses:  []string{s.config.PodAPI.Addr().String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+		}}
 		slice.Ports = []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(int32(s.config.PodAPI.Port()))}}
 		discovery.SetEndpointSliceDefaults(slice)
 		if equality.Semantic.DeepEqual(before, slice) {

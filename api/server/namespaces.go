@@ -93,7 +93,8 @@ func (l namespaceLifecycle) Validate(_ context.Context, a admission.Attributes, 
 		if isNamespace {
 			for _, name := range permanent {
 				if a.GetName() == name {
-					return apierrors.NewForbidden(a.GetResource().GroupResource(), name, fmt.Errorf("this namespace may not be deleted"))
+					return apierrors.NewForbidden(a.GetResource().GroupResource(), name,
+						fmt.Errorf("this namespace may not be deleted"))
 				}
 			}
 		}
@@ -125,7 +126,9 @@ func (l namespaceLifecycle) Validate(_ context.Context, a admission.Attributes, 
 // finalizers are gone.
 type namespaces struct{ *resource }
 
-func (n *namespaces) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (n *namespaces) Delete(
+	ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions,
+) (runtime.Object, bool, error) {
 	obj, err := n.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err

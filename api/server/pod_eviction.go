@@ -44,7 +44,8 @@ func (e *podEviction) AcceptsGroupVersion(gv schema.GroupVersion) bool {
 func (e *podEviction) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	eviction := obj.(*policyv1.Eviction)
 	if eviction.Name != name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL %s does not match name in Eviction object: %s", name, eviction.Name))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL %s does not match name in Eviction object: %s",
+			name, eviction.Name))
 	}
 	if validate != nil {
 		if err := validate(ctx, eviction.DeepCopy()); err != nil {

@@ -67,7 +67,10 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 	if err := logsExist(pod, opts); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return &logStream{of: pod, follow: opts.Follow, open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.Open(ctx, pod, opts) }}, nil
+	return &logStream{
+		of: pod, follow: opts.Follow,
+		open: func(ctx context.Context) (io.ReadCloser, error) { return l.logs.Open(ctx, pod, opts) },
+	}, nil
 }
 
 // logStream is the answer: it is not an object, but text that is copied as it comes.
@@ -121,14 +124,16 @@ func (b brokenOff) Read(p []byte) (int, error) {
 func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	var errs field.ErrorList
 	if o.TailLines != nil && *o.TailLines < 0 {
-		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *o.TailLines, "must be greater than or equal to 0"))
+		errs = append(errs, field.Invalid(field.NewPath("tailLines"), *o.TailLines,
+			"must be greater than or equal to 0"))
 	}
 	if o.LimitBytes != nil && *o.LimitBytes < 1 {
 		errs = append(errs, field.Invalid(field.NewPath("limitBytes"), *o.LimitBytes, "must be greater than 0"))
 	}
 	switch {
 	case o.SinceSeconds != nil && o.SinceTime != nil:
-		errs = append(errs, field.Forbidden(field.NewPath(""), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+		errs = append(errs, field.Forbidden(field.NewPath(""),
+			"at most one of `sinceTime` or `sinceSeconds` may be specified"))
 	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
 		errs = append(errs, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
 	}
@@ -137,10 +142,12 @@ func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 		case corev1.LogStreamAll:
 		case corev1.LogStreamStdout, corev1.LogStreamStderr:
 			if o.TailLines != nil {
-				errs = append(errs, field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
+				errs = append(errs, field.Forbidden(field.NewPath(""),
+					"`tailLines` and specific `stream` are mutually exclusive for now"))
 			}
 		default:
-			errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream, []string{corev1.LogStreamAll, corev1.LogStreamStdout, corev1.LogStreamStderr}))
+			errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream,
+				[]string{corev1.LogStreamAll, corev1.LogStreamStdout, corev1.LogStreamStderr}))
 		}
 	}
 	return errs
@@ -197,7 +204,9 @@ func logsExist(pod *corev1.Pod, o *corev1.PodLogOptions) error {
 }
 
 func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{
+		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses,
+	} {
 		for _, s := range list {
 			if s.Name == name {
 				return s, true

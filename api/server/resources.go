@@ -54,12 +54,14 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Resource: "pods"}:
 		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
 		into := newReach(objects, s.config.Containers)
-		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into}, podPortForward{into}
+		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
+			podPortForward{into}
 		served["pods/ephemeralcontainers"] = podEphemeralContainers{subresource{objects}}
 		served["pods/eviction"] = &podEviction{pods: objects}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
-	case schema.GroupResource{Resource: "services"}, schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
+	case schema.GroupResource{Resource: "services"},
+		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }
 		objects.AfterUpdate = func(updated runtime.Object, _ *metav1.UpdateOptions) { s.keepKubernetesService(updated) }
 	case schema.GroupResource{Resource: "serviceaccounts"}:
@@ -189,7 +191,8 @@ func finalizerNames(obj runtime.Object) (errs field.ErrorList) {
 		case metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, string(corev1.FinalizerKubernetes):
 		default:
 			if !strings.Contains(name, "/") {
-				errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
+				errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name,
+					"name is neither a standard finalizer name nor is it fully qualified"))
 			}
 		}
 	}
@@ -260,11 +263,13 @@ func (t table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*
 	out := &metav1.Table{}
 	now := time.Now()
 	add := func(item runtime.Object) error {
-		out.Rows = append(out.Rows, metav1.TableRow{Cells: t.cells(item, now), Object: runtime.RawExtension{Object: item}})
+		out.Rows = append(out.Rows,
+			metav1.TableRow{Cells: t.cells(item, now), Object: runtime.RawExtension{Object: item}})
 		return nil
 	}
 	if list, err := meta.ListAccessor(obj); err == nil {
-		out.ResourceVersion, out.Continue, out.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
+		out.ResourceVersion, out.Continue, out.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(),
+			list.GetRemainingItemCount()
 		if err := meta.EachListItem(obj, add); err != nil {
 			return nil, err
 		}

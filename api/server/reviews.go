@@ -36,7 +36,9 @@ func (r *review) Destroy()                {}
 func (r *review) NamespaceScoped() bool   { return false }
 func (r *review) GetSingularName() string { return r.singular }
 
-func (r *review) Create(ctx context.Context, question runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (r *review) Create(
+	ctx context.Context, question runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions,
+) (runtime.Object, error) {
 	who, ok := request.UserFrom(ctx)
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
@@ -95,7 +97,8 @@ func (s *Server) mayI() *review {
 			}
 			decision, reason, err := s.authorize(ctx, asked)
 			r.Status = authorizationv1.SubjectAccessReviewStatus{
-				Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason,
+				Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny,
+				Reason: reason,
 			}
 			if err != nil {
 				r.Status.EvaluationError = err.Error()

@@ -26,7 +26,8 @@ func (s *Server) localRoutes(api http.Handler) http.Handler {
 	mux.HandleFunc(profilePath+"trace", pprof.Trace)
 	// The mux would clean paths and redirect; the API answers for its own paths as they come.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == kubeconfigPath || r.URL.Path == database.Path {
+		if isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == kubeconfigPath ||
+			r.URL.Path == database.Path {
 			mux.ServeHTTP(w, r)
 			return
 		}

@@ -54,7 +54,9 @@ func newEndpoint(resource schema.GroupResource, whole, served rest.Storage) endp
 }
 
 // ruledPaths are those that the rules of a client are told for. Nobody may ask for others but who may do everything.
-var ruledPaths = []string{"/livez", "/readyz", "/version", "/metrics", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"}
+var ruledPaths = []string{
+	"/livez", "/readyz", "/version", "/metrics", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*",
+}
 
 // whatMayI answers what a client may do in a namespace (kubectl auth can-i --list). It asks for each endpoint what a
 // request would be asked, so that the answer is complete and no second set of rules has to agree with the first.
@@ -97,13 +99,17 @@ func (q *asking) may(a authorizer.AttributesRecord) bool {
 
 func (q *asking) resources() []authorizationv1.ResourceRule {
 	all := []string{anything}
-	if q.may(authorizer.AttributesRecord{ResourceRequest: true, Verb: anything, APIGroup: anything, Resource: anything, Namespace: q.namespace}) {
+	if q.may(authorizer.AttributesRecord{
+		ResourceRequest: true, Verb: anything, APIGroup: anything, Resource: anything, Namespace: q.namespace,
+	}) {
 		return []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}}
 	}
 	rules := []authorizationv1.ResourceRule{}
 	for _, e := range q.server.endpoints {
 		resource, subresource, _ := strings.Cut(e.Resource, "/")
-		a := authorizer.AttributesRecord{ResourceRequest: true, APIGroup: e.Group, Resource: resource, Subresource: subresource}
+		a := authorizer.AttributesRecord{
+			ResourceRequest: true, APIGroup: e.Group, Resource: resource, Subresource: subresource,
+		}
 		if e.namespaced {
 			a.Namespace = q.namespace
 		}
@@ -129,7 +135,9 @@ func (q *asking) verbs(of endpoint, a authorizer.AttributesRecord) (verbs []stri
 }
 
 // addRule puts a resource into the rule of its group that has the same verbs and names, or a new one.
-func addRule(rules []authorizationv1.ResourceRule, resource schema.GroupResource, verbs []string, names ...string) []authorizationv1.ResourceRule {
+func addRule(
+	rules []authorizationv1.ResourceRule, resource schema.GroupResource, verbs []string, names ...string,
+) []authorizationv1.ResourceRule {
 	if len(verbs) == 0 {
 		return rules
 	}

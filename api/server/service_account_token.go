@@ -58,7 +58,8 @@ func (a *accountToken) Create(ctx context.Context, name string, obj runtime.Obje
 		return nil, apierrors.NewServiceUnavailable("this server issues no tokens")
 	}
 	if request.Name != "" && request.Name != name {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL %s does not match name in TokenRequest object: %s", name, request.Name))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("name in URL %s does not match name in TokenRequest object: %s",
+			name, request.Name))
 	}
 	got, err := a.accounts.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -105,12 +106,15 @@ func validateTokenRequest(spec *authenticationv1.TokenRequestSpec) field.ErrorLi
 	path := field.NewPath("spec")
 	switch life := *spec.ExpirationSeconds; {
 	case life < shortestToken:
-		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), life, "may not specify a duration less than 10 minutes"))
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), life,
+			"may not specify a duration less than 10 minutes"))
 	case life > longestToken:
-		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), life, "may not specify a duration larger than 2^32 seconds"))
+		errs = append(errs, field.Invalid(path.Child("expirationSeconds"), life,
+			"may not specify a duration larger than 2^32 seconds"))
 	}
 	if len(spec.Attestations) > 0 {
-		errs = append(errs, field.Invalid(path.Child("attestations"), spec.Attestations, "attestations may only be specified with a webhook bound object reference"))
+		errs = append(errs, field.Invalid(path.Child("attestations"), spec.Attestations,
+			"attestations may only be specified with a webhook bound object reference"))
 	}
 	return errs
 }

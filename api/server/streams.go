@@ -218,7 +218,8 @@ func openSPDY(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams
 	conn.SetIdleTimeout(idleTime)
 	missing := map[string]bool{corev1.StreamTypeError: true}
 	for name, wanted := range map[string]bool{
-		corev1.StreamTypeStdin: o.Stdin, corev1.StreamTypeStdout: o.Stdout, corev1.StreamTypeStderr: o.Stderr, corev1.StreamTypeResize: o.TTY,
+		corev1.StreamTypeStdin: o.Stdin, corev1.StreamTypeStdout: o.Stdout, corev1.StreamTypeStderr: o.Stderr,
+		corev1.StreamTypeResize: o.TTY,
 	} {
 		if wanted {
 			missing[name] = true

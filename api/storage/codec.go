@@ -49,7 +49,8 @@ func (s *Storage) decodeNew(key string, value []byte, version uint64, into runti
 		err = s.versioner.UpdateObject(obj, version)
 	}
 	if err != nil {
-		return nil, storage.NewInternalError(fmt.Errorf("unable to transform key \"/%s\": %w", key, storage.NewCorruptObjError(key, err)))
+		return nil, storage.NewInternalError(fmt.Errorf("unable to transform key \"/%s\": %w", key,
+			storage.NewCorruptObjError(key, err)))
 	}
 	return obj, nil
 }

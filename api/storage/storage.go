@@ -163,7 +163,8 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination 
 		if err := preconditions.Check(key, st.object); err != nil {
 			return err
 		}
-		updated, ttl, err := tryUpdate(st.object, storage.ResponseMeta{ResourceVersion: st.version, TTL: s.ttl(st.stored)})
+		updated, ttl, err := tryUpdate(st.object,
+			storage.ResponseMeta{ResourceVersion: st.version, TTL: s.ttl(st.stored)})
 		if err != nil {
 			return err
 		}
@@ -217,7 +218,8 @@ func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, pr
 		case opts.ExpectTransformOrDecodeError && unreadable:
 			st.object = nil
 		case opts.ExpectTransformOrDecodeError && err == nil:
-			return storage.NewInvalidObjError(key, "unsafe deletion is not allowed because the object is decodable from storage")
+			return storage.NewInvalidObjError(key,
+				"unsafe deletion is not allowed because the object is decodable from storage")
 		case err != nil:
 			return err
 		}

@@ -39,7 +39,9 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	if err != nil {
 		return nil, badVersion(err)
 	}
-	w := &watcher{storage: s, key: key, opts: opts, all: opts.Predicate.Empty(), results: make(chan watch.Event, eventBuffer)}
+	w := &watcher{
+		storage: s, key: key, opts: opts, all: opts.Predicate.Empty(), results: make(chan watch.Event, eventBuffer),
+	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	initial := opts.SendInitialEvents == nil && from == 0 || opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if from == 0 && !initial {
@@ -149,7 +151,9 @@ func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
 }
 
 // page reads the objects of a past version from a key on; next is where the page after it begins.
-func (w *watcher) page(sn *store.Snapshot, at uint64, from string) (page []runtime.Object, next string, more bool, err error) {
+func (w *watcher) page(
+	sn *store.Snapshot, at uint64, from string,
+) (page []runtime.Object, next string, more bool, err error) {
 	past, err := sn.At(at, w.key)
 	if err != nil {
 		return nil, "", false, err

@@ -79,7 +79,8 @@ func New(key *ecdsa.PrivateKey, s *store.Store) (*Tokens, error) {
 		return nil, fmt.Errorf("tokens of service accounts: %w", err)
 	}
 	id := base64.RawURLEncoding.EncodeToString(print)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}},
+		nil)
 	if err != nil {
 		return nil, fmt.Errorf("tokens of service accounts: %w", err)
 	}
@@ -208,11 +209,13 @@ func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 		return err
 	}
 	if !found || obj.GetUID() != ref.UID {
-		return fmt.Errorf("the token has ended with %s %q, which it is bound to", strings.TrimSuffix(resource, "s"), ref.Name)
+		return fmt.Errorf("the token has ended with %s %q, which it is bound to", strings.TrimSuffix(resource, "s"),
+			ref.Name)
 	}
 	// What ends in an orderly way may use its token as long as it has to end, and a moment more.
 	if gone := obj.GetDeletionTimestamp(); gone != nil && gone.Add(jwt.DefaultLeeway).Before(t.now()) {
-		return fmt.Errorf("%s %q is deleted, and the token bound to it with it", strings.TrimSuffix(resource, "s"), ref.Name)
+		return fmt.Errorf("%s %q is deleted, and the token bound to it with it", strings.TrimSuffix(resource, "s"),
+			ref.Name)
 	}
 	return nil
 }
@@ -272,7 +275,8 @@ func (t *Tokens) stillFresh(token string, r Request) bool {
 		return false
 	}
 	age := t.now().Sub(c.IssuedAt.Time())
-	return slices.Equal(c.Audience, r.Audiences) && c.About.Account == r.Account && c.About.Pod != nil && *c.About.Pod == *r.Pod &&
+	return slices.Equal(c.Audience, r.Audiences) && c.About.Account == r.Account && c.About.Pod != nil &&
+		*c.About.Pod == *r.Pod &&
 		age >= -jwt.DefaultLeeway && age < min(r.Life/5*4, maxAge)
 }
 

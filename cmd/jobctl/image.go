@@ -25,8 +25,12 @@ import (
 )
 
 // newImageCommand makes the commands that manage the daemon's images.
-func newImageCommand(dial func(ctx context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }}
+func newImageCommand(
+	dial func(ctx context.Context) (net.Conn, error), streams genericiooptions.IOStreams,
+) *cobra.Command {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	}
 	c := &imageClient{http: &http.Client{Transport: transport}, IOStreams: streams}
 	cmd := &cobra.Command{
 		Use:   "image",
@@ -207,7 +211,9 @@ func (c *imageClient) do(ctx context.Context, method string, query url.Values, b
 }
 
 // ask sends a request. If the answer is an error, it returns that.
-func (c *imageClient) ask(ctx context.Context, method string, query url.Values, body io.Reader) (*http.Response, error) {
+func (c *imageClient) ask(
+	ctx context.Context, method string, query url.Values, body io.Reader,
+) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, host+images.Path+"?"+query.Encode(), body)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,9 @@ import (
 
 // newKubeconfigCommand makes the command that prints what kubectl and other clients need to reach the daemon over the
 // network.
-func newKubeconfigCommand(dial func(context.Context) (net.Conn, error), streams genericiooptions.IOStreams) *cobra.Command {
+func newKubeconfigCommand(
+	dial func(context.Context) (net.Conn, error), streams genericiooptions.IOStreams,
+) *cobra.Command {
 	var role, namespace string
 	cmd := &cobra.Command{
 		Use:                   "kubeconfig [--role read|submit|admin] [--namespace NAMESPACE]",
@@ -26,7 +28,8 @@ func newKubeconfigCommand(dial func(context.Context) (net.Conn, error), streams 
 		Long:                  "Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With --role it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.",
 		Args:                  cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
-			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}}, streams.Out))
+			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}},
+				streams.Out))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "admin", "what it allows: read, submit or admin")
@@ -34,7 +37,9 @@ func newKubeconfigCommand(dial func(context.Context) (net.Conn, error), streams 
 	return cmd
 }
 
-func printKubeconfig(ctx context.Context, dial func(context.Context) (net.Conn, error), query url.Values, out io.Writer) error {
+func printKubeconfig(
+	ctx context.Context, dial func(context.Context) (net.Conn, error), query url.Values, out io.Writer,
+) error {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 	}}

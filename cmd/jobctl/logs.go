@@ -38,7 +38,8 @@ func extendLogs(root *cobra.Command, errOut io.Writer) {
 	}
 	l := &jobLogs{flags: logs.Flags(), errOut: errOut}
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
-	l.flags.BoolVar(&l.allAttempts, "all-attempts", false, "For a Job: the logs of every attempt of each container, not only of the last")
+	l.flags.BoolVar(&l.allAttempts, "all-attempts", false,
+		"For a Job: the logs of every attempt of each container, not only of the last")
 	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone."
 	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with its pod, index, attempt and stream\n  jobctl logs jobs/pi --prefix --all-attempts"
 	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
@@ -91,7 +92,9 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 				request.Param(name, v)
 			}
 		}
-		about := corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
+		about := corev1.ObjectReference{
+			APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+		}
 		return map[corev1.ObjectReference]rest.ResponseWrapper{about: request}, nil
 	}
 }
@@ -112,7 +115,9 @@ func (l *jobLogs) query(o *corev1.PodLogOptions, allContainers bool) url.Values 
 			q.Set(name, "true")
 		}
 	}
-	for name, n := range map[string]*int64{"sinceSeconds": o.SinceSeconds, "tailLines": o.TailLines, "limitBytes": o.LimitBytes} {
+	for name, n := range map[string]*int64{
+		"sinceSeconds": o.SinceSeconds, "tailLines": o.TailLines, "limitBytes": o.LimitBytes,
+	} {
 		if n != nil {
 			q.Set(name, strconv.FormatInt(*n, 10))
 		}

@@ -50,7 +50,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	}
 	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
 	if to.verb != "image" && to.verb != "kubeconfig" { // kubectl, which does not know these, would look for a plugin
-		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"}, plugin.ValidPluginFilenamePrefixes...))
+		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"},
+			plugin.ValidPluginFilenamePrefixes...))
 	}
 	root := cmd.NewDefaultKubectlCommandWithArgs(options)
 	root.Version = version

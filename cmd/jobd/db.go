@@ -14,9 +14,12 @@ import (
 
 func newDBCommand() *cobra.Command {
 	settings := config.Default()
-	db := &cobra.Command{Use: "db", Short: "Maintain the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help}
+	db := &cobra.Command{
+		Use: "db", Short: "Maintain the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help,
+	}
 	addDirs(db.PersistentFlags(), &settings)
-	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket, "socket of a daemon that runs (STATE/jobd.sock)")
+	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket,
+		"socket of a daemon that runs (STATE/jobd.sock)")
 	db.AddCommand(
 		&cobra.Command{
 			Use:   "check",

@@ -214,7 +214,8 @@ func (c *cronJobs) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *
 		batch.SetJobDefaults(j)
 		batch.PrepareJob(j)
 		if errs := batch.ValidateJob(j); len(errs) > 0 {
-			return cronJobEvent(p, cj, cron.CreationFailed(apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, errs)))
+			refusal := apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, errs)
+			return cronJobEvent(p, cj, cron.CreationFailed(refusal))
 		}
 		p.Jobs.Changed(jobKey, j)
 		if err := p.Jobs.Write(jobKey); err != nil { // a revision of its own, before its pods'

@@ -44,7 +44,8 @@ func (c *jobs) Adopts(p *corev1.Pod) bool { return c.adopting(p) != "" }
 // name does not adopt it when the orphan is done with, since it has counted it then.
 func (c *jobs) adopting(p *corev1.Pod) (adopts types.UID) {
 	takes := func(rec *jobRecord) bool {
-		return p.DeletionTimestamp == nil && strings.HasPrefix(rec.key, store.Key(objects.Jobs, p.Namespace, "")) && rec.Adopts(p.Labels)
+		return p.DeletionTimestamp == nil && strings.HasPrefix(rec.key, store.Key(objects.Jobs, p.Namespace, "")) &&
+			rec.Adopts(p.Labels)
 	}
 	uid := types.UID(p.Labels[batchv1.ControllerUidLabel])
 	if rec, ok := c.known[uid]; ok && !objects.Done(p) && takes(rec) {

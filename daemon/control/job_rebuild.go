@@ -20,7 +20,8 @@ func (c *jobs) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 	s.Range(objects.Jobs+"/", "", func(o store.Object) bool {
 		c.all[types.UID(o.UID)] = o.Key
 		j := &batchv1.Job{}
-		if err = scheme.DecodePart(o.Value, objects.JobEnd, j); err == nil && objects.Finished(j) && len(o.Owners) == 0 {
+		err = scheme.DecodePart(o.Value, objects.JobEnd, j)
+		if err == nil && objects.Finished(j) && len(o.Owners) == 0 {
 			c.note(o.Key, j)
 			return true
 		}

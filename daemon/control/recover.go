@@ -53,7 +53,8 @@ func (c *Control) Recover(ctx context.Context) error {
 	}
 	crash.At("recover.pods")
 	if rebooted {
-		c.config.Logger.Warn("the host went down since the last run: what ran then is lost", "containers", len(observations))
+		c.config.Logger.Warn("the host went down since the last run: what ran then is lost",
+			"containers", len(observations))
 	}
 	if before != c.config.Epoch {
 		c.newEpoch = c.config.Epoch

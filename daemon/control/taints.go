@@ -33,7 +33,8 @@ func newTaints(timers *loop.Timers) *taints {
 
 // set takes in the node's taints, which may evict pods that run.
 func (t *taints) set(all []corev1.Taint) {
-	noExecute := slices.DeleteFunc(slices.Clone(all), func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
+	noExecute := slices.DeleteFunc(slices.Clone(all),
+		func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectNoExecute })
 	if equality.Semantic.DeepEqual(noExecute, t.noExecute) {
 		return
 	}

@@ -98,7 +98,8 @@ func (d *decision) active(uid types.UID) bool {
 
 // drop removes a Job from status.active.
 func (d *decision) drop(uid types.UID) {
-	d.Status.Active = slices.DeleteFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == uid })
+	d.Status.Active = slices.DeleteFunc(d.Status.Active,
+		func(ref corev1.ObjectReference) bool { return ref.UID == uid })
 	d.Changed = true
 }
 
@@ -113,7 +114,8 @@ func (d *decision) schedule() {
 		return
 	}
 	if strings.Contains(spec.Schedule, "TZ") {
-		d.warn("UnsupportedSchedule", "CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
+		d.warn("UnsupportedSchedule",
+			"CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
 	}
 	s, err := cron.ParseStandard(scheduleOf(spec))
 	if err != nil {
@@ -149,7 +151,8 @@ func (d *decision) schedule() {
 	}
 	if d.concurrent(at) {
 		if many(s, from, d.now) {
-			d.warn("TooManyMissedTimes", "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
+			d.warn("TooManyMissedTimes",
+				"too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew")
 		}
 		d.Start = at
 	}

@@ -28,11 +28,13 @@ func NewJob(cj *batchv1.CronJob, at time.Time) (*batchv1.Job, error) {
 	annotations[batchv1.CronJobScheduledTimestampAnnotation] = at.In(in).Format(time.RFC3339)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:            fmt.Sprintf("%s-%d", cj.Name, at.Unix()/60),
-			Namespace:       cj.Namespace,
-			Labels:          maps.Clone(template.Labels),
-			Annotations:     annotations,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(cj, batchv1.SchemeGroupVersion.WithKind("CronJob"))},
+			Name:        fmt.Sprintf("%s-%d", cj.Name, at.Unix()/60),
+			Namespace:   cj.Namespace,
+			Labels:      maps.Clone(template.Labels),
+			Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(cj, batchv1.SchemeGroupVersion.WithKind("CronJob")),
+			},
 		},
 		Spec: *template.Spec.DeepCopy(),
 	}, nil

@@ -76,7 +76,8 @@ func overStorageLimit(p *corev1.Pod, containers map[string]eviction.Size, volume
 	}
 	total, limited := resource.PodLimits(p, resource.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
 	if limited && all > total.Value() {
-		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", total.String())
+		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ",
+			total.String())
 	}
 	for c := range podspec.Containers(&p.Spec) {
 		limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]

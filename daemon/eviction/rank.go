@@ -58,7 +58,8 @@ func First(pods []Use, short Shortage) (*corev1.Pod, string) {
 		if (beyondA > 0) != (beyondB > 0) {
 			return cmp.Compare(beyondB, 0) - cmp.Compare(beyondA, 0)
 		}
-		return cmp.Or(cmp.Compare(priority(a.Pod), priority(b.Pod)), cmp.Compare(beyondB, beyondA), strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
+		return cmp.Or(cmp.Compare(priority(a.Pod), priority(b.Pod)), cmp.Compare(beyondB, beyondA),
+			strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
 	})
 	return first.Pod, message(first, short)
 }
@@ -79,11 +80,13 @@ func message(u Use, short Shortage) string {
 		return resource.NewQuantity(n, resource.BinarySI)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name, quantity(short.Threshold), quantity(short.Available))
+	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", name,
+		quantity(short.Threshold), quantity(short.Available))
 	for c := range podspec.Containers(&u.Pod.Spec) {
 		request := c.Resources.Requests[name]
 		if used := short.Signal.of(u.Containers[c.Name]); used > request.Value() {
-			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name, quantity(used), request.String(), name)
+			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name,
+				quantity(used), request.String(), name)
 		}
 	}
 	return b.String()

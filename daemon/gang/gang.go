@@ -165,7 +165,8 @@ func (g *Gangs) Group(
 		}
 		return pg, nil, nil
 	default:
-		return nil, nil, event(p, j, job.WorkloadUnused(fmt.Sprintf("%d PodGroups name the Workload %s", len(groups), w.Name)))
+		return nil, nil, event(p, j,
+			job.WorkloadUnused(fmt.Sprintf("%d PodGroups name the Workload %s", len(groups), w.Name)))
 	}
 }
 
@@ -235,7 +236,8 @@ func (g *Gangs) Resize(p *loop.Pass, jobKey string, j *batchv1.Job) error {
 	if ok, err := objects.Read(p, g.groups.names[key], w); err != nil || !ok {
 		return err
 	}
-	if len(w.Spec.PodGroupTemplates) != 1 || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil || !metav1.IsControlledBy(w, j) {
+	if len(w.Spec.PodGroupTemplates) != 1 || w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang == nil ||
+		!metav1.IsControlledBy(w, j) {
 		return nil
 	}
 	w.Spec.PodGroupTemplates[0].SchedulingPolicy.Gang.MinCount = want

@@ -66,7 +66,8 @@ func (o *ownerCheck) check(p *loop.Pass, key string) error {
 	if err != nil || !ok {
 		return err
 	}
-	if pod, ok := obj.(*corev1.Pod); ok && metav1.GetControllerOfNoCopy(pod) == nil && !o.jobs.Adopts(pod) && job.Untrack(pod) {
+	if pod, ok := obj.(*corev1.Pod); ok && metav1.GetControllerOfNoCopy(pod) == nil && !o.jobs.Adopts(pod) &&
+		job.Untrack(pod) {
 		p.Figures.FinalizerDeleted(pod) // no Job counts it
 		if err := o.objects.Changed(p, key, pod); err != nil {
 			return err

@@ -68,7 +68,9 @@ func (h retries) due(i int, limit int64, visit func(*pod)) (next int64) {
 // nextPerIndex picks at most most pods to create, for as many of the lowest missing indexes as are wanted. Each index
 // has a back-off of its own; an index whose back-off is not over keeps its place among those wanted. It also returns
 // the held pods that the new ones replace, and when the next back-off ends.
-func (r *Record) nextPerIndex(wanted, most int, now time.Time, s Settings) (create []NewPod, replaced []*pod, next time.Time) {
+func (r *Record) nextPerIndex(
+	wanted, most int, now time.Time, s Settings,
+) (create []NewPod, replaced []*pod, next time.Time) {
 	last := min(r.occupied.nthMissing(wanted), r.spec.completions-1)
 	for i := r.blocked.missing(0); i <= last && len(create) < most; i = r.blocked.missing(i + 1) {
 		create = append(create, NewPod{Index: i, PerIndex: true})

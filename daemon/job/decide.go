@@ -204,7 +204,10 @@ func (d *decision) run() {
 	}
 	switch {
 	case done && d.active == 0:
-		d.end = &verdict{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached, "Reached expected number of succeeded pods"}
+		d.end = &verdict{
+			batchv1.JobSuccessCriteriaMet, batchv1.JobReasonCompletionsReached,
+			"Reached expected number of succeeded pods",
+		}
 	case !r.deleting:
 		d.suspendOrResume()
 	}

@@ -36,12 +36,15 @@ func tooManySucceeded() Event {
 func suspended(awaitsKueue bool) Event {
 	e := Event{corev1.EventTypeNormal, "Suspended", "Job suspended"}
 	if awaitsKueue {
-		e.Message += "; its label " + batch.KueueLabel + " has no effect, since there is no Kueue in jobd to resume it: " +
+		e.Message += "; its label " + batch.KueueLabel +
+			" has no effect, since there is no Kueue in jobd to resume it: " +
 			"set spec.suspend to false"
 	}
 	return e
 }
 
 func unknownCompletionMode() Event {
-	return Event{corev1.EventTypeWarning, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown"}
+	return Event{
+		corev1.EventTypeWarning, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown",
+	}
 }

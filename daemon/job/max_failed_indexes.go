@@ -10,7 +10,8 @@ func (r *Record) failedIndexes() *verdict {
 	case r.spec.perIndex < 0 || n == 0:
 		return nil
 	case r.spec.maxFailedIndexes >= 0 && n > int(r.spec.maxFailedIndexes):
-		return failure(batchv1.JobReasonMaxFailedIndexesExceeded, "Job has exceeded the specified maximal number of failed indexes")
+		return failure(batchv1.JobReasonMaxFailedIndexesExceeded,
+			"Job has exceeded the specified maximal number of failed indexes")
 	case n+r.completed.Len() >= int(r.spec.completions):
 		return failure(batchv1.JobReasonFailedIndexes, "Job has failed indexes")
 	}

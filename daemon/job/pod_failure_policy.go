@@ -33,7 +33,8 @@ func matchRule(rule *batchv1.PodFailurePolicyRule, namespace string, p *Pod) str
 				continue
 			}
 			if slices.Contains(codes.Values, e.Code) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
-				return fmt.Sprintf("Container %s for pod %s/%s failed with exit code %d", e.Container, namespace, p.Name, e.Code)
+				return fmt.Sprintf("Container %s for pod %s/%s failed with exit code %d", e.Container, namespace,
+					p.Name, e.Code)
 			}
 		}
 		return ""

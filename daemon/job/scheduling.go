@@ -25,7 +25,8 @@ func NewWorkload(job *batchv1.Job) (*schedulingv1beta1.Workload, error) {
 	owner := controllerReference(job)
 	const suffix = "-pgt-0"
 	template := strings.ReplaceAll(job.Name, ".", "-")
-	template = strings.TrimRight(template[:min(len(template), utilvalidation.DNS1123LabelMaxLength-len(suffix))], "-") + suffix
+	template = template[:min(len(template), utilvalidation.DNS1123LabelMaxLength-len(suffix))]
+	template = strings.TrimRight(template, "-") + suffix
 	return workloadbuilder.NewBuilder(batch.WorkloadItem(template, &job.Spec, nil), workloadbuilder.BuildOptions{
 		Name: cut(job.Name, "-"+hash(string(job.UID))), Namespace: job.Namespace, Owner: &owner,
 	}).BuildWorkload()
@@ -87,7 +88,9 @@ func (r *Record) AtOnce() int {
 
 // WorkloadCreated returns the event of a Workload that was created for a Job.
 func WorkloadCreated(job, workload string) Event {
-	return Event{corev1.EventTypeNormal, "WorkloadCreated", fmt.Sprintf("Created Workload %s for Job %s", workload, job)}
+	return Event{
+		corev1.EventTypeNormal, "WorkloadCreated", fmt.Sprintf("Created Workload %s for Job %s", workload, job),
+	}
 }
 
 // PodGroupCreated returns the event of a PodGroup that was created for a Job.

@@ -50,7 +50,8 @@ func Adopt(job *batchv1.Job, pod *corev1.Pod) {
 
 // Orphan removes an owner and the tracking finalizer from a pod.
 func Orphan(owner types.UID, pod *corev1.Pod) {
-	pod.OwnerReferences = slices.DeleteFunc(slices.Clone(pod.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == owner })
+	pod.OwnerReferences = slices.DeleteFunc(slices.Clone(pod.OwnerReferences),
+		func(o metav1.OwnerReference) bool { return o.UID == owner })
 	Untrack(pod)
 }
 
@@ -59,7 +60,8 @@ func Untrack(pod *corev1.Pod) bool {
 	if !tracked(pod) {
 		return false
 	}
-	pod.Finalizers = slices.DeleteFunc(slices.Clone(pod.Finalizers), func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+	pod.Finalizers = slices.DeleteFunc(slices.Clone(pod.Finalizers),
+		func(f string) bool { return f == batchv1.JobTrackingFinalizer })
 	if len(pod.Finalizers) == 0 {
 		pod.Finalizers = nil
 	}

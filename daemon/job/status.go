@@ -38,7 +38,8 @@ func standing(conditions []batchv1.JobCondition, t batchv1.JobConditionType) *ve
 // End returns the condition that a Job has finished with, Complete or Failed, and nil while it has not.
 func End(s *batchv1.JobStatus) *batchv1.JobCondition {
 	for i := range s.Conditions {
-		if c := &s.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+		if c := &s.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) &&
+			c.Status == corev1.ConditionTrue {
 			return c
 		}
 	}
@@ -54,7 +55,8 @@ func (r *Record) Finished() bool { return End(&r.status) != nil }
 func (d *decision) writeStatus() {
 	r := d.r
 	if d.end != nil {
-		d.forced = setCondition(&d.next.Conditions, d.end.condition, corev1.ConditionTrue, d.end.reason, d.end.message, *d.time()) || d.forced
+		d.forced = setCondition(&d.next.Conditions, d.end.condition, corev1.ConditionTrue, d.end.reason, d.end.message,
+			*d.time()) || d.forced
 	}
 	d.next.Active = d.active
 	d.next.Ready = &d.ready

@@ -36,7 +36,10 @@ func successRules(policy *batchv1.SuccessPolicy, completions int32, completed *I
 func (r *Record) successPolicyMet() *verdict {
 	for i := range r.successRules {
 		if rule := &r.successRules[i]; rule.have >= rule.need {
-			return &verdict{batchv1.JobSuccessCriteriaMet, batchv1.JobReasonSuccessPolicy, fmt.Sprintf("Matched rules at index %d", i)}
+			return &verdict{
+				batchv1.JobSuccessCriteriaMet, batchv1.JobReasonSuccessPolicy,
+				fmt.Sprintf("Matched rules at index %d", i),
+			}
 		}
 	}
 	return nil

@@ -11,7 +11,8 @@ func (d *decision) suspendOrResume() {
 	now := *d.time()
 	if d.r.spec.suspend {
 		event := suspended(d.r.spec.awaitsKueue)
-		if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", event.Message, now) {
+		if setCondition(&d.next.Conditions, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", event.Message,
+			now) {
 			d.forced = true
 			d.Events = append(d.Events, event)
 		}

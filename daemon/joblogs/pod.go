@@ -89,7 +89,8 @@ func readOptions(o *corev1.PodLogOptions) logs.Options {
 		options.SinceTime = o.SinceTime.Time
 	}
 	if o.Stream != nil && *o.Stream != corev1.LogStreamAll {
-		options.Stream = logs.Stream(strings.ToLower(*o.Stream)) // in the API the name of a stream begins with a capital letter
+		// in the API the name of a stream begins with a capital letter
+		options.Stream = logs.Stream(strings.ToLower(*o.Stream))
 	}
 	return options
 }
@@ -128,7 +129,8 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	status := objects.ContainerStatus(p, o.Container)
 	switch {
 	case status == nil && p.Spec.NodeName == "":
-		return 0, refuse("container %q in pod %q is waiting to start: the pod is not scheduled yet", o.Container, p.Name)
+		return 0, refuse("container %q in pod %q is waiting to start: the pod is not scheduled yet", o.Container,
+			p.Name)
 	case status == nil:
 		return 0, refuse("container %q in pod %q is waiting to start: ContainerCreating", o.Container, p.Name)
 	case o.Previous && status.RestartCount == 0:
@@ -136,7 +138,8 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	case o.Previous:
 		return int(status.RestartCount) - 1, nil
 	case status.ContainerID == "" && status.State.Waiting != nil:
-		return 0, refuse("container %q in pod %q is waiting to start: %s", o.Container, p.Name, status.State.Waiting.Reason)
+		return 0, refuse("container %q in pod %q is waiting to start: %s", o.Container, p.Name,
+			status.State.Waiting.Reason)
 	case status.ContainerID == "":
 		return 0, refuse("container %q in pod %q has not been started", o.Container, p.Name)
 	}

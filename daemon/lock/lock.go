@@ -22,7 +22,8 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("%s is in use by another jobd (pid %s): stop that one, or choose another --root and --state", e.Dir, e.PID)
+	return fmt.Sprintf("%s is in use by another jobd (pid %s): stop that one, or choose another --root and --state",
+		e.Dir, e.PID)
 }
 
 // Root locks a root, so that no other process works on it.

@@ -68,7 +68,8 @@ func withDatabase(ctx context.Context, c config.Config, do func(database) error)
 	if inUse := (*lock.InUseError)(nil); errors.As(err, &inUse) {
 		live, err := findLiveDatabase(ctx, c.Socket, path)
 		if err != nil {
-			return fmt.Errorf("the database is open in another jobd (pid %s), which has to be asked: %w", inUse.PID, err)
+			return fmt.Errorf("the database is open in another jobd (pid %s), which has to be asked: %w", inUse.PID,
+				err)
 		}
 		return do(live)
 	} else if err != nil {

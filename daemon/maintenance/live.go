@@ -35,7 +35,8 @@ func findLiveDatabase(ctx context.Context, socket, path string) (*liveDatabase, 
 		return nil, err
 	}
 	if its, err := os.Stat(is.File); err != nil || !os.SameFile(mine, its) {
-		return nil, fmt.Errorf("the jobd at %s has another one open, %s: choose its --state or --socket", socket, is.File)
+		return nil, fmt.Errorf("the jobd at %s has another one open, %s: choose its --state or --socket", socket,
+			is.File)
 	}
 	return d, nil
 }
@@ -53,7 +54,8 @@ func (d *liveDatabase) Backup(ctx context.Context, w io.Writer) error {
 
 func (d *liveDatabase) Compact(ctx context.Context) (before, after int64, err error) {
 	var sizes wire.Sizes
-	err = d.ask(ctx, http.MethodPost, "compact", func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&sizes) })
+	err = d.ask(ctx, http.MethodPost, "compact",
+		func(answer io.Reader) error { return json.NewDecoder(answer).Decode(&sizes) })
 	return sizes.Before, sizes.After, err
 }
 

@@ -146,7 +146,8 @@ func (f *Figures) indexes(j *batchv1.Job, next *batchv1.JobStatus) {
 	before, now := ptr.Deref(j.Status.FailedIndexes, ""), ptr.Deref(next.FailedIndexes, "")
 	if before != now {
 		n := ptr.Deref(j.Spec.Completions, 0)
-		f.add(job.ParseIndexes(now, n).Len()-job.ParseIndexes(before, n).Len(), f.metrics.indexesFinished, failed, limit)
+		f.add(job.ParseIndexes(now, n).Len()-job.ParseIndexes(before, n).Len(), f.metrics.indexesFinished, failed,
+			limit)
 	}
 }
 

@@ -54,33 +54,44 @@ func New(s *store.Store) *Metrics {
 		return g
 	}
 	const controller = "job_controller"
-	m.syncs = counters(controller, "job_syncs_total", "Decisions taken for Jobs.", "completion_mode", "result", "action")
-	m.jobsFinished = counters(controller, "jobs_finished_total", "Jobs that have finished.", "completion_mode", "result", "reason")
-	m.jobsElsewhere = counters(controller, "jobs_by_external_controller_total", "Jobs created for another controller (spec.managedBy).", "controller_name")
-	m.podsFinished = counters(controller, "job_pods_finished_total", "Pods that were counted in the status of their Job.", "completion_mode", "result")
+	m.syncs = counters(controller, "job_syncs_total", "Decisions taken for Jobs.", "completion_mode", "result",
+		"action")
+	m.jobsFinished = counters(controller, "jobs_finished_total", "Jobs that have finished.", "completion_mode",
+		"result", "reason")
+	m.jobsElsewhere = counters(controller, "jobs_by_external_controller_total",
+		"Jobs created for another controller (spec.managedBy).", "controller_name")
+	m.podsFinished = counters(controller, "job_pods_finished_total",
+		"Pods that were counted in the status of their Job.", "completion_mode", "result")
 	m.podsCreated = counters(controller, "job_pods_creation_total", "Pods created for Jobs.", "reason", "status")
-	m.indexesFinished = counters(controller, "job_finished_indexes_total", "Indexes that have finished.", "status", "backoffLimit")
-	m.failuresHandled = counters(controller, "pod_failures_handled_by_failure_policy_total", "Failed pods that matched a rule of spec.podFailurePolicy.", "action")
-	m.finalizers = counters(controller, "terminated_pods_tracking_finalizer_total", "Ended pods that have the tracking finalizer (add), or have lost it (delete).", "event")
+	m.indexesFinished = counters(controller, "job_finished_indexes_total", "Indexes that have finished.", "status",
+		"backoffLimit")
+	m.failuresHandled = counters(controller, "pod_failures_handled_by_failure_policy_total",
+		"Failed pods that matched a rule of spec.podFailurePolicy.", "action")
+	m.finalizers = counters(controller, "terminated_pods_tracking_finalizer_total",
+		"Ended pods that have the tracking finalizer (add), or have lost it (delete).", "event")
 	m.syncSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Subsystem: controller, Name: "job_sync_duration_seconds", Help: "How long it took to decide for a Job.",
 		Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
 	}, []string{"completion_mode", "result", "action"})
 	m.cronSkew = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Subsystem: "cronjob_controller", Name: "job_creation_skew_duration_seconds", Help: "How late CronJobs have made their Jobs.",
+		Subsystem: "cronjob_controller", Name: "job_creation_skew_duration_seconds",
+		Help:    "How late CronJobs have made their Jobs.",
 		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 	})
 	m.expiryDelay = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Subsystem: "ttl_after_finished_controller", Name: "job_deletion_duration_seconds", Help: "How late finished Jobs were deleted whose TTL was over.",
+		Subsystem: "ttl_after_finished_controller", Name: "job_deletion_duration_seconds",
+		Help:    "How late finished Jobs were deleted whose TTL was over.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 2, 14),
 	})
 	m.passSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: "jobd", Name: "loop_pass_duration_seconds", Help: "How long a pass of the control loop took, until it was durable.",
+		Namespace: "jobd", Name: "loop_pass_duration_seconds",
+		Help:    "How long a pass of the control loop took, until it was durable.",
 		Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 	})
 	m.passes = counters("jobd", "loop_passes_total", "Passes of the control loop.", "result")
 	m.observations = prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: "jobd", Name: "loop_observations_total", Help: "Observations of containers that the control loop has taken in.",
+		Namespace: "jobd", Name: "loop_observations_total",
+		Help: "Observations of containers that the control loop has taken in.",
 	})
 	m.podsRunning = gauge("pods_running", "Pods that have a place on this machine.")
 	m.podsWaiting = gauge("pods_waiting", "Pods that wait for a place on this machine.")
@@ -95,8 +106,10 @@ func New(s *store.Store) *Metrics {
 		})
 	}
 	m.storeBytes = stat("store_bytes", "Size of the database file.", func(st store.Stats) int64 { return st.FileBytes })
-	m.storeHistoryBytes = stat("store_history_bytes", "Bytes of former states that the database keeps for watchers.", func(st store.Stats) int64 { return st.HistoryBytes })
-	m.all = append(m.all, m.syncSeconds, m.cronSkew, m.expiryDelay, m.passSeconds, m.observations, m.storeBytes, m.storeHistoryBytes)
+	m.storeHistoryBytes = stat("store_history_bytes", "Bytes of former states that the database keeps for watchers.",
+		func(st store.Stats) int64 { return st.HistoryBytes })
+	m.all = append(m.all, m.syncSeconds, m.cronSkew, m.expiryDelay, m.passSeconds, m.observations, m.storeBytes,
+		m.storeHistoryBytes)
 	return m
 }
 
@@ -104,7 +117,8 @@ func New(s *store.Store) *Metrics {
 // Register.
 func (m *Metrics) ShowStuck(stuck func() int) {
 	m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: "jobd", Name: "stuck_steps", Help: "Steps of setting up, starting and tearing down pods that have taken more than two minutes and go on.",
+		Namespace: "jobd", Name: "stuck_steps",
+		Help: "Steps of setting up, starting and tearing down pods that have taken more than two minutes and go on.",
 	}, func() float64 { return float64(stuck()) }))
 }
 

@@ -348,7 +348,8 @@ func (x *index) told(s service, namespace, name string, yield func(endpoint) boo
 			}
 			for _, a := range e.Addresses {
 				addr, err := netip.ParseAddr(a)
-				if err == nil && addr.Is4() && !yield(endpoint{addr: addr, hostname: ptr.Deref(e.Hostname, ""), ports: slice.ports}) {
+				if err == nil && addr.Is4() &&
+					!yield(endpoint{addr: addr, hostname: ptr.Deref(e.Hostname, ""), ports: slice.ports}) {
 					return
 				}
 			}

@@ -74,7 +74,8 @@ func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	s := x.services[namespace][name]
-	found = slices.ContainsFunc(s.ports, func(p corev1.ServicePort) bool { return isPort(p.Name, p.Protocol, port, protocol) })
+	found = slices.ContainsFunc(s.ports,
+		func(p corev1.ServicePort) bool { return isPort(p.Name, p.Protocol, port, protocol) })
 	for e := range x.leads(namespace, name) {
 		ports := e.ports
 		if s.selector != nil {
@@ -91,7 +92,8 @@ func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 }
 
 func isPort(name string, is corev1.Protocol, port, protocol string) bool {
-	return port == "" && protocol == "" || name != "" && name == port && strings.EqualFold(string(cmp.Or(is, corev1.ProtocolTCP)), protocol)
+	return port == "" && protocol == "" || name != "" && name == port &&
+		strings.EqualFold(string(cmp.Or(is, corev1.ProtocolTCP)), protocol)
 }
 
 // Reverse returns the names that an address has in the cluster's domain, without the domain: one in each Service that

@@ -38,7 +38,8 @@ func (x *index) publish(ctx context.Context, s *store.Store, logger *slog.Logger
 			if ctx.Err() != nil {
 				return
 			} else if err != nil {
-				logger.Warn("cannot write the EndpointSlices of a Service", "service", ref.namespace+"/"+ref.name, "error", err)
+				logger.Warn("cannot write the EndpointSlices of a Service", "service", ref.namespace+"/"+ref.name,
+					"error", err)
 				x.mu.Lock()
 				x.noteRef(ref)
 				x.mu.Unlock()
@@ -85,14 +86,18 @@ func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 	}
 	for _, slice := range write {
 		if slice.Name == "" {
-			slice.Name, slice.UID, slice.CreationTimestamp = slice.GenerateName+utilrand.String(5), uuid.NewUUID(), metav1.NewTime(time.Now().Truncate(time.Second))
+			slice.Name, slice.UID, slice.CreationTimestamp = slice.GenerateName+utilrand.String(5), uuid.NewUUID(),
+				metav1.NewTime(time.Now().Truncate(time.Second))
 		}
 		slice.Generation++
 		value, err := scheme.Encode(slice)
 		if err != nil {
 			return err
 		}
-		tx.Put(store.Object{Key: store.Key(endpointSlices, slice.Namespace, slice.Name), UID: string(slice.UID), Owners: []string{string(ref.uid)}, Value: value})
+		tx.Put(store.Object{
+			Key: store.Key(endpointSlices, slice.Namespace, slice.Name), UID: string(slice.UID),
+			Owners: []string{string(ref.uid)}, Value: value,
+		})
 	}
 	return nil
 }

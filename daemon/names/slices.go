@@ -72,7 +72,10 @@ func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []dis
 			}
 			number = named[at].ContainerPort
 		}
-		ports = append(ports, discoveryv1.EndpointPort{Name: ptr.To(port.Name), Protocol: ptr.To(port.Protocol), Port: ptr.To(number), AppProtocol: port.AppProtocol})
+		ports = append(ports, discoveryv1.EndpointPort{
+			Name: ptr.To(port.Name), Protocol: ptr.To(port.Protocol), Port: ptr.To(number),
+			AppProtocol: port.AppProtocol,
+		})
 	}
 	return ports
 }
@@ -81,7 +84,8 @@ func (p pod) endpoint(s *corev1.Service, name string) discoveryv1.Endpoint {
 	e := discoveryv1.Endpoint{
 		Addresses: []string{p.addr.String()},
 		Conditions: discoveryv1.EndpointConditions{
-			Ready: ptr.To(p.ready() || s.Spec.PublishNotReadyAddresses), Serving: ptr.To(p.serving), Terminating: ptr.To(p.terminating),
+			Ready: ptr.To(p.ready() || s.Spec.PublishNotReadyAddresses), Serving: ptr.To(p.serving),
+			Terminating: ptr.To(p.terminating),
 		},
 		TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: s.Namespace, Name: name, UID: p.uid},
 		NodeName:  ptr.To(p.node),
@@ -95,7 +99,9 @@ func (p pod) endpoint(s *corev1.Service, name string) discoveryv1.Endpoint {
 // arrange updates the slices of a Service, and changes as few as possible: endpoints stay in their slices, and new ones
 // are added to a slice that is not full. It returns the slices to be written, new ones without a name, and those to be
 // removed.
-func arrange(s *corev1.Service, groups []group, have []*discoveryv1.EndpointSlice) (write, remove []*discoveryv1.EndpointSlice) {
+func arrange(
+	s *corev1.Service, groups []group, have []*discoveryv1.EndpointSlice,
+) (write, remove []*discoveryv1.EndpointSlice) {
 	free := slices.Clone(have)
 	for _, g := range groups {
 		wanted := map[string]discoveryv1.Endpoint{}
@@ -165,5 +171,7 @@ func describe(slice *discoveryv1.EndpointSlice, s *corev1.Service) {
 	maps.Copy(slice.Labels, s.Labels)
 	slice.Labels[discoveryv1.LabelServiceName], slice.Labels[discoveryv1.LabelManagedBy] = s.Name, manager
 	slice.Labels[corev1.IsHeadlessService] = ""
-	slice.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s, corev1.SchemeGroupVersion.WithKind("Service"))}
+	slice.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(s, corev1.SchemeGroupVersion.WithKind("Service")),
+	}
 }

@@ -84,10 +84,13 @@ func (r remains) conditions() []corev1.NamespaceCondition {
 	}
 	all := []corev1.NamespaceCondition{
 		fine(corev1.NamespaceDeletionDiscoveryFailure, "ResourcesDiscovered", "All resources successfully discovered"),
-		fine(corev1.NamespaceDeletionGVParsingFailure, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-		fine(corev1.NamespaceDeletionContentFailure, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+		fine(corev1.NamespaceDeletionGVParsingFailure, "ParsedGroupVersions",
+			"All legacy kube types successfully parsed"),
+		fine(corev1.NamespaceDeletionContentFailure, "ContentDeleted",
+			"All content successfully deleted, may be waiting on finalization"),
 		fine(corev1.NamespaceContentRemaining, "ContentRemoved", "All content successfully removed"),
-		fine(corev1.NamespaceFinalizersRemaining, "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+		fine(corev1.NamespaceFinalizersRemaining, "ContentHasNoFinalizers",
+			"All content-preserving finalizers finished"),
 	}
 	if len(r.objects) > 0 {
 		all[3].Status, all[3].Reason = corev1.ConditionTrue, "SomeResourcesRemain"
@@ -95,7 +98,8 @@ func (r remains) conditions() []corev1.NamespaceCondition {
 	}
 	if len(r.finalizers) > 0 {
 		all[4].Status, all[4].Reason = corev1.ConditionTrue, "SomeFinalizersRemain"
-		all[4].Message = "Some content in the namespace has finalizers remaining: " + tally(r.finalizers, "%s in %d resource instances")
+		all[4].Message = "Some content in the namespace has finalizers remaining: " +
+			tally(r.finalizers, "%s in %d resource instances")
 	}
 	return all
 }

@@ -31,7 +31,9 @@ type Emptier struct {
 
 // NewEmptier makes the controller.
 func NewEmptier(timers *loop.Timers, deleter Deleter) *Emptier {
-	return &Emptier{timers: timers, deleter: deleter, dirty: loop.NewQueue[string](), terminating: map[string]*progress{}}
+	return &Emptier{
+		timers: timers, deleter: deleter, dirty: loop.NewQueue[string](), terminating: map[string]*progress{},
+	}
 }
 
 // progress is how far the deletion of a namespace has come.
@@ -122,7 +124,8 @@ func (e *Emptier) empty(p *loop.Pass, name string) error {
 		return e.showRemains(p, key, ns)
 	}
 	delete(e.terminating, name)
-	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers,
+		func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 	if len(ns.Spec.Finalizers)+len(ns.Finalizers) > 0 {
 		return p.Put(key, ns)
 	}

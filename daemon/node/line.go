@@ -102,7 +102,8 @@ func (n *Node) push(l *line, w *waiter) {
 	case l.state == idle, l.queue[0] == w, l.gang != nil:
 		n.look(l)
 	}
-	if g := l.gang; g != nil && g.known && len(l.queue)+g.bound == g.need() { // it is complete: its pods wait for another reason now
+	// it is complete: its pods wait for another reason now
+	if g := l.gang; g != nil && g.known && len(l.queue)+g.bound == g.need() {
 		for _, member := range l.queue {
 			n.changed = append(n.changed, member.UID)
 		}

@@ -68,7 +68,8 @@ func New(maxPods int, allocatable Resources) *Node {
 // Describe folds in the Node object: whether it is cordoned, its taints and labels.
 func (n *Node) Describe(node *corev1.Node) {
 	now := facts{node.Spec.Unschedulable, node.Spec.Taints, node.Labels}
-	if n.facts.cordoned == now.cordoned && maps.Equal(n.facts.labels, now.labels) && equality.Semantic.DeepEqual(n.facts.taints, now.taints) {
+	if n.facts.cordoned == now.cordoned && maps.Equal(n.facts.labels, now.labels) &&
+		equality.Semantic.DeepEqual(n.facts.taints, now.taints) {
 		return
 	}
 	n.facts = now

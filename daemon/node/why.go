@@ -105,7 +105,8 @@ func (n *Node) judge(t *terms) string {
 		return "1 node(s) were unschedulable"
 	}
 	for i := range n.facts.taints {
-		if taint := &n.facts.taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(t.Tolerations, taint) {
+		if taint := &n.facts.taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!tolerates(t.Tolerations, taint) {
 			return "1 node(s) had untolerated taint(s)"
 		}
 	}

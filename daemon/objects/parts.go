@@ -12,7 +12,8 @@ import (
 // more.
 var (
 	// JobEnd says whether a Job still needs decisions.
-	JobEnd = scheme.FieldsOf[batchv1.Job]("metadata.deletionTimestamp", "spec.ttlSecondsAfterFinished", "status.conditions")
+	JobEnd = scheme.FieldsOf[batchv1.Job]("metadata.deletionTimestamp", "spec.ttlSecondsAfterFinished",
+		"status.conditions")
 	// PodEnd says whether a pod still needs decisions.
 	PodEnd = scheme.FieldsOf[corev1.Pod](
 		"metadata.deletionTimestamp", "metadata.finalizers", "spec.nodeName", "status.phase", "status.conditions",

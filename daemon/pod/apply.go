@@ -80,7 +80,8 @@ func (f *folder) begin() {
 	s.InitContainerStatuses = newStatuses(f.pod.Spec.InitContainers, s.InitContainerStatuses, reason)
 	s.ContainerStatuses = newStatuses(f.pod.Spec.Containers, s.ContainerStatuses, reason)
 	// A kubelet orders these by name, and the others as the spec does.
-	slices.SortFunc(s.ContainerStatuses, func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.ContainerStatuses,
+		func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // begun reports whether the pod has a status that was set after it was bound.

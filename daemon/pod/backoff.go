@@ -81,7 +81,8 @@ func (f *folder) holdRestarts() {
 		}
 		f.changed = true
 		pod := fmt.Sprintf("%s_%s(%s)", f.pod.Name, f.pod.Namespace, f.pod.UID)
-		c.waiting(reasonCrashLoop, fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.spec.Name, pod))
+		c.waiting(reasonCrashLoop,
+			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.spec.Name, pod))
 		f.warning(c, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.spec.Name, pod))
 		return true
 	})

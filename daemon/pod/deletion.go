@@ -42,7 +42,8 @@ func deletion(pod *corev1.Pod) (stop, bool) {
 // killing records events for the containers that are about to be stopped.
 func (f *folder) killing() {
 	containers(f.pod, func(c container) bool {
-		if i := f.issued.find(c.spec.Name); c.running() && (i == nil || i.stopping.IsZero()) && inTurn(f.pod, f.issued, c) {
+		if i := f.issued.find(c.spec.Name); c.running() && (i == nil || i.stopping.IsZero()) &&
+			inTurn(f.pod, f.issued, c) {
 			f.normal(c, "Killing", "Stopping container "+c.spec.Name)
 		}
 		return true

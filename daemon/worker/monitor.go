@@ -136,7 +136,8 @@ func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) error {
 
 func (m *monitor) report(check pod.Check, err error, verdict bool) {
 	o := pod.Observation{
-		What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil, Verdict: verdict,
+		What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil,
+		Verdict: verdict,
 	}
 	if err != nil {
 		o.Message = err.Error()
@@ -152,7 +153,9 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, a.Grace)
 	defer cancel()
-	t := target{runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: obj.Status.PodIP}
+	t := target{
+		runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: obj.Status.PodIP,
+	}
 	held, err := p.config.Runtime.Containers(ctx)
 	if err != nil {
 		p.log(obj).Warn("cannot list the containers of the runtime", "container", a.Container, "error", err)

@@ -28,7 +28,9 @@ func (p *Pool) take(obj *corev1.Pod, w *worker, name string, step func()) {
 		p.stuck.Add(1)
 		since := began.UTC().Format(time.RFC3339)
 		p.log(obj).Warn("pod is stuck in a step", "step", name, "since", since)
-		p.report(obj, pod.Observation{What: pod.Stuck, Reason: "StuckStep", Message: fmt.Sprintf("Stuck in %s since %s", name, since)})
+		p.report(obj, pod.Observation{
+			What: pod.Stuck, Reason: "StuckStep", Message: fmt.Sprintf("Stuck in %s since %s", name, since),
+		})
 	})
 	w.slot.Hold(step)
 	if !stuck.Stop() {

@@ -83,7 +83,8 @@ func (a *AppArmor) Admit(pod *corev1.Pod) error {
 			return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) // a kubelet's words
 		}
 		if !loaded {
-			return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile) // a kubelet's words
+			// a kubelet's words
+			return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile)
 		}
 	}
 	return nil

@@ -48,7 +48,8 @@ func init() {
 			for name, one := range loaded {
 				snapshotters[name] = one.(snapshots.Snapshotter)
 			}
-			e.database, err = openDatabase(e.databaseDir, e.epoch, filepath.Join(ic.Properties[plugins.PropertyRootDir], "meta.db"))
+			e.database, err = openDatabase(e.databaseDir, e.epoch,
+				filepath.Join(ic.Properties[plugins.PropertyRootDir], "meta.db"))
 			if err != nil {
 				return nil, err
 			}

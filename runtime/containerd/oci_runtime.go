@@ -82,7 +82,8 @@ func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, err
 		}
 		reasons = append(reasons, fmt.Sprintf("%s does not work here: %s", path, v.Failure))
 	}
-	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun)", strings.Join(reasons, ", "))
+	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun)",
+		strings.Join(reasons, ", "))
 }
 
 // fingerprint identifies everything that a verdict depends on: the programs and the kernel.
@@ -151,7 +152,8 @@ func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path string) err
 					return nil
 				default:
 					output, _ := os.ReadFile(log)
-					return fmt.Errorf("a container that prints its version ends as %s with %d: %s", one.State, one.ExitCode, output)
+					return fmt.Errorf("a container that prints its version ends as %s with %d: %s", one.State,
+						one.ExitCode, output)
 				}
 			}
 			select {

@@ -26,13 +26,17 @@ type snapshotsOfImages struct {
 	lock *snapshotLock
 }
 
-func (s *snapshotsOfImages) Prepare(ctx context.Context, key, parent string, opts ...snapshots.Opt) ([]mount.Mount, error) {
+func (s *snapshotsOfImages) Prepare(
+	ctx context.Context, key, parent string, opts ...snapshots.Opt,
+) ([]mount.Mount, error) {
 	s.lock.RLock()
 	defer s.lock.RUnlock()
 	return s.Snapshotter.Prepare(ctx, key, parent, opts...)
 }
 
-func (s *snapshotsOfImages) View(ctx context.Context, key, parent string, opts ...snapshots.Opt) ([]mount.Mount, error) {
+func (s *snapshotsOfImages) View(
+	ctx context.Context, key, parent string, opts ...snapshots.Opt,
+) ([]mount.Mount, error) {
 	s.lock.RLock()
 	defer s.lock.RUnlock()
 	return s.Snapshotter.View(ctx, key, parent, opts...)

@@ -156,7 +156,8 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := errors.Join(os.MkdirAll(d.dir, 0o700), atomicfile.Write(filepath.Join(d.dir, uid), content, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(d.dir, 0o700),
+		atomicfile.Write(filepath.Join(d.dir, uid), content, 0o600)); err != nil {
 		return nil, nil, fmt.Errorf("record the devices of pod %s: %w", uid, err)
 	}
 	d.pods[uid] = given
@@ -204,7 +205,8 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 	}
 	for i := range spec.Mounts {
 		// The files need not say so, but crun 1.8 takes the source for a directory then.
-		if m := &spec.Mounts[i]; m.Type == "" && (slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")) {
+		if m := &spec.Mounts[i]; m.Type == "" &&
+			(slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")) {
 			m.Type = "bind"
 		}
 	}

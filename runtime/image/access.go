@@ -106,7 +106,9 @@ func (i *Images) grant(ctx context.Context, img runtime.Image, to *credential) e
 		return nil
 	}
 	defer i.forget()
-	_, err = i.client.ImageService().Update(ctx, images.Image{Name: img.Name, Labels: map[string]string{labelAccess: strings.Join(now, ",")}}, "labels."+labelAccess)
+	_, err = i.client.ImageService().Update(ctx, images.Image{
+		Name: img.Name, Labels: map[string]string{labelAccess: strings.Join(now, ",")},
+	}, "labels."+labelAccess)
 	if errdefs.IsNotFound(err) {
 		return nil
 	}

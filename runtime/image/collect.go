@@ -38,7 +38,9 @@ type Collected struct {
 func (c Collected) Short() bool { return c.Freed < c.Wanted }
 
 // Collect removes images that nobody uses, as the policy says. What was removed before an error is in the answer too.
-func (i *Images) Collect(ctx context.Context, p GCPolicy, users Users, disk func() (Disk, error)) (done Collected, err error) {
+func (i *Images) Collect(
+	ctx context.Context, p GCPolicy, users Users, disk func() (Disk, error),
+) (done Collected, err error) {
 	ctx = i.inNamespace(ctx)
 	// Whoever asks for an image from now on keeps it, whether it is among the users yet or not.
 	now := time.Now()
@@ -168,7 +170,8 @@ func (i *Images) noteUse(ctx context.Context, s images.Image) error {
 	}
 	// The time of the update is what is noted. Nothing else is written: the image may have become another one.
 	used := images.Image{Name: s.Name, Labels: map[string]string{labelUsed: at.UTC().Format(time.RFC3339)}}
-	if _, err := i.client.ImageService().Update(ctx, used, "labels."+labelUsed); err != nil && !errdefs.IsNotFound(err) {
+	if _, err := i.client.ImageService().Update(ctx, used, "labels."+labelUsed); err != nil &&
+		!errdefs.IsNotFound(err) {
 		return fmt.Errorf("note the use of image %s: %w", s.Name, err)
 	}
 	return nil

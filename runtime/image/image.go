@@ -103,7 +103,9 @@ func (i *Images) inNamespace(ctx context.Context) context.Context {
 //
 // Progress may be nil. It is told in lines what is going on, at least once when the registry is asked and never when
 // it is not, and only before Ensure returns. One image is pulled once for all who wait for it; each may give up alone.
-func (i *Images) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string)) (runtime.Image, error) {
+func (i *Images) Ensure(
+	ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string),
+) (runtime.Image, error) {
 	if policy != corev1.PullAlways {
 		if img, ok := i.lookUp(ref); ok && i.mayUse(ctx, img.Name, secrets) {
 			return img, nil
@@ -174,7 +176,8 @@ func (i *Images) Remove(ctx context.Context, ref string) error {
 		return fmt.Errorf("remove image %s: look for its containers: %w", name, err)
 	}
 	if len(users) > 0 {
-		return fmt.Errorf("remove image %s: container %s uses it (of %d): %w", name, users[0].ID, len(users), errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("remove image %s: container %s uses it (of %d): %w", name, users[0].ID, len(users),
+			errdefs.ErrFailedPrecondition)
 	}
 	defer i.forget()
 	err = i.client.ImageService().Delete(ctx, name, images.SynchronousDelete())

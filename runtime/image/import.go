@@ -35,7 +35,8 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 			return nil, err
 		}
 		if digested(name) {
-			return nil, fmt.Errorf("import as %s: an archive cannot be given a digest as its name: %w", name, errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("import as %s: an archive cannot be given a digest as its name: %w", name,
+				errdefs.ErrInvalidArgument)
 		}
 	}
 	ctx, release, err := i.client.WithLease(ctx)
@@ -112,12 +113,14 @@ func (i *Images) choose(ctx context.Context, index imagespec.Index, name string)
 	if name != "" {
 		targets := distinct(index.Manifests)
 		if len(targets) > 1 {
-			return nil, fmt.Errorf("import as %s: the archive holds %d images: %w", name, len(targets), errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("import as %s: the archive holds %d images: %w", name, len(targets),
+				errdefs.ErrInvalidArgument)
 		}
 		names = []images.Image{{Name: name, Target: targets[0]}}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("import: the archive does not say what its image is called, give it a name: %w", errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("import: the archive does not say what its image is called, give it a name: %w",
+			errdefs.ErrInvalidArgument)
 	}
 	for _, n := range names {
 		if _, err := i.manifest(ctx, n.Target); err != nil {

@@ -183,7 +183,8 @@ func (t *tries) credentials(host string) (user, secret string, err error) {
 		t.shown = &auth
 	}
 	if auth.RegistryToken != "" && auth.IdentityToken == "" && auth.Username == "" {
-		return "", "", fmt.Errorf("credentials for %s: a registrytoken is not supported: %w", host, errdefs.ErrNotImplemented)
+		return "", "", fmt.Errorf("credentials for %s: a registrytoken is not supported: %w", host,
+			errdefs.ErrNotImplemented)
 	}
 	if auth.IdentityToken != "" {
 		return "", auth.IdentityToken, nil

@@ -70,7 +70,8 @@ func (i *Images) fetchWithAny(ctx context.Context, name string, own keyring, t *
 			return img, nil
 		}
 		class, _ := classify(err)
-		refused := class == errdefs.ErrUnauthenticated || class == errdefs.ErrPermissionDenied || class == errdefs.ErrNotFound
+		refused := class == errdefs.ErrUnauthenticated || class == errdefs.ErrPermissionDenied ||
+			class == errdefs.ErrNotFound
 		if !refused || !try.next() {
 			return runtime.Image{}, err
 		}

@@ -76,7 +76,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		left = math.MaxInt64 // it is written to the disk
 	}
 	resp.Body = &body{ReadCloser: resp.Body, transport: t, ctx: ctx, cancel: cancel, left: left,
-		timer: time.AfterFunc(t.stall, func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
+		timer: time.AfterFunc(t.stall,
+			func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
 	resp.Body.(*body).timer.Stop()
 	return resp, nil
 }
@@ -142,7 +143,8 @@ func (b *body) Read(p []byte) (int, error) {
 	b.timer.Stop()
 	b.transport.transfer.add(n)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("an answer of the registry has more than %d bytes: %w", maxMetadata, errdefs.ErrInvalidArgument)
+		return 0, fmt.Errorf("an answer of the registry has more than %d bytes: %w", maxMetadata,
+			errdefs.ErrInvalidArgument)
 	}
 	if err != nil && err != io.EOF {
 		if s, ok := errors.AsType[*silence](context.Cause(b.ctx)); ok {

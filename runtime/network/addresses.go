@@ -62,7 +62,9 @@ type addresses struct {
 }
 
 func newAddresses(subnet netip.Prefix) *addresses {
-	return &addresses{subnet: subnet, owner: map[netip.Addr]string{}, owned: map[string]netip.Addr{}, last: gateway(subnet)}
+	return &addresses{
+		subnet: subnet, owner: map[netip.Addr]string{}, owned: map[string]netip.Addr{}, last: gateway(subnet),
+	}
 }
 
 // gateway is the bridge's own address.

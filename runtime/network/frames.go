@@ -66,7 +66,9 @@ func (b *bridge) guardFrames() error {
 		return []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: smallRegister},
 			&expr.Payload{DestRegister: smallRegister + 4, Base: hardwareBase, Offset: hardwareOffset, Len: 6},
-			&expr.Payload{DestRegister: smallRegister + 6, Base: expr.PayloadBaseNetworkHeader, Offset: addressOffset, Len: 4},
+			&expr.Payload{
+				DestRegister: smallRegister + 6, Base: expr.PayloadBaseNetworkHeader, Offset: addressOffset, Len: 4,
+			},
 			&expr.Lookup{SourceRegister: smallRegister, SetName: known.Name, SetID: known.ID},
 		}
 	}
@@ -127,7 +129,8 @@ func withoutIPv6(link string) error {
 	for _, setting := range []struct{ name, value string }{{"accept_ra", "0"}, {"disable_ipv6", "1"}} {
 		err := set(filepath.Join("/proc/sys/net/ipv6/conf", link, setting.name), setting.value)
 		// Without IPv6 there is none; and where settings cannot be written the bridge's rules have to do.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) && !errors.Is(err, fs.ErrPermission) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) &&
+			!errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("without IPv6: %w", err)
 		}
 	}

@@ -152,7 +152,8 @@ func (b *bridge) onHost(ports []hostPort) error {
 			continue
 		}
 		routes, err := netlink.RouteGet(p.HostIP.AsSlice())
-		if err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EHOSTUNREACH) {
+		if err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EINVAL) &&
+			!errors.Is(err, unix.EHOSTUNREACH) {
 			return fmt.Errorf("hostIP %s: %w", p.HostIP, err)
 		}
 		if len(routes) == 0 || routes[0].Type != unix.RTN_LOCAL {

@@ -52,7 +52,9 @@ func (t *table) localByList(addresses []hostAddress) (local, error) {
 		return local{}, err
 	}
 	destination := func(register uint32) expr.Any {
-		return &expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 4}
+		return &expr.Payload{
+			DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 4,
+		}
 	}
 	return local{
 		toHost: [][]expr.Any{
@@ -140,7 +142,8 @@ func (n *Network) followAddresses(ctx context.Context) error {
 	for {
 		// One may have changed before they were followed.
 		if err := n.renewAddresses(); err != nil {
-			n.logger.Warn("cannot tell the rules for ports of the host its addresses", "bridge", n.bridge.name, "error", err)
+			n.logger.Warn("cannot update the addresses of the host in the rules for its ports",
+				"bridge", n.bridge.name, "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -61,9 +61,11 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	t := newTable(conn, nftables.TableFamilyIPv4, b.name)
 	in, out := interfaceIs(expr.MetaKeyIIFNAME, b.name), interfaceIs(expr.MetaKeyOIFNAME, b.name)
 	fromPods := within(sourceOffset, b.subnet)
-	postrouting := t.hook("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	postrouting := t.hook("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
+		nftables.ChainPriorityNATSource)
 	// What the host sends to itself from the gateway's address keeps its source.
-	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"), masquerade())
+	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"),
+		masquerade())
 	// A pod that comes by a port of the host is answered through it, and so is the host's own loopback.
 	postrouting(fromPods, out, conntrack(expr.CtKeySTATUS, statusDNAT), masquerade())
 	postrouting(within(sourceOffset, loopbackAddresses), out, masquerade())
@@ -86,7 +88,8 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	if err != nil {
 		return err
 	}
-	prerouting := t.hook("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
+	prerouting := t.hook("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting,
+		nftables.ChainPriorityNATDest)
 	output := t.hook("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
 	if r.api != 0 {
 		lead := slices.Concat(
@@ -129,7 +132,9 @@ func (t *table) hostPorts(r rules) (string, error) {
 		if _, known := protocols[p.Protocol]; !known {
 			return "", fmt.Errorf("protocol %q of a host port is not known", p.Protocol)
 		}
-		element := nftables.SetElement{Key: portKey(p.Protocol, p.HostPort), Val: addressAndPort(netip.AddrPortFrom(p.pod, p.Port))}
+		element := nftables.SetElement{
+			Key: portKey(p.Protocol, p.HostPort), Val: addressAndPort(netip.AddrPortFrom(p.pod, p.Port)),
+		}
 		if p.HostIP.IsValid() {
 			element.Key = endpoint{netip.AddrPortFrom(p.HostIP, p.HostPort), p.Protocol}.key()
 			ofPortsAt = append(ofPortsAt, element)
@@ -148,19 +153,29 @@ func (t *table) hostPorts(r rules) (string, error) {
 	portAt := func(register uint32) []expr.Any {
 		return []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
-			&expr.Payload{DestRegister: register + 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+			&expr.Payload{
+				DestRegister: register + 1, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2,
+			},
 		}
 	}
 	addressAndPort := append([]expr.Any{
-		&expr.Payload{DestRegister: smallRegister, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 4},
+		&expr.Payload{
+			DestRegister: smallRegister, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 4,
+		},
 	}, portAt(smallRegister+1)...)
 	find := func(in *nftables.Set) []expr.Any {
 		return []expr.Any{
-			&expr.Lookup{SourceRegister: smallRegister, SetName: in.Name, SetID: in.ID, DestRegister: smallRegister, IsDestRegSet: in.IsMap},
+			&expr.Lookup{
+				SourceRegister: smallRegister, SetName: in.Name, SetID: in.ID, DestRegister: smallRegister,
+				IsDestRegSet: in.IsMap,
+			},
 		}
 	}
 	translate := []expr.Any{
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: smallRegister, RegProtoMin: smallRegister + 1},
+		&expr.NAT{
+			Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: smallRegister,
+			RegProtoMin: smallRegister + 1,
+		},
 	}
 	chain(addressAndPort, find(own), verdict(expr.VerdictAccept))
 	chain(addressAndPort, find(portsAt), translate)
@@ -214,7 +229,9 @@ func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }
 func within(offset uint32, p netip.Prefix) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: net.CIDRMask(p.Bits(), 32), Xor: make([]byte, 4)},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 4, Mask: net.CIDRMask(p.Bits(), 32), Xor: make([]byte, 4),
+		},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: p.Masked().Addr().AsSlice()},
 	}
 }
@@ -223,7 +240,10 @@ func within(offset uint32, p netip.Prefix) []expr.Any {
 func conntrack(key expr.CtKey, bits uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits), Xor: make([]byte, 4)},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 4, Mask: binaryutil.NativeEndian.PutUint32(bits),
+			Xor: make([]byte, 4),
+		},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
 	}
 }

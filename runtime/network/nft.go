@@ -131,7 +131,8 @@ func droppingForward() string {
 		return ""
 	}
 	for _, c := range chains {
-		if c.Hooknum != nil && *c.Hooknum == *nftables.ChainHookForward && c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop &&
+		if c.Hooknum != nil && *c.Hooknum == *nftables.ChainHookForward && c.Policy != nil &&
+			*c.Policy == nftables.ChainPolicyDrop &&
 			(c.Table.Family == nftables.TableFamilyIPv4 || c.Table.Family == nftables.TableFamilyINet) {
 			return c.Table.Name + " " + c.Name
 		}

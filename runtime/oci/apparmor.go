@@ -37,7 +37,8 @@ func appArmorProfile(in Input) (string, error) {
 		case privileged(in.Container) || asked == nil && in.AppArmorDefault == nil:
 			return "", nil
 		case in.AppArmorDefault == nil:
-			return "", fmt.Errorf("appArmorProfile: there is no default profile on this host: %w", errdefs.ErrFailedPrecondition)
+			return "", fmt.Errorf("appArmorProfile: there is no default profile on this host: %w",
+				errdefs.ErrFailedPrecondition)
 		}
 		return in.AppArmorDefault()
 	}

@@ -13,7 +13,8 @@ func process(in Input, environment *containerEnv) (*specs.Process, error) {
 		return nil, err
 	}
 	if len(args) == 0 {
-		return nil, fmt.Errorf("container %q: no command specified, and the image has none: %w", in.Container.Name, errdefs.ErrInvalidArgument)
+		return nil, fmt.Errorf("container %q: no command specified, and the image has none: %w", in.Container.Name,
+			errdefs.ErrInvalidArgument)
 	}
 	return &specs.Process{Args: args, Env: environment.process, Cwd: workingDir(in), Terminal: in.Container.TTY}, nil
 }

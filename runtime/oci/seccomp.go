@@ -35,7 +35,8 @@ func seccompProfile(in Input, spec *specs.Spec) (*specs.LinuxSeccomp, error) {
 		return nil, nil
 	case corev1.SeccompProfileTypeLocalhost:
 		if profile.LocalhostProfile == nil || !filepath.IsLocal(*profile.LocalhostProfile) {
-			return nil, fmt.Errorf("seccompProfile: localhostProfile has to be a path below %s: %w", in.SeccompDir, errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("seccompProfile: localhostProfile has to be a path below %s: %w", in.SeccompDir,
+				errdefs.ErrInvalidArgument)
 		}
 		return readProfile(filepath.Join(in.SeccompDir, *profile.LocalhostProfile))
 	}

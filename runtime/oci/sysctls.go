@@ -28,7 +28,8 @@ func sysctls(in Input) (map[string]string, error) {
 	var out map[string]string
 	for _, s := range podSecurity(in.Pod).Sysctls {
 		name := strings.ReplaceAll(s.Name, "/", ".")
-		host := in.Pod.Spec.HostNetwork && strings.HasPrefix(name, "net.") || in.Pod.Spec.HostIPC && strings.HasPrefix(name, "kernel.")
+		host := in.Pod.Spec.HostNetwork && strings.HasPrefix(name, "net.") ||
+			in.Pod.Spec.HostIPC && strings.HasPrefix(name, "kernel.")
 		if host || !slices.Contains(safeSysctls, name) {
 			return nil, fmt.Errorf("forbidden sysctl: %q not allowlisted: %w", s.Name, errdefs.ErrPermissionDenied)
 		}

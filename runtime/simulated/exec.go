@@ -11,10 +11,12 @@ import (
 
 // Exec refuses: there is nothing to run a process in.
 func (r *Runtime) Exec(_ context.Context, id string, _ runtime.ExecRequest) (int, error) {
-	return 0, fmt.Errorf("exec in container %s: simulated containers run no processes: %w", id, errdefs.ErrNotImplemented)
+	return 0, fmt.Errorf("exec in container %s: simulated containers run no processes: %w", id,
+		errdefs.ErrNotImplemented)
 }
 
 // Attach refuses for the same reason.
 func (r *Runtime) Attach(_ context.Context, id string, _ runtime.AttachRequest) error {
-	return fmt.Errorf("attach to container %s: simulated containers run no processes: %w", id, errdefs.ErrNotImplemented)
+	return fmt.Errorf("attach to container %s: simulated containers run no processes: %w", id,
+		errdefs.ErrNotImplemented)
 }

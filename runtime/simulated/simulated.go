@@ -82,7 +82,8 @@ func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return runtime.Status{}, fmt.Errorf("start container %s: the runtime is closed: %w", c.ID, errdefs.ErrUnavailable)
+		return runtime.Status{}, fmt.Errorf("start container %s: the runtime is closed: %w", c.ID,
+			errdefs.ErrUnavailable)
 	}
 	if held, ok := r.containers[c.ID]; ok {
 		return held.Status, nil

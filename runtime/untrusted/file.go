@@ -56,7 +56,8 @@ func Open(dir, path string, scope Scope) (*os.File, error) {
 	defer unix.Close(in)
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: uint64(scope) | unix.RESOLVE_NO_MAGICLINKS}
 	place, err := unix.Openat2(in, filepath.Clean(path), how)
-	for tries := 1; err == unix.EAGAIN && tries < 100; tries++ { // something was mounted or renamed on the host meanwhile
+	// something was mounted or renamed on the host meanwhile
+	for tries := 1; err == unix.EAGAIN && tries < 100; tries++ {
 		place, err = unix.Openat2(in, filepath.Clean(path), how)
 	}
 	if errors.Is(err, unix.ENOTDIR) {

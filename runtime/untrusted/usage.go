@@ -125,7 +125,8 @@ func (m *measure) entries(fd int, buffer []byte) (below int, offset int64, found
 			if is.Mode&unix.S_IFMT != unix.S_IFDIR {
 				continue
 			}
-			below, err := unix.Openat(fd, string(name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			below, err := unix.Openat(fd, string(name), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
+				0)
 			if err != nil {
 				continue
 			}

@@ -148,7 +148,8 @@ func tidy(dir string, files map[string]file) error {
 		tops[top] = true
 	}
 	for top := range tops {
-		if err := os.Symlink(filepath.Join(dataLink, top), filepath.Join(dir, top)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Symlink(filepath.Join(dataLink, top), filepath.Join(dir, top)); err != nil &&
+			!errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

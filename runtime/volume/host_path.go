@@ -68,7 +68,8 @@ func expected(kind corev1.HostPathType) (fileKind, bool) {
 	case corev1.HostPathCharDev:
 		return fileKind{"character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }}, true
 	case corev1.HostPathBlockDev:
-		return fileKind{"block device", func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }}, true
+		isBlock := func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }
+		return fileKind{"block device", isBlock}, true
 	}
 	return fileKind{}, false
 }

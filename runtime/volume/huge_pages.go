@@ -13,7 +13,8 @@ import (
 )
 
 func isHugePages(medium corev1.StorageMedium) bool {
-	return medium == corev1.StorageMediumHugePages || strings.HasPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix))
+	return medium == corev1.StorageMediumHugePages ||
+		strings.HasPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix))
 }
 
 // hugePageSize is the size in bytes of the pages of a volume: the one that its medium names, which the pod or one of
@@ -46,7 +47,8 @@ func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (int64, error) {
 		}
 	}
 	if found == 0 {
-		return 0, fmt.Errorf("medium %s: hugePages storage requested, but there is no resource request for huge pages", medium)
+		return 0, fmt.Errorf("medium %s: hugePages storage requested, but there is no resource request for huge pages",
+			medium)
 	}
 	return found, nil
 }

@@ -128,7 +128,8 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 		m := &c.VolumeMounts[i]
 		source, ok := sources[m.Name]
 		if !ok {
-			return nil, fmt.Errorf("container %q: volume mount %q has no volume: %w", c.Name, m.Name, errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("container %q: volume mount %q has no volume: %w", c.Name, m.Name,
+				errdefs.ErrInvalidArgument)
 		}
 		propagation, err := propagation(m, source.path)
 		if err != nil {
@@ -156,7 +157,9 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 // subPath, that is mounted instead of the whole volume. This happens only then, as with a kubelet, because an init
 // container may create what the path leads to. ips are the pod's addresses. Errors are in the kubelet's words: the
 // reason for them is CreateContainerConfigError.
-func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string) ([]specs.Mount, error) {
+func (v *Volumes) Within(
+	pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string,
+) ([]specs.Mount, error) {
 	out := slices.Clone(mounts)
 	subPaths := sync.OnceValues(func() (oci.SubPaths, error) { return oci.NewSubPaths(v.input(pod, c, ips)) })
 	for i := range c.VolumeMounts {
@@ -176,7 +179,8 @@ func (v *Volumes) Within(pod *corev1.Pod, c *corev1.Container, mounts []specs.Mo
 			continue
 		}
 		if out[i].Source, err = v.subPath(pod, c.Name, i, mounts[i].Source, sub); err != nil {
-			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name, err)
+			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name,
+				err)
 		}
 	}
 	return out, nil

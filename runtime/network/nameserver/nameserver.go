@@ -92,7 +92,10 @@ func Listen(c Config) (*Server, error) {
 		return nil, fmt.Errorf("name server: %w", err)
 	}
 	handler := dns.HandlerFunc(s.answer)
-	s.servers = []*dns.Server{{PacketConn: udp, Handler: handler}, {Listener: &fairListener{Listener: tcp, clients: c.Clients}, Handler: handler}}
+	s.servers = []*dns.Server{
+		{PacketConn: udp, Handler: handler},
+		{Listener: &fairListener{Listener: tcp, clients: c.Clients}, Handler: handler},
+	}
 	return s, nil
 }
 

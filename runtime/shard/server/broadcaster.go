@@ -129,7 +129,8 @@ func (l *listener) cut() {
 // err returns why the listener did not get everything.
 func (l *listener) err() error {
 	if l.slow.Load() {
-		return fmt.Errorf("the output was not read for %s, and is not waited for: %w", listenerPatience, errdefs.ErrUnavailable)
+		return fmt.Errorf("the output was not read for %s, and is not waited for: %w", listenerPatience,
+			errdefs.ErrUnavailable)
 	}
 	return nil
 }

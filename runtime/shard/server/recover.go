@@ -26,7 +26,9 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 		}
 		return nil, err
 	}
-	c.status = protocol.Container{ID: c.record.ID, State: protocol.Starting, LogPath: c.record.LogPath, Labels: c.record.Labels}
+	c.status = protocol.Container{
+		ID: c.record.ID, State: protocol.Starting, LogPath: c.record.LogPath, Labels: c.record.Labels,
+	}
 	if err := readRecord(dir, stateFile, &c.status); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

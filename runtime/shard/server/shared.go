@@ -27,7 +27,8 @@ func sharedTrees(paths []string, rootfs string) ([]string, error) {
 			return nil, fmt.Errorf("share mounts of %s: %w", path, err)
 		}
 		if inside(rootfs, places[i]) {
-			return nil, fmt.Errorf("share mounts of %s: the containers' own are made there: %w", path, errdefs.ErrFailedPrecondition)
+			return nil, fmt.Errorf("share mounts of %s: the containers' own are made there: %w", path,
+				errdefs.ErrFailedPrecondition)
 		}
 	}
 	slices.Sort(places) // so that what is outside comes first
