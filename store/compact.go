@@ -56,6 +56,7 @@ func (s *Store) compact() (before, after int64, err error) {
 	}
 	old := s.bolt
 	s.bolt = db
+	s.reserved = reserve{}
 	s.options.Logger.Info("compacted the database", "path", s.path, "before", before, "after", after)
 	return before, after, errors.Join(old.Close(), s.syncDirectory())
 }

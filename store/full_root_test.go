@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// TestAFullDisk needs root to mount a small file system.
-func TestAFullDisk(t *testing.T) {
+// smallDisk mounts a file system of a few megabytes, which needs root.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("needs root and no -short")
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
 		t.Skipf("needs to mount a tmpfs: %v %s", err, out)
 	}
 	t.Cleanup(func() {
@@ -24,6 +25,11 @@ func TestAFullDisk(t *testing.T) {
 			t.Errorf("umount: %v %s", err, out)
 		}
 	})
+	return dir
+}
+
+func TestAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "24m")
 	s := openAt(t, filepath.Join(dir, "jobd.db"), Options{HistoryBytes: 1 << 20})
 	t.Cleanup(func() { _ = s.Close() }) // before the umount
 	ballast := filepath.Join(dir, "ballast")
@@ -59,5 +65,39 @@ func TestAFullDisk(t *testing.T) {
 	if v := put(t, s, "large", string(value)); v != before+1 {
 		t.Errorf("version %d after %d", v, before)
 	}
+	mustCheck(t, s)
+}
+
+// Others fill the disk to the last byte, and the database goes on: its reserve takes what is new, and once that is half
+// used up the history is cut, so that what changes again and again takes no more.
+func TestAReserveOutlastsAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "24m")
+	s := openAt(t, filepath.Join(dir, "jobd.db"), Options{Reserve: 8 << 20})
+	t.Cleanup(func() { _ = s.Close() })
+	ballast, err := os.Create(filepath.Join(dir, "ballast"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ballast.Close()
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	value := []byte(strings.Repeat("x", 10_000))
+	for i := range 3000 {
+		put(t, s, fmt.Sprintf("a/%d", i%20), string(value))
+	}
+	mustCheck(t, s)
+	before, after, err := s.Compact(t.Context())
+	if err == nil {
+		t.Errorf("compacted from %d to %d bytes on a full disk", before, after)
+	}
+	if err := os.Remove(ballast.Name()); err != nil {
+		t.Fatal(err)
+	}
+	ballast.Close()
+	if _, _, err := s.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	put(t, s, "b", string(value))
 	mustCheck(t, s)
 }

@@ -39,6 +39,9 @@ const (
 type Options struct {
 	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for defaultHistoryBytes.
 	HistoryBytes int64
+	// Reserve is disk space, in bytes, that the file holds beside what it uses: so much more can be written when others
+	// have filled the disk. 0 is none.
+	Reserve int64
 	// NoSync leaves out fsync: a power failure may then lose or damage the database. For tests and benchmarks.
 	NoSync bool
 	// Logger reports migrations and compactions; nil is silent.
@@ -66,6 +69,8 @@ type Store struct {
 	bolt *bolt.DB
 	// upkeep keeps a compaction from waiting, with all readers behind it, for what uses bolt for long.
 	upkeep sync.RWMutex
+
+	reserved reserve // of the writer
 
 	requests chan *request
 	closing  chan struct{} // closed by Close; nothing new is accepted
@@ -115,6 +120,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		_ = lock.Close()
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
+	s.keepReserve()
 	go s.write()
 	return s, nil
 }

@@ -93,7 +93,7 @@ func (s *Store) writeGroup(first *request) (next *request) {
 		}
 	}
 	if err == nil {
-		err = g.commit(s.options.HistoryBytes)
+		err = g.commit(s.reserved.history(s.options))
 	} else {
 		_ = btx.Rollback()
 	}
@@ -104,6 +104,7 @@ func (s *Store) writeGroup(first *request) (next *request) {
 	for _, r := range g.members {
 		r.done <- err
 	}
+	s.keepReserve()
 	return next
 }
 
