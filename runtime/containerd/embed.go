@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/containerd/platforms"
 	"github.com/containerd/plugin"
 	"github.com/containerd/plugin/registry"
+	"golang.org/x/sys/unix"
 
 	_ "github.com/containerd/containerd/v2/plugins/content/local/plugin"
 	_ "github.com/containerd/containerd/v2/plugins/diff/walking/plugin"
@@ -187,7 +189,8 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	if err := server.CreateTopLevelDirectories(config); err != nil {
 		return nil, fmt.Errorf("boot containerd: %w", err)
 	}
-	if err := overlayutils.Supported(config.Root); err != nil {
+	// A trial takes a few files. With none left, nothing is known of what the kernel can do, and what is there stays.
+	if err := overlayutils.Supported(config.Root); err != nil && !isFull(err) {
 		e.snapshotter = native
 		c.Logger.Warn("cannot mount overlayfs: images are copied for each container, which is slow and takes space",
 			"path", config.Root, "error", err)
@@ -204,6 +207,9 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	e.up.Store(true)
 	return e, e.prepareNamespace()
 }
+
+// isFull reports whether an error says that a disk has no space or no inodes left.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // prepareNamespace makes the namespace and sets its default snapshotter.
 func (e *embedded) prepareNamespace() error {
