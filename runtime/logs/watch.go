@@ -6,12 +6,18 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sys/unix"
 )
 
+// pollPeriod is how often a reader looks by itself where inotify is not to be had.
+const pollPeriod = 250 * time.Millisecond
+
 // Watcher notices when files in directories have grown or come. However many read at the same time, it takes one inotify
-// instance, of which a user has few. The zero value is ready, and holds nothing while nobody watches.
+// instance, of which a user has few. Where the processes of the same user, those of pods among them, have taken all there
+// are, readers look now and then. The zero value is ready, and holds nothing while nobody watches.
 type Watcher struct {
 	mu       sync.Mutex
 	instance *instance // nil while nobody watches
@@ -27,7 +33,7 @@ type instance struct {
 // watch is one reader's.
 type watch struct {
 	watcher *Watcher
-	from    *instance
+	from    *instance // nil: it polls
 	dir     string
 	news    chan struct{} // that something has happened since wait
 }
@@ -40,8 +46,10 @@ func (w *Watcher) watch(dir string) (*watch, error) {
 	i := w.instance
 	if i == nil {
 		notify, err := fsnotify.NewWatcher()
-		if err != nil {
-			return nil, fmt.Errorf("inotify: %w (see fs.inotify.max_user_instances)", err)
+		if exhausted(err) {
+			return &watch{watcher: w}, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("inotify: %w", err)
 		}
 		i = &instance{notify: notify, watches: map[string]map[*watch]struct{}{}}
 		w.instance = i
@@ -50,6 +58,9 @@ func (w *Watcher) watch(dir string) (*watch, error) {
 	// Also one that is watched already: it may have been removed and made anew.
 	if err := i.notify.Add(dir); err != nil {
 		w.closeUnused(i)
+		if exhausted(err) {
+			return &watch{watcher: w}, nil
+		}
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
 	one := &watch{watcher: w, from: i, dir: dir, news: make(chan struct{}, 1)}
@@ -60,9 +71,18 @@ func (w *Watcher) watch(dir string) (*watch, error) {
 	return one, nil
 }
 
+// exhausted reports whether there are no more instances (fs.inotify.max_user_instances), watches (max_user_watches) or
+// descriptors.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOSPC)
+}
+
 // Close ends the watch.
 func (o *watch) Close() {
 	w, i := o.watcher, o.from
+	if i == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(i.watches[o.dir], o)
@@ -124,9 +144,17 @@ func wake(watches map[*watch]struct{}) {
 	}
 }
 
-// wait returns when something has happened since the last call, or the container has ended; the error is that of ctx.
+// wait returns when something has happened since the last call, or may have, or the container has ended; the error is
+// that of ctx.
 func (o *watch) wait(ctx context.Context, ended <-chan struct{}) error {
+	var poll <-chan time.Time
+	if o.from == nil {
+		timer := time.NewTimer(pollPeriod)
+		defer timer.Stop()
+		poll = timer.C
+	}
 	select {
+	case <-poll:
 	case <-o.news:
 		o.watcher.mu.Lock()
 		defer o.watcher.mu.Unlock()
