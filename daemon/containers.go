@@ -65,6 +65,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}
 	d.onStop(d.closing("the runtime", r))
 	d.serving.Runtime = r.Describe()
+	m.floors.keep(c.Root, c.Logger)
 
 	pods, err := network.Open(network.Options{
 		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: m.IP, Reserved: d.reserved(), Logger: c.Logger,
@@ -103,7 +104,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
-	shared := &processes.Processes{Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: parent + "/shard-0"}
+	shared := &processes.Processes{Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	usage := disk.Usage{Runtime: r, Volumes: volumes, LogPath: from.logs.Path}
 	_, logSize, err := c.LogSizes()
@@ -120,7 +121,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				API: api, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, DropNetRaw: c.DropNetRaw,
 				AppArmor: appArmor,
-				Devices:  m.devices, PidsLimit: c.PidsLimit, NameServer: nameServer, Processes: shared,
+				Devices:  m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Processes: shared,
 			},
 			Steps: []worker.Step{
 				sandbox.AppArmor(appArmor),

@@ -28,10 +28,14 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
+// databaseReserve is what the database keeps of the disk for when pods have filled it, in bytes: room for some thousand
+// changes, such as the ends of all pods that run.
+const databaseReserve = 16 << 20
+
 // open makes the parts of the daemon, each from those before it, and starts those that run beside the rest.
 func (d *daemon) open(ctx context.Context) error {
 	c := &d.config
-	s, err := store.Open(c.RootLayout().Database(), store.Options{Logger: c.Logger})
+	s, err := store.Open(c.RootLayout().Database(), store.Options{Reserve: databaseReserve, Logger: c.Logger})
 	if err != nil {
 		return err
 	}
@@ -96,6 +100,7 @@ type machine struct {
 	capacity corev1.ResourceList // including devices
 	// allocatable is what pods may request together; nil means anything, for pods that are only simulated.
 	allocatable corev1.ResourceList
+	floors      floors
 }
 
 func readMachine(c *config.Config) (*machine, error) {
@@ -116,12 +121,24 @@ func readMachine(c *config.Config) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Runtime != "simulated" {
-		allocatable = host.Allocatable(capacity, allocatable)
-	} else if len(allocatable) == 0 {
-		allocatable = nil
+	if c.Runtime == "simulated" {
+		if len(allocatable) == 0 {
+			allocatable = nil
+		}
+		return &machine{Host: h, devices: given, capacity: capacity, allocatable: allocatable}, nil
 	}
-	return &machine{h, given, capacity, allocatable}, nil
+	reserved, err := c.Reserved()
+	if err != nil {
+		return nil, err
+	}
+	floors, err := newFloors(capacity, reserved)
+	if err != nil {
+		return nil, err
+	}
+	return &machine{
+		Host: h, devices: given, capacity: capacity, floors: floors,
+		allocatable: host.Allocatable(capacity, floors.reserved, allocatable),
+	}, nil
 }
 
 // openDevices finds the devices of this machine that pods may request.

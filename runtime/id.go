@@ -25,7 +25,11 @@ func ContainerID(podUID, container string, attempt int) string {
 	return fmt.Sprintf("%s.%s.%d", podUID, hex.EncodeToString(sum[:8]), attempt)
 }
 
-// CgroupParent returns the control group that all groups of a root's daemon are in.
+// ShardCgroup returns the control group that the shards of a root are in. It is beside the one of the containers, so
+// that what all of those may have together leaves the shards alone.
+func ShardCgroup(root string) string { return CgroupParent(root) + "-shards" }
+
+// CgroupParent returns the control group that all pods and containers of a root's daemon are in.
 func CgroupParent(root string) string {
 	root = filepath.Clean(root)
 	if root == layout.DefaultRoot {

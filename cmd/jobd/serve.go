@@ -45,12 +45,14 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.IntVar(&settings.MaxPods, "max-pods", settings.MaxPods, "how many pods run at once")
 	flags.StringVar(&settings.Allocatable, "allocatable", settings.Allocatable,
 		"what all pods may request together, as cpu=4,memory=8Gi (what the machine has)")
+	flags.StringVar(&settings.SystemReserved, "system-reserved", settings.SystemReserved,
+		"what is kept from pods, as cpu=500m,memory=1Gi,ephemeral-storage=2Gi,pid=1000 (memory=100Mi and a quarter of the pids)")
 	flags.StringVar(&settings.CDISpecDirs, "cdi-spec-dirs", settings.CDISpecDirs,
 		"directories of the CDI files that describe devices")
 	flags.BoolVar(&settings.WorkloadWithJob, "workload-with-job", settings.WorkloadWithJob,
 		"start all pods of an Indexed Job together, or none, if its completions equal its parallelism")
 	flags.Int64Var(&settings.PidsLimit, "pids-limit", settings.PidsLimit,
-		"how many processes and threads a container may have (no limit)")
+		"how many processes and threads a container may have; 0 is no limit, -1 a quarter of what all pods may have")
 	flags.Int64Var(&settings.PodMaxPids, "pod-max-pids", settings.PodMaxPids,
 		"how many processes and threads the containers of a pod may have together (no limit)")
 	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault,

@@ -29,6 +29,9 @@ import (
 	"github.com/jobd/jobd/runtime/network"
 )
 
+// resourcePids names processes and threads in SystemReserved.
+const resourcePids corev1.ResourceName = "pid"
+
 const shimName = "jobd-shim"
 
 // maxSocketPath is the kernel's limit; without this check a bind fails with nothing but "invalid argument".
@@ -62,11 +65,17 @@ type Config struct {
 	// Allocatable is what pods may request together, by resource: "cpu=4,memory=8Gi,example.com/license=2". It
 	// overrides what the machine has. Simulated pods may request anything unless this is set.
 	Allocatable string `json:"allocatable,omitempty"`
+	// SystemReserved is what of the machine is kept from pods, so that it and the daemon go on when pods take all they can
+	// get, as a kubelet's setting of that name: "cpu=500m,memory=1Gi,ephemeral-storage=2Gi,pid=1000". All pods together get
+	// no more memory, processes and threads than the rest. Unless it names them, 100Mi of memory are reserved, and a quarter
+	// of the processes and threads.
+	SystemReserved string `json:"system-reserved,omitempty"`
 	// CDISpecDirs are the directories of the files that describe devices, separated by commas.
 	CDISpecDirs string `json:"cdi-spec-dirs,omitempty"`
 	// WorkloadWithJob makes a gang of every Indexed Job that runs all its indexes at once: its pods start together.
 	WorkloadWithJob bool `json:"workload-with-job,omitempty"`
-	// PidsLimit is how many processes and threads a container may have; 0 means no limit.
+	// PidsLimit is how many processes and threads a container may have; 0 means no limit, and -1 a quarter of what all
+	// pods may have together.
 	PidsLimit int64 `json:"pids-limit,omitempty"`
 	// PodMaxPids is how many processes and threads the containers of a pod may have together; 0 means no limit.
 	PodMaxPids int64 `json:"pod-max-pids,omitempty"`
@@ -128,6 +137,7 @@ func Default() Config {
 		PodBackoffBase:        metav1.Duration{Duration: 10 * time.Second},
 		PodBackoffCap:         metav1.Duration{Duration: 6 * time.Minute},
 		MaxPods:               1000,
+		PidsLimit:             -1,
 		SeccompDefault:        true,
 		CDISpecDirs:           "/etc/cdi,/var/run/cdi",
 		EventTTL:              metav1.Duration{Duration: time.Hour},
@@ -198,13 +208,16 @@ func (c *Config) Complete() error {
 	if c.MaxPods < 1 {
 		return errors.New("max-pods must be at least 1")
 	}
-	if c.PidsLimit < 0 || c.PodMaxPids < 0 {
-		return errors.New("pids-limit and pod-max-pids must not be below 0")
+	if c.PidsLimit < -1 || c.PodMaxPids < 0 {
+		return errors.New("pids-limit must not be below -1, and pod-max-pids not below 0")
 	}
 	if _, err := c.Resources(); err != nil {
 		return err
 	}
 	if _, err := c.PodSecurityPolicy(); err != nil {
+		return err
+	}
+	if _, err := c.Reserved(); err != nil {
 		return err
 	}
 	if c.EventTTL.Duration <= 0 {
@@ -242,15 +255,32 @@ func (c *Config) Complete() error {
 
 // Resources parses Allocatable.
 func (c *Config) Resources() (corev1.ResourceList, error) {
+	return parseResources("allocatable", c.Allocatable)
+}
+
+// Reserved returns what SystemReserved names.
+func (c *Config) Reserved() (corev1.ResourceList, error) {
+	list, err := parseResources("system-reserved", c.SystemReserved)
+	for name := range list {
+		switch name {
+		case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, resourcePids:
+		default:
+			return nil, fmt.Errorf("system-reserved: %q is none of cpu, memory, ephemeral-storage and pid", name)
+		}
+	}
+	return list, err
+}
+
+func parseResources(setting, value string) (corev1.ResourceList, error) {
 	list := corev1.ResourceList{}
-	for part := range strings.SplitSeq(c.Allocatable, ",") {
+	for part := range strings.SplitSeq(value, ",") {
 		if part == "" {
 			continue
 		}
 		name, amount, ok := strings.Cut(part, "=")
 		quantity, err := resource.ParseQuantity(amount)
 		if !ok || name == "" || err != nil || quantity.Sign() < 0 {
-			return nil, fmt.Errorf("allocatable: %q is not of the form cpu=4", part)
+			return nil, fmt.Errorf("%s: %q is not of the form cpu=4", setting, part)
 		}
 		list[corev1.ResourceName(name)] = quantity
 	}

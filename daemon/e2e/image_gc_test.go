@@ -78,14 +78,14 @@ func TestImagesGoByAge(t *testing.T) {
 }
 
 // smallDisk returns a directory on a file system of its own, of so many megabytes.
-func smallDisk(t *testing.T, megabytes int) string {
+func smallDisk(t *testing.T, megabytes int, options ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "jobd-e2e-disk.")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(dir) })
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+strconv.Itoa(megabytes)+"m"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, strings.Join(append(options, "mode=0755", "size="+strconv.Itoa(megabytes)+"m"), ",")); err != nil {
 		t.Skip("needs a tmpfs: ", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })

@@ -15,11 +15,18 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// Allocatable returns what pods may request together: what the machine has, including devices, overridden by what the
-// settings name.
-func Allocatable(capacity, named corev1.ResourceList) corev1.ResourceList {
+// Allocatable returns what pods may request together: what the machine has, including devices, without what is reserved,
+// overridden by what the settings name.
+func Allocatable(capacity, reserved, named corev1.ResourceList) corev1.ResourceList {
 	list := maps.Clone(capacity)
 	takeHugePages(list)
+	for name, amount := range reserved {
+		left := list[name]
+		if left.Sub(amount); left.Sign() < 0 {
+			left.Set(0)
+		}
+		list[name] = left
+	}
 	maps.Copy(list, named)
 	return list
 }

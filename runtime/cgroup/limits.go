@@ -38,6 +38,10 @@ func settings(r *specs.LinuxResources) []setting {
 		}
 		add("cpu", v1, v2)
 	}
+	if r.Memory != nil && r.Memory.Reservation != nil {
+		// The soft limit of v1 is none: it says who gives memory back first, not who keeps his.
+		add("memory", nil, []file{{"memory.low", number(*r.Memory.Reservation)}})
+	}
 	if r.Memory != nil && r.Memory.Limit != nil {
 		bytes := number(*r.Memory.Limit)
 		add("memory", []file{{"memory.limit_in_bytes", bytes}}, []file{{"memory.max", bytes}})
@@ -55,8 +59,8 @@ func settings(r *specs.LinuxResources) []setting {
 	return out
 }
 
-// limit makes a group in the hierarchies that have its limits to keep, and sets them.
-func (h Hierarchies) limit(group string, limits *specs.LinuxResources) error {
+// Limit makes a group in the hierarchies that have its limits to keep, and sets them.
+func (h Hierarchies) Limit(group string, limits *specs.LinuxResources) error {
 	for _, s := range settings(limits) {
 		if err := h.set(group, s); err != nil {
 			return err

@@ -28,7 +28,7 @@ func OpenPods(parent string) (*Pods, error) {
 // SetUp makes the group of a pod, or finds it, and sets its limits. It returns the group.
 func (p *Pods) SetUp(uid string, limits *specs.LinuxResources) (string, error) {
 	group := p.group(uid)
-	if err := p.hierarchies.limit(group, limits); err != nil {
+	if err := p.hierarchies.Limit(group, limits); err != nil {
 		return "", fmt.Errorf("control group of pod %s: %w", uid, err)
 	}
 	return group, nil

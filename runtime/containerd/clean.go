@@ -24,8 +24,11 @@ import (
 // pinned namespaces, the default AppArmor profile, the state directory. Nothing else is touched, and the root stays.
 // It needs no daemon, and may be repeated. It must not run beside a daemon on the same root.
 func Clean(ctx context.Context, root, state string) error {
-	// The shards are in it too and die with their containers, so that nothing is left that would start any.
+	// The shards go first, so that nothing is left that would start containers.
 	cgroups, err := cgroup.Find()
+	if err == nil {
+		err = cgroups.RemoveAll(runtime.ShardCgroup(root))
+	}
 	if err == nil {
 		err = cgroups.RemoveAll(runtime.CgroupParent(root))
 	}

@@ -41,7 +41,7 @@ const Namespace = "jobd"
 type Config struct {
 	Root  string // the daemon's: see layout.Root
 	State string // the daemon's: see layout.State
-	// CgroupParent holds the control groups of shards and containers: runtime.CgroupParent(Root).
+	// CgroupParent holds the control groups of pods and containers: runtime.CgroupParent(Root).
 	CgroupParent string
 	// OCIRuntime is crun, runc or a path. Empty: crun if it works here, or else runc.
 	OCIRuntime string
@@ -232,7 +232,8 @@ func (r *Runtime) Close() error {
 	r.cleanup.Wait()
 	if r.shards != nil {
 		// The parent stays where anything is left in it.
-		err = errors.Join(r.shards.close(), r.cgroups.Prune(r.config.CgroupParent))
+		err = errors.Join(r.shards.close(), r.cgroups.Prune(r.config.CgroupParent),
+			r.cgroups.Prune(runtime.ShardCgroup(r.config.Root)))
 	}
 	if r.server != nil {
 		r.server.stop()

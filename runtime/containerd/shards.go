@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
@@ -54,7 +55,7 @@ func openShards(ctx context.Context, c Config, onExit func(index int, ended prot
 			o := shard.Options{
 				Dir:    filepath.Join(dir, strconv.Itoa(i)),
 				Binary: c.ShimPath,
-				Cgroup: c.CgroupParent + "/" + shardPrefix + strconv.Itoa(i),
+				Cgroup: runtime.ShardCgroup(c.Root) + "/" + shardPrefix + strconv.Itoa(i),
 				OnExit: func(ended protocol.Container) { onExit(i, ended) },
 				Logger: c.Logger,
 			}
