@@ -16,16 +16,19 @@ import (
 )
 
 const (
-	// labelAccess is on an image that a registry has given only to who had some pod's credentials: it lists those that it was
-	// given to. All others are for every pod: those that were imported, and those that a registry gave to anybody or for
-	// credentials of this machine (KEP-2535, imagePullCredentialsVerificationPolicy: NeverVerifyPreloadedImages).
+	// labelAccess is on an image that a registry has given only for some pod's credentials: it lists the credentials
+	// for which it was given. All other images are for every pod: those that were imported, and those that a registry
+	// gave to anybody or for credentials of this machine (KEP-2535, imagePullCredentialsVerificationPolicy:
+	// NeverVerifyPreloadedImages).
 	labelAccess = "jobd.dev/pulled-with"
-	// accessMost bounds that list: a label has 4096 bytes. Who has fallen out of it asks the registry once more.
+	// accessMost bounds that list, since a label has at most 4096 bytes. For credentials that have fallen out of the
+	// list the registry is asked once more.
 	accessMost = 50
 )
 
-// access are the credentials that an image may be used with, each as HASH/UID: what they are without telling it, and the
-// Secret that they stood in, which still gives access when its content has changed. Nil: everybody may.
+// access are the credentials with which an image may be used, each as HASH/UID: a hash of the credential, and the UID
+// of the Secret that contained it, which still gives access when its content has changed. Nil means that everybody may
+// use the image.
 type access []string
 
 func readAccess(labels map[string]string) access {
@@ -35,14 +38,14 @@ func readAccess(labels map[string]string) access {
 	return strings.Split(labels[labelAccess], ",")
 }
 
-// access is how the list has a credential.
+// access returns the entry of a credential in that list.
 func (c credential) access() string {
 	hash := sha256.New()
 	_ = json.NewEncoder(hash).Encode(c.AuthConfig)
 	return fmt.Sprintf("%x/%s", hash.Sum(nil)[:16], c.secret)
 }
 
-// allows tells whether one of the credentials gives access.
+// allows reports whether one of the credentials gives access.
 func (a access) allows(own keyring) bool {
 	return a == nil || slices.ContainsFunc(own, func(k key) bool {
 		hash, uid, _ := strings.Cut(k.credential.access(), "/")
@@ -61,7 +64,7 @@ func (a access) plus(c credential) access {
 	return a[max(0, len(a)-accessMost):]
 }
 
-// mayUse tells whether a pod with these pull secrets may use an image that is here, without asking the registry.
+// mayUse reports whether a pod with these pull secrets may use an image that is present, without asking the registry.
 func (i *Images) mayUse(ctx context.Context, name string, secrets []corev1.Secret) bool {
 	i.mu.Lock()
 	a, ok := i.access[name]
@@ -86,13 +89,13 @@ func (i *Images) mayUse(ctx context.Context, name string, secrets []corev1.Secre
 	return err == nil && a.allows(own)
 }
 
-// grant notes that the registry has given an image that was here for these credentials of a pod, or to everybody.
+// grant records that the registry has given an image that was present for these credentials of a pod, or to everybody.
 func (i *Images) grant(ctx context.Context, img runtime.Image, to *credential) error {
 	i.granting.Lock()
 	defer i.granting.Unlock()
 	stored, err := i.client.ImageService().Get(ctx, img.Name)
 	if errdefs.IsNotFound(err) || err == nil && stored.Target.Digest.String() != img.Digest {
-		return nil // it has just gone, and whoever needs it finds that out
+		return nil // it has just been removed, and whoever needs it finds that out
 	}
 	if err != nil {
 		return err

@@ -12,11 +12,12 @@ import (
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// maxMetadata bounds an index, a manifest, a config and any other answer of a registry that is not a layer: all of them
-// are held in memory, and take many times their size once they are decoded. Registries take no larger manifests either.
+// maxMetadata bounds an index, a manifest, a config and any other answer of a registry that is not a layer, since all
+// of them are held in memory, and take many times their size when they are decoded. Registries accept no larger
+// manifests either.
 const maxMetadata = 4 << 20
 
-// checkSize fails for metadata that is too large to be read.
+// checkSize returns an error for metadata that is too large to be read.
 func checkSize(what string, size int64) error {
 	if size > maxMetadata {
 		return fmt.Errorf("the %s of the image has %d bytes, which is more than %d: %w",
@@ -25,7 +26,7 @@ func checkSize(what string, size int64) error {
 	return nil
 }
 
-// checkDescriptor looks at what is announced, before it is fetched.
+// checkDescriptor checks what is announced before it is fetched.
 func checkDescriptor(d imagespec.Descriptor) error {
 	switch {
 	case images.IsIndexType(d.MediaType):
@@ -38,8 +39,8 @@ func checkDescriptor(d imagespec.Descriptor) error {
 	return nil
 }
 
-// metadata is a content store that metadata is read from, and nothing else: what is too large is not opened, whatever it
-// says that it is.
+// metadata is a content store from which only metadata is read: what is too large is not opened, whatever type it
+// claims to be.
 type metadata struct{ content.Provider }
 
 func (m metadata) ReaderAt(ctx context.Context, d imagespec.Descriptor) (content.ReaderAt, error) {
@@ -57,7 +58,7 @@ func (m metadata) ReaderAt(ctx context.Context, d imagespec.Descriptor) (content
 // metadata returns the content store for indexes, manifests and configs.
 func (i *Images) metadata() metadata { return metadata{i.client.ContentStore()} }
 
-// manifest reads the manifest of an image for this machine, and looks whether its config can be read.
+// manifest reads the manifest of an image for this machine, and checks that its config can be read.
 func (i *Images) manifest(ctx context.Context, target imagespec.Descriptor) (imagespec.Manifest, error) {
 	m, err := images.Manifest(ctx, i.metadata(), target, i.platform)
 	if err != nil {
@@ -66,7 +67,7 @@ func (i *Images) manifest(ctx context.Context, target imagespec.Descriptor) (ima
 	return m, checkSize("config", m.Config.Size)
 }
 
-// isBlob reports whether a request is for a blob, also when the registry has sent it elsewhere.
+// isBlob reports whether a request is for a blob, even if the registry has redirected it.
 func isBlob(req *http.Request) bool {
 	for req.Response != nil && req.Response.Request != nil {
 		req = req.Response.Request

@@ -13,36 +13,37 @@ import (
 )
 
 const (
-	// labelPulled is on an image that a registry has given under its name, and so would again.
+	// labelPulled is on an image that a registry has given under its name, and could give again.
 	labelPulled = "jobd.dev/pulled"
-	// labelUsed says when an image was used.
+	// labelUsed records when an image was last used.
 	labelUsed = "jobd.dev/used"
-	// usePrecision is how exactly the last use of an image is kept across restarts: each note of it is a write to the disk.
+	// usePrecision is how exactly the last use of an image is recorded across restarts, since each record is a write to
+	// the disk.
 	usePrecision = time.Hour
 )
 
-// Users tells which images are in use, by their full names.
+// Users returns the images that are in use, by their full names.
 type Users func(ctx context.Context) (map[string]bool, error)
 
-// Collected is what came of a collection.
+// Collected is the outcome of a collection.
 type Collected struct {
-	// Removed are the names of the images that went, and Freed the bytes that the disk has more room for.
+	// Removed are the names of the images that were removed, and Freed the bytes by which the disk has become emptier.
 	Removed []string
 	Freed   int64
-	// Wanted is what should have been freed for the sake of the disk, which was like Before.
+	// Wanted is how many bytes should have been freed because of the disk, whose state was Before.
 	Wanted int64
 	Before Disk
 }
 
-// Short tells that the disk stays too full.
+// Short reports whether the disk remains too full.
 func (c Collected) Short() bool { return c.Freed < c.Wanted }
 
-// Collect removes images that nobody uses, as the policy says. What was removed before an error is in the answer too.
+// Collect removes unused images according to the policy. If it fails, it also returns what it had removed before.
 func (i *Images) Collect(
 	ctx context.Context, p GCPolicy, users Users, disk func() (Disk, error),
 ) (done Collected, err error) {
 	ctx = i.inNamespace(ctx)
-	// Whoever asks for an image from now on keeps it, whether it is among the users yet or not.
+	// An image that is requested from now on is kept, whether or not it is among the users yet.
 	now := time.Now()
 	all, err := i.contents(ctx, users)
 	if err != nil {
@@ -74,7 +75,7 @@ func (i *Images) Collect(
 		}
 	}
 	for _, c := range spare {
-		// What others write meanwhile counts too: it is the disk that must have room.
+		// What others write meanwhile counts too, since it is the disk that must have free space.
 		if !done.Short() {
 			break
 		}
@@ -85,9 +86,9 @@ func (i *Images) Collect(
 	return done, errors.Join(errs...)
 }
 
-// contents gives all images with what is known of their use, and notes that for the next start.
+// contents returns all images with what is known of their use, and records that for the next start.
 func (i *Images) contents(ctx context.Context, users Users) ([]candidate, error) {
-	// First the images: one that comes after is not looked at, and its user need not be known.
+	// Images first: an image that comes later is not looked at, so its users need not be known.
 	stored, err := i.client.ImageService().List(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
@@ -133,7 +134,7 @@ func (i *Images) contents(ctx context.Context, users Users) ([]candidate, error)
 	return all, nil
 }
 
-// dropUses forgets when images were asked for that are not here and do not seem to be coming.
+// dropUses forgets when images were requested that are not present and do not seem to be on their way.
 func (i *Images) dropUses(stored []images.Image) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,14 +146,14 @@ func (i *Images) dropUses(stored []images.Image) {
 	}
 }
 
-// use notes that somebody asks for an image.
+// use records that an image is requested.
 func (i *Images) use(name string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.used[name] = time.Now()
 }
 
-// usedAt is when an image was asked for last, or came here: what is stored changes with both.
+// usedAt returns when an image was last requested, or was stored: what is stored changes with both.
 func (i *Images) usedAt(s images.Image) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -162,13 +163,14 @@ func (i *Images) usedAt(s images.Image) time.Time {
 	return s.UpdatedAt
 }
 
-// noteUse keeps for the next start when an image was used.
+// noteUse records for the next start when an image was used.
 func (i *Images) noteUse(ctx context.Context, s images.Image) error {
 	at := i.usedAt(s)
 	if at.Sub(s.UpdatedAt) < usePrecision {
 		return nil
 	}
-	// The time of the update is what is noted. Nothing else is written: the image may have become another one.
+	// The record is the time of this update. Nothing else is written, since the name may stand for another image by
+	// now.
 	used := images.Image{Name: s.Name, Labels: map[string]string{labelUsed: at.UTC().Format(time.RFC3339)}}
 	if _, err := i.client.ImageService().Update(ctx, used, "labels."+labelUsed); err != nil &&
 		!errdefs.IsNotFound(err) {
@@ -177,8 +179,8 @@ func (i *Images) noteUse(ctx context.Context, s images.Image) error {
 	return nil
 }
 
-// removeUnused removes all names of an image, with its content, unless somebody has asked for one of them since. Who
-// asks while it is going waits, and finds it gone.
+// removeUnused removes all names of an image, and its content, unless one of them was requested after since. Requests
+// that come during the removal wait, and then find the image gone.
 func (i *Images) removeUnused(ctx context.Context, list []string, since time.Time) (removed []string, err error) {
 	gone, ok := i.beginRemoval(list, since)
 	if !ok {
@@ -188,7 +190,7 @@ func (i *Images) removeUnused(ctx context.Context, list []string, since time.Tim
 	for n, name := range list {
 		var options []images.DeleteOpt
 		if n == len(list)-1 {
-			options = append(options, images.SynchronousDelete()) // what it is made of goes with the last name
+			options = append(options, images.SynchronousDelete()) // the content is removed with the last name
 		}
 		switch err := i.client.ImageService().Delete(ctx, name, options...); {
 		case err == nil:
@@ -204,7 +206,7 @@ func (i *Images) beginRemoval(list []string, since time.Time) (gone func(), ok b
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, name := range list {
-		// What the record of one that is in use says was known before the decision.
+		// What the record of an image in use says was known before the decision.
 		if i.used[name].After(since) {
 			return nil, false
 		}
@@ -226,7 +228,7 @@ func (i *Images) beginRemoval(list []string, since time.Time) (gone func(), ok b
 	}, true
 }
 
-// await returns when an image that is being removed has gone, and notes that somebody asks for it.
+// await returns when the removal of an image has ended, and records that the image is requested.
 func (i *Images) await(ctx context.Context, name string) error {
 	for {
 		i.mu.Lock()

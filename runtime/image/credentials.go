@@ -16,10 +16,11 @@ import (
 // dockerHub is the key of Docker Hub's credentials in a Docker config.
 const dockerHub = "https://index.docker.io/v1/"
 
-// credentialHelperTimeout bounds a credential helper, which is a program of somebody else's.
+// credentialHelperTimeout bounds a credential helper, which is not a program of ours.
 const credentialHelperTimeout = 30 * time.Second
 
-// credentials gives those that this machine has for a repository at a registry's host, after those of a pod.
+// credentials returns the credentials for a repository at a registry's host: those of a pod, and then those of this
+// machine.
 func (i *Images) credentials(ctx context.Context, own keyring, host, repository string) ([]credential, error) {
 	found := own.lookUp(host, repository)
 	for _, path := range i.dockerConfigs() {
@@ -32,7 +33,7 @@ func (i *Images) credentials(ctx context.Context, own keyring, host, repository 
 	return found, nil
 }
 
-// dockerConfigs lists the files to ask, the first one first.
+// dockerConfigs returns the files to look in, in order.
 func (i *Images) dockerConfigs() []string {
 	var paths []string
 	if i.options.DockerConfigPath != "" {
@@ -46,7 +47,7 @@ func (i *Images) dockerConfigs() []string {
 	return paths
 }
 
-// readCredentials gives those that a Docker config has or knows a helper for.
+// readCredentials returns the credentials that a Docker config contains, or gets from a helper.
 func readCredentials(ctx context.Context, path, host, repository string) ([]credential, error) {
 	f, err := os.Open(path)
 	if err != nil {

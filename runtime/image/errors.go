@@ -19,7 +19,7 @@ import (
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// classed gives an error a class without changing its words.
+// classed gives an error a class without changing its message.
 type classed struct {
 	message string
 	class   error
@@ -29,7 +29,7 @@ type classed struct {
 func (e *classed) Error() string   { return e.message }
 func (e *classed) Unwrap() []error { return []error{e.class, e.cause} }
 
-// pullError says why a pull failed: in the registry's words if it had any.
+// pullError returns why a pull failed, with the registry's own message if it sent one.
 func (i *Images) pullError(name string, err error, t *transfer) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("pull %s: %w", name, err)
@@ -43,7 +43,7 @@ func (i *Images) pullError(name string, err error, t *transfer) error {
 	return &classed{"pull " + name + ": " + message, class, err}
 }
 
-// classify finds out what kind of failure an error of a pull is, and puts it in one line.
+// classify returns the class of an error of a pull, and its message in one line.
 func classify(err error) (class error, message string) {
 	message = strings.ReplaceAll(err.Error(), "\n", ": ")
 	if status, ok := errors.AsType[remoteerrors.ErrUnexpectedStatus](err); ok {
@@ -74,13 +74,13 @@ func classify(err error) (class error, message string) {
 	case silent, network, errors.Is(err, io.ErrUnexpectedEOF):
 		return errdefs.ErrUnavailable, message
 	case errdefs.IsFailedPrecondition(err):
-		// Of what a pull does only the commit of a blob fails so: size or digest are not what was announced.
+		// In a pull only the commit of a blob fails like this: its size or digest is not what was announced.
 		return errdefs.ErrDataLoss, message
 	}
 	return errdefs.Resolve(err), message
 }
 
-// platformError says which platforms an image is for when that is why nothing was found.
+// platformError names the platforms that an image is for, if that is why nothing was found.
 func (i *Images) platformError(ctx context.Context, target imagespec.Descriptor, err error) error {
 	if !errdefs.IsNotFound(err) {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// flights does one thing once for all who ask for it at the same time. Each of them may give up alone; when the last
-// one does, the work is cancelled.
+// flights does a thing once for all who ask for it at the same time. Each of them may give up alone; when the last one
+// does, the work is cancelled.
 type flights struct {
 	mu      sync.Mutex
 	running map[string]*flight
@@ -17,17 +17,17 @@ type flights struct {
 type flight struct {
 	cancel  context.CancelFunc
 	waiting map[*waiter]struct{}
-	last    string // line of progress
+	last    string // latest line of progress
 
 	done  chan struct{} // closed when image and err are set
 	image runtime.Image
 	err   error
 }
 
-// waiter holds the latest line that its owner has not seen yet. So one who is slow to read delays nobody.
+// waiter holds the latest line that its owner has not seen yet, so that a slow reader delays nobody.
 type waiter struct{ lines chan string }
 
-// do waits for work under the key, which it starts unless it is under way. Progress, if not nil, is called by the
+// do waits for the work with this key, and starts it unless it is under way. Progress, if not nil, is called by the
 // waiting goroutine.
 func (f *flights) do(ctx context.Context, key string, progress func(string),
 	work func(ctx context.Context, report func(string)) (runtime.Image, error)) (runtime.Image, error) {
@@ -88,7 +88,7 @@ func (f *flights) leave(key string, l *flight, w *waiter) {
 	defer f.mu.Unlock()
 	delete(l.waiting, w)
 	if len(l.waiting) == 0 {
-		// Whoever comes now must not join what is being cancelled.
+		// Callers that come now must not join work that is being cancelled.
 		f.drop(key, l)
 		l.cancel()
 	}

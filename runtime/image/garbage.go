@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// GCPolicy says which images go that no pod needs. Its settings are a kubelet's (KubeletConfiguration).
+// GCPolicy says which unused images are removed. Its settings are a kubelet's (KubeletConfiguration).
 type GCPolicy struct {
-	// HighThreshold is how full the disk may get, in percent, before images go for its sake (imageGCHighThresholdPercent);
-	// they go until it is no fuller than LowThreshold (imageGCLowThresholdPercent). 100 is never.
+	// HighThreshold is how full the disk may get, in percent, before images are removed because of it
+	// (imageGCHighThresholdPercent), until it is no fuller than LowThreshold. 100 means never.
 	HighThreshold, LowThreshold int
-	// MinAge is how long an image stays in any case after it was pulled or used (imageMinimumGCAge).
+	// MinAge is how long an image is kept in any case after it was pulled or used (imageMinimumGCAge).
 	MinAge time.Duration
-	// MaxAge is how long an image stays without being used (imageMaximumGCAge), 0 is without a limit.
+	// MaxAge is how long an unused image is kept (imageMaximumGCAge); 0 means forever.
 	MaxAge time.Duration
-	// Imported lets images go too that no registry has given: nothing brings them back.
+	// Imported lets images be removed that no registry has given, and none can bring back.
 	Imported bool
 }
 
-// Disk is what holds the images, in bytes.
+// Disk is the disk that has the images; sizes are in bytes.
 type Disk struct{ Capacity, Available int64 }
 
-// candidate is an image as it is stored once, whatever names it has.
+// candidate is an image with all its names, since its content is stored once.
 type candidate struct {
 	names    []string
-	pulled   bool // all of its names are known to a registry
+	pulled   bool // a registry knows all of its names
 	inUse    bool
 	lastUsed time.Time // or pulled, or imported
 }
 
-// excess is how many bytes have to go from the disk, 0 if it has room.
+// excess returns how many bytes have to be freed; 0 if the disk has enough free space.
 func (p GCPolicy) excess(d Disk) int64 {
 	if p.HighThreshold >= 100 || d.Capacity <= 0 {
 		return 0
@@ -41,8 +41,8 @@ func (p GCPolicy) excess(d Disk) int64 {
 	return max(0, d.Capacity*int64(100-p.LowThreshold)/100-d.Available)
 }
 
-// choose gives the images that have been here for too long, and those that may go besides if the disk needs it: the
-// ones that have not been used for the longest time first.
+// choose returns the images that have been unused for too long, and those that may also be removed if the disk requires
+// it, the least recently used first.
 func (p GCPolicy) choose(all []candidate, now time.Time) (expired, spare []candidate) {
 	for _, c := range all {
 		idle := now.Sub(c.lastUsed)

@@ -1,8 +1,11 @@
-// Package image brings the images of pods here: it pulls, imports, unpacks, lists and removes them, in a containerd.
+// Package image provides the images of pods: it pulls, imports, unpacks, lists and removes them, in a containerd.
 //
-// Errors carry a class of containerd's errdefs: InvalidArgument for a name or an archive that is none, NotFound,
+// References, credentials and archives come in, images that are unpacked and ready go out. It touches only the images,
+// content and snapshots of that containerd.
+//
+// Errors carry a class of containerd's errdefs: InvalidArgument for a malformed name or archive, NotFound,
 // Unauthenticated, PermissionDenied, Unavailable (the registry cannot be reached, or went silent), DataLoss (what it
-// sent is not what the digest says), FailedPrecondition (the image is in use).
+// sent does not have the announced digest), FailedPrecondition (the image is in use).
 package image
 
 import (
@@ -26,27 +29,27 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Options of New. The zero value works.
+// Options are the options of New. The zero value works.
 type Options struct {
 	// Snapshotter unpacks the images. Default overlayfs.
 	Snapshotter string
-	// DockerConfigPath is a config.json with credentials that is asked before those of the user: $DOCKER_CONFIG and
-	// ~/.docker. It need not exist, and is read for every pull.
+	// DockerConfigPath is a config.json with credentials that are tried before those of the user ($DOCKER_CONFIG and
+	// ~/.docker). It need not exist, and is read for every pull.
 	DockerConfigPath string
-	// HostsDir holds a directory for each registry with a hosts.toml or certificates, as containerd knows them: for
+	// HostsDir has a directory for each registry, with a hosts.toml or certificates as for containerd, to configure
 	// mirrors and private certificate authorities. It need not exist.
 	HostsDir string
-	// DiskFull is told when an image finds no room on the disk. May be nil.
+	// DiskFull is called when the disk is too full for an image. May be nil.
 	DiskFull func()
 	Logger   *slog.Logger
 
-	// ConnectTimeout bounds connecting to a registry (default 10 s), AnswerTimeout its answer to each request (30 s)
-	// and StallTimeout the time in which it sends nothing of what it announced (60 s). There is no other bound on
-	// how long a pull takes.
+	// ConnectTimeout bounds connecting to a registry (default 10 s), AnswerTimeout its answer to each request (30 s),
+	// and StallTimeout how long it may send nothing of what it has announced (60 s). There is no other limit on how
+	// long a pull takes.
 	ConnectTimeout, AnswerTimeout, StallTimeout time.Duration
 }
 
-// Images are those of one containerd namespace. All methods may be called at the same time.
+// Images are the images of one containerd namespace. All methods may be called at the same time.
 type Images struct {
 	client   *client.Client
 	options  Options
@@ -54,21 +57,21 @@ type Images struct {
 	flights  flights
 
 	mu sync.Mutex
-	// known holds images that are here and unpacked, under every spelling they were asked for by.
+	// known has images that are present and unpacked, by every spelling of their names that was requested.
 	known map[string]runtime.Image
-	// generation counts the changes: what was looked up before one must not be kept after it.
+	// generation counts changes: what was looked up before a change must not be remembered after it.
 	generation uint64
-	// used says when images were asked for last, by their full names; going holds those that are being removed because
-	// nobody uses them, with what is closed when they have gone.
+	// used has when images were last requested, by their full names. going has the images that are being removed
+	// because they are unused, each with a channel that is closed at the end of the removal.
 	used  map[string]time.Time
 	going map[string]chan struct{}
-	// access says who may use images, as far as that was looked up, by their full names.
+	// access has who may use which image, as far as that was looked up, by their full names.
 	access map[string]access
 
 	granting sync.Mutex
 }
 
-// New returns the images of a containerd, those in the default namespace of the client.
+// New returns the images in the default namespace of a client of containerd.
 func New(c *client.Client, o Options) *Images {
 	if o.Snapshotter == "" {
 		o.Snapshotter = "overlayfs"
@@ -90,19 +93,20 @@ func New(c *client.Client, o Options) *Images {
 		used: map[string]time.Time{}, going: map[string]chan struct{}{}, access: map[string]access{}}
 }
 
-// inNamespace is for calls of containerd's stores, which do not know of the client's own namespace.
+// inNamespace returns a context for calls of containerd's stores, which do not know the client's namespace.
 func (i *Images) inNamespace(ctx context.Context) context.Context {
 	return namespaces.WithNamespace(ctx, i.client.DefaultNamespace())
 }
 
-// Ensure gives the image of a container, as imagePullPolicy says: Always asks the registry what the name stands for
-// now and pulls what is missing of it, IfNotPresent pulls only when the image is not here, Never does not and fails
-// with NotFound. An empty policy is IfNotPresent. The registry is shown the credentials that the secrets have for it, and
-// after them those of this machine. An image that it has given only for the credentials of other pods is not here for
-// this one, until the registry says that it may have it too.
+// Ensure returns the image of a container, according to imagePullPolicy. Always asks the registry what the name stands
+// for now, and pulls what is missing. IfNotPresent, which an empty policy also means, pulls only if the image is not
+// present. Never does not pull, and returns NotFound. The registry is shown the credentials in secrets, and after them
+// those of this machine. An image that it has given only for credentials of other pods counts as not present, until the
+// registry says that this pod may have it too.
 //
-// Progress may be nil. It is told in lines what is going on, at least once when the registry is asked and never when
-// it is not, and only before Ensure returns. One image is pulled once for all who wait for it; each may give up alone.
+// Progress may be nil. It is called with lines about the progress, at least once if the registry is asked and never if
+// it is not, and only before Ensure returns. An image is pulled once for all who wait for it; each of them may give up
+// alone.
 func (i *Images) Ensure(
 	ctx context.Context, ref string, policy corev1.PullPolicy, secrets []corev1.Secret, progress func(string),
 ) (runtime.Image, error) {
@@ -118,7 +122,7 @@ func (i *Images) Ensure(
 	if err := i.await(ctx, name); err != nil {
 		return runtime.Image{}, err
 	}
-	// One that took its time to come was not used before.
+	// An image that took its time to come was not in use before.
 	defer i.use(name)
 	pull := func() (runtime.Image, error) {
 		own, err := pullSecrets(secrets)
@@ -143,7 +147,7 @@ func (i *Images) Ensure(
 	return pull()
 }
 
-// List gives every image, by name.
+// List returns every image, by name.
 func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
 	ctx = i.inNamespace(ctx)
 	stored, err := i.client.ImageService().List(ctx)
@@ -154,7 +158,7 @@ func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
 	for _, s := range stored {
 		img, err := i.describe(ctx, client.NewImageWithPlatform(i.client, s, i.platform))
 		if err != nil {
-			// Its content is gone or for another platform. It is still there to be removed.
+			// Its content is missing or for another platform. The image can still be removed.
 			i.options.Logger.Warn("image is not complete", "image", s.Name, "error", err)
 			img = runtime.Image{Name: s.Name, Digest: s.Target.Digest.String(), Created: s.CreatedAt}
 		}
@@ -163,8 +167,8 @@ func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
 	return list, nil
 }
 
-// Remove forgets the name of an image, and what no other image or container needs of it. It refuses with
-// FailedPrecondition while a container was made from that name.
+// Remove removes the name of an image, and what no other image or container needs of its content. It fails with
+// FailedPrecondition while a container exists that was made from that name.
 func (i *Images) Remove(ctx context.Context, ref string) error {
 	ctx = i.inNamespace(ctx)
 	name, err := Normalize(ref)
@@ -190,8 +194,8 @@ func (i *Images) Remove(ctx context.Context, ref string) error {
 	return nil
 }
 
-// Watch drops what is remembered of the images whenever somebody else changes them, ctr for example. It returns when
-// ctx ends, or when containerd stops telling.
+// Watch forgets what is remembered of the images whenever others change them, for example ctr. It returns when ctx
+// ends, or when containerd sends no more events.
 func (i *Images) Watch(ctx context.Context) error {
 	ctx = i.inNamespace(ctx)
 	events, errs := i.client.Subscribe(ctx, `topic~="^/images/"`)
@@ -208,7 +212,7 @@ func (i *Images) Watch(ctx context.Context) error {
 	}
 }
 
-// find gives an image that is here, and unpacks it when it is not unpacked yet.
+// find returns an image that is present, and unpacks it if necessary.
 func (i *Images) find(ctx context.Context, name string) (runtime.Image, error) {
 	if img, ok := i.lookUp(name); ok {
 		return img, nil
@@ -245,7 +249,7 @@ func (i *Images) unpacked(ctx context.Context, c client.Image) (runtime.Image, e
 	if err != nil {
 		return runtime.Image{}, err
 	}
-	// The label on the config keeps the snapshot from being collected; it is set when unpacking is through.
+	// The label on the config protects the snapshot from garbage collection; it is set when unpacking is complete.
 	if info.Labels["containerd.io/gc.ref.snapshot."+i.options.Snapshotter] == img.ChainID {
 		switch _, err := i.client.SnapshotService(i.options.Snapshotter).Stat(ctx, img.ChainID); {
 		case err == nil:
@@ -260,7 +264,7 @@ func (i *Images) unpacked(ctx context.Context, c client.Image) (runtime.Image, e
 	return img, nil
 }
 
-// describe reads what an image says of itself.
+// describe reads the config of an image.
 func (i *Images) describe(ctx context.Context, c client.Image) (runtime.Image, error) {
 	manifest, err := i.manifest(ctx, c.Target())
 	if err != nil {
@@ -309,7 +313,7 @@ func (i *Images) now() uint64 {
 	return i.generation
 }
 
-// remember keeps an image that was looked up in the given generation, if nothing has changed since.
+// remember remembers an image that was looked up in the given generation, if nothing has changed since.
 func (i *Images) remember(img runtime.Image, generation uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -318,7 +322,7 @@ func (i *Images) remember(img runtime.Image, generation uint64) {
 	}
 }
 
-// alias keeps another spelling of a known image's name.
+// alias remembers another spelling of a known image's name.
 func (i *Images) alias(ref string, img runtime.Image) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -327,21 +331,21 @@ func (i *Images) alias(ref string, img runtime.Image) {
 	}
 }
 
-// forget drops all that is known; it is looked up again when it is needed.
+// forget drops everything that is remembered; it is looked up again when it is needed.
 func (i *Images) forget() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.drop()
 }
 
-// drop is forget, with Images.mu held.
+// drop does what forget does, with Images.mu held.
 func (i *Images) drop() {
 	clear(i.known)
 	clear(i.access)
 	i.generation++
 }
 
-// neverPull says in a kubelet's words that an image is not here and must not be pulled.
+// neverPull is the error, in a kubelet's words, for an image that is not present and must not be pulled.
 type neverPull struct{ ref string }
 
 func (e *neverPull) Error() string {

@@ -24,9 +24,9 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Import takes the images out of an archive, an OCI layout or what docker save writes, also compressed, and unpacks
-// them. The archive is read once from start to end. With a name its only image gets that name; an archive that holds
-// several, or names none, must or must not have one. When it fails none of the archive's images is there.
+// Import imports the images of an archive, which is an OCI layout or the output of docker save, possibly compressed,
+// and unpacks them. The archive is read once from start to end. With a name the only image of the archive gets that
+// name; without one the archive has to name its images. If Import fails, it leaves none of the archive's images.
 func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtime.Image, error) {
 	ctx = i.inNamespace(ctx)
 	if name != "" {
@@ -76,7 +76,7 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 	return list, nil
 }
 
-// ingest stores what is in an archive and returns its index.
+// ingest stores the content of an archive and returns its index.
 func (i *Images) ingest(ctx context.Context, r io.Reader) (imagespec.Index, error) {
 	source := &source{ctx: ctx, r: r}
 	plain, err := compression.DecompressStream(bufio.NewReader(source))
@@ -87,7 +87,7 @@ func (i *Images) ingest(ctx context.Context, r io.Reader) (imagespec.Index, erro
 	store := ownRefs{i.client.ContentStore(), rand.Text()}
 	target, err := archive.ImportIndex(ctx, store, plain)
 	if err == nil {
-		// What follows the end of the archive is padding. The sender should not see a broken pipe for it.
+		// After the end of the archive comes padding. It is read so that the sender sees no broken pipe.
 		_, err = io.Copy(io.Discard, io.LimitReader(plain, 1<<20))
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (i *Images) ingest(ctx context.Context, r io.Reader) (imagespec.Index, erro
 	return index, nil
 }
 
-// choose decides which images of an index are taken, and under which names.
+// choose decides which images of an index are imported, and under which names.
 func (i *Images) choose(ctx context.Context, index imagespec.Index, name string) ([]images.Image, error) {
 	names, err := named(index)
 	if err != nil {
@@ -130,7 +130,7 @@ func (i *Images) choose(ctx context.Context, index imagespec.Index, name string)
 	return names, nil
 }
 
-// named gives the images of an index that have a name.
+// named returns the images of an index that have a name.
 func named(index imagespec.Index) ([]images.Image, error) {
 	if len(index.Manifests) == 0 {
 		return nil, fmt.Errorf("import: the archive holds no image: %w", errdefs.ErrInvalidArgument)
@@ -138,7 +138,7 @@ func named(index imagespec.Index) ([]images.Image, error) {
 	var list []images.Image
 	for _, m := range index.Manifests {
 		name := m.Annotations[images.AnnotationImageName]
-		// An OCI layout may have a bare tag there, which names nothing.
+		// An OCI layout may have a bare tag here, which is not a name.
 		if ref := m.Annotations[imagespec.AnnotationRefName]; name == "" && strings.ContainsAny(ref, ":/@") {
 			name = ref
 		}
@@ -168,14 +168,14 @@ func distinct(manifests []imagespec.Descriptor) []imagespec.Descriptor {
 	return list
 }
 
-// keepContent ties the content of an image together, so that it is kept as long as the image.
+// keepContent links the content of an image together, so that it is kept as long as the image.
 func (i *Images) keepContent(ctx context.Context, target imagespec.Descriptor) error {
 	store := i.client.ContentStore()
 	handler := images.SetChildrenLabels(store, images.FilterPlatforms(images.ChildrenHandler(i.metadata()), i.platform))
 	return archiveError(images.WalkNotEmpty(ctx, handler, target))
 }
 
-// record makes the name stand for the image, whatever a registry has under it.
+// record makes the name stand for the image, whatever a registry has under that name.
 func (i *Images) record(ctx context.Context, img images.Image) error {
 	service := i.client.ImageService()
 	for {
@@ -189,7 +189,7 @@ func (i *Images) record(ctx context.Context, img images.Image) error {
 	}
 }
 
-// archiveError classes an error of reading an archive: what is not of this machine's making is the archive's fault.
+// archiveError classifies an error of reading an archive: unless this machine caused it, the archive is at fault.
 func archiveError(err error) error {
 	_, system := errors.AsType[syscall.Errno](err)
 	switch {
@@ -211,7 +211,8 @@ func archiveError(err error) error {
 	return err
 }
 
-// source reads an archive until ctx ends and remembers when reading failed: then it is not the archive's fault.
+// source reads an archive until ctx ends, and remembers whether reading failed: in that case the archive is not at
+// fault.
 type source struct {
 	ctx context.Context
 	r   io.Reader
@@ -237,14 +238,14 @@ func (s *source) wrap(err error) error {
 	return fmt.Errorf("read the archive: %w", s.err)
 }
 
-// ownRefs gives each import refs of its own in the content store. Otherwise an import would wait for another one
-// that has a blob of the same name, or go on where one that was broken off has left its own.
+// ownRefs gives each import its own refs in the content store. Otherwise an import would wait for another one with a
+// blob of the same name, or continue where an import that was broken off has left its blob.
 type ownRefs struct {
 	content.Store
 	prefix string
 }
 
-// ReaderAt refuses what would be read into memory and is too large for that.
+// ReaderAt refuses content that would be read into memory and is too large for that.
 func (o ownRefs) ReaderAt(ctx context.Context, d imagespec.Descriptor) (content.ReaderAt, error) {
 	if images.IsIndexType(d.MediaType) || images.IsManifestType(d.MediaType) || images.IsConfigType(d.MediaType) {
 		return metadata{o.Store}.ReaderAt(ctx, d)

@@ -22,8 +22,8 @@ import (
 // keyring holds credentials, and finds them as a kubelet does.
 type keyring []key
 
-// key are credentials for what a pattern matches: HOST[:PORT][/PATH], where a part of the host between dots may have
-// wildcards and the path is the beginning of repositories' names.
+// key has the credentials for what a pattern matches: HOST[:PORT][/PATH], where parts of the host between dots may
+// contain wildcards, and the path is a prefix of the repository's name.
 type key struct {
 	host, port, path string
 	credential
@@ -32,12 +32,12 @@ type key struct {
 // credential is what a registry is shown.
 type credential struct {
 	types.AuthConfig
-	own    bool         // a pod's, not this machine's
-	secret apitypes.UID // that it stands in
+	own    bool         // belongs to a pod, not to this machine
+	secret apitypes.UID // the Secret that contains it
 }
 
-// pullSecrets are the credentials in Secrets (PodSpec.ImagePullSecrets); those of another type hold none. Within one
-// Secret the more exact patterns come first.
+// pullSecrets returns the credentials in Secrets (PodSpec.ImagePullSecrets); Secrets of other types have none. Within a
+// Secret the more specific patterns come first.
 func pullSecrets(secrets []corev1.Secret) (all keyring, err error) {
 	for i := range secrets {
 		s := &secrets[i]
@@ -62,7 +62,7 @@ func pullSecrets(secrets []corev1.Secret) (all keyring, err error) {
 	return all, nil
 }
 
-// readKeyring reads the credentials that stand in a Docker config themselves.
+// readKeyring reads the credentials that a Docker config itself contains.
 func readKeyring(r io.Reader) (keyring, error) {
 	config := configfile.New("")
 	if err := config.LoadFromReader(r); err != nil {
@@ -80,7 +80,7 @@ func keysOf(config *configfile.ConfigFile) (k keyring) {
 	for _, pattern := range patterns {
 		auth := config.AuthConfigs[pattern]
 		if auth.Username == "" && auth.IdentityToken == "" && auth.RegistryToken == "" {
-			continue // a mark of docker login that a helper has them
+			continue // docker login marks in this way that a helper has them
 		}
 		k = append(k, newKey(pattern, auth))
 	}
@@ -92,7 +92,7 @@ func newKey(pattern string, auth types.AuthConfig) key {
 		pattern = rest
 	}
 	host, repository, _ := strings.Cut(pattern, "/")
-	// The version of the protocol is no part of a name.
+	// The version of the protocol is not part of a name.
 	for _, version := range []string{"v1", "v2"} {
 		if repository == version || strings.HasPrefix(repository, version+"/") {
 			repository = strings.TrimPrefix(repository[len(version):], "/")
@@ -104,7 +104,7 @@ func newKey(pattern string, auth types.AuthConfig) key {
 	return k
 }
 
-// splitPort takes the port from a host, if it has one. All of Docker Hub's hosts are one.
+// splitPort splits the port from a host, if it has one. All hosts of Docker Hub count as one.
 func splitPort(address string) (host, port string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -117,7 +117,7 @@ func splitPort(address string) (host, port string) {
 	return host, port
 }
 
-// lookUp gives the credentials for a repository at a host, those to be tried first.
+// lookUp returns the credentials for a repository at a host, in the order in which to try them.
 func (k keyring) lookUp(address, repository string) (found []credential) {
 	host, port := splitPort(address)
 	for _, one := range k {
@@ -141,7 +141,7 @@ func (k key) matches(host, port, repository string) bool {
 	return true
 }
 
-// id tells credentials apart without telling what they are. Empty for none.
+// id distinguishes credentials without revealing them. Empty if there are none.
 func (k keyring) id() string {
 	if len(k) == 0 {
 		return ""
@@ -153,18 +153,18 @@ func (k keyring) id() string {
 	return fmt.Sprintf("%x", hash.Sum(nil))
 }
 
-// tries are the credentials that one pull has for each host, of which it uses one at a time.
+// tries has the credentials that one pull may use for each host; it uses one of them at a time.
 type tries struct {
 	find func(host string) ([]credential, error)
 
 	mu    sync.Mutex
 	round int
 	found map[string][]credential
-	shown *credential // of a pod, in this round
+	shown *credential // the pod's credential of this round
 }
 
-// credentials gives those for a host in this round, empty when there are none. With an empty user the secret is an
-// identity token.
+// credentials returns the credentials for a host in this round; empty if there are none. If the user is empty, the
+// secret is an identity token.
 func (t *tries) credentials(host string) (user, secret string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,7 +192,7 @@ func (t *tries) credentials(host string) (user, secret string, err error) {
 	return auth.Username, auth.Password, nil
 }
 
-// next goes on to other credentials, after those of this round were refused. False: there are none.
+// next goes on to other credentials after those of this round were refused. It returns false if there are none.
 func (t *tries) next() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +206,7 @@ func (t *tries) next() bool {
 	return false
 }
 
-// given is the pod's credential that this round has got something with. Nil: it would have been given to every pod.
+// given returns the pod's credential that got something in this round; nil if every pod would have been given it.
 func (t *tries) given() *credential {
 	t.mu.Lock()
 	defer t.mu.Unlock()

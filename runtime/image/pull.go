@@ -20,7 +20,7 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// Pull asks the registry what a name stands for now and brings what is missing of it. Progress is as with Ensure.
+// Pull asks the registry what a name stands for now, and fetches what is missing of it. Progress is as for Ensure.
 func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (runtime.Image, error) {
 	name, err := Normalize(ref)
 	if err != nil {
@@ -34,7 +34,7 @@ func (i *Images) Pull(ctx context.Context, ref string, progress func(string)) (r
 }
 
 func (i *Images) pull(ctx context.Context, name string, own keyring, progress func(string)) (runtime.Image, error) {
-	// What some credentials give is not for those who have others.
+	// What was given for some credentials is not for those who have others.
 	return i.flights.do(ctx, "pull "+name+own.id(), progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
 		ctx = i.inNamespace(ctx)
 		report("Pulling " + name)
@@ -48,7 +48,7 @@ func (i *Images) pull(ctx context.Context, name string, own keyring, progress fu
 		case errdefs.IsDataLoss(err):
 			i.abandon(ctx, t)
 		case errors.Is(err, syscall.ENOSPC):
-			i.abandon(ctx, t) // the rest of the machine has nothing left either
+			i.abandon(ctx, t) // frees space, which the rest of the machine lacks too
 			i.options.DiskFull()
 		}
 		return runtime.Image{}, err
@@ -118,7 +118,7 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 	return img, err
 }
 
-// resolved is a resolver that has done its first half.
+// resolved is a resolver that has already resolved its name.
 type resolved struct {
 	remotes.Resolver
 	name   string
@@ -129,7 +129,7 @@ func (r resolved) Resolve(context.Context, string) (string, imagespec.Descriptor
 	return r.name, r.target, nil
 }
 
-// resolver speaks to registries for one pull.
+// resolver makes the resolver for one pull, which speaks to the registries.
 func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.Resolver {
 	options := config.HostOptions{
 		Credentials: try.credentials,
@@ -148,7 +148,7 @@ func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.
 	return docker.NewResolver(docker.ResolverOptions{Hosts: config.ConfigureHosts(ctx, options)})
 }
 
-// count notes what a pull is going to fetch.
+// count adds up what a pull is going to fetch.
 func (t *transfer) count(next images.Handler) images.Handler {
 	return images.HandlerFunc(func(ctx context.Context, d imagespec.Descriptor) ([]imagespec.Descriptor, error) {
 		if err := checkDescriptor(d); err != nil {
@@ -161,7 +161,7 @@ func (t *transfer) count(next images.Handler) images.Handler {
 		children, err := next.Handle(ctx, d)
 		crash.At("pull.fetch.after")
 		if images.IsManifestType(d.MediaType) {
-			if len(children) > 0 { // the first one is the config, whatever type it has
+			if len(children) > 0 { // the first one is the config, whatever its type
 				if err := checkSize("config", children[0].Size); err != nil {
 					return nil, err
 				}
@@ -174,7 +174,7 @@ func (t *transfer) count(next images.Handler) images.Handler {
 	})
 }
 
-// abandon drops the beginnings of blobs: the next pull would go on where they end.
+// abandon drops blobs that were begun: the next pull would continue them.
 func (i *Images) abandon(ctx context.Context, t *transfer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

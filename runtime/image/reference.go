@@ -8,8 +8,8 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Normalize gives the full name that a reference in a pod stands for: perl is docker.io/library/perl:latest. With
-// both a tag and a digest the digest counts and the tag is dropped.
+// Normalize returns the full name that a reference in a pod stands for: perl is docker.io/library/perl:latest. If there
+// are both a tag and a digest, the digest counts and the tag is dropped.
 func Normalize(ref string) (string, error) {
 	named, err := reference.ParseDockerRef(ref)
 	if err != nil {
@@ -18,7 +18,7 @@ func Normalize(ref string) (string, error) {
 	return named.String(), nil
 }
 
-// digested tells whether a full name has a digest: it stands for one image forever.
+// digested reports whether a full name has a digest, and so stands for one image forever.
 func digested(name string) bool {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {

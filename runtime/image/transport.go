@@ -17,18 +17,18 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// transfer is what is seen of one pull on the wire.
+// transfer is what one pull sends and receives.
 type transfer struct {
 	report          func(string)
 	received, total atomic.Int64
 
 	mu       sync.Mutex
 	reported time.Time
-	said     string   // the registry's own words on what it does not have
+	said     string   // the registry's own message about what it does not have
 	refs     []string // of what is being fetched, in the content store
 }
 
-// add counts received bytes and reports them now and then.
+// add counts received bytes, and reports them from time to time.
 func (t *transfer) add(n int) {
 	received := t.received.Add(int64(n))
 	t.mu.Lock()
@@ -43,7 +43,7 @@ func (t *transfer) add(n int) {
 
 const reportEvery = 500 * time.Millisecond
 
-// transport bounds the time that a registry may be silent in, counts what it sends and notes why it refuses.
+// transport limits how long a registry may be silent, counts what it sends, and records why it refuses.
 type transport struct {
 	base     http.RoundTripper
 	transfer *transfer
@@ -95,13 +95,13 @@ func (t *transport) ask(head *http.Request) {
 		raw, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 		t.transfer.mu.Lock()
 		defer t.transfer.mu.Unlock()
-		if t.transfer.said == "" { // a digest is looked for twice, first where it should be
+		if t.transfer.said == "" { // a digest is requested twice, first where it should be
 			t.transfer.said = words(raw)
 		}
 	}
 }
 
-// words are the messages in the body of a registry's error, empty when there are none.
+// words returns the messages in the body of a registry's error; empty if there are none.
 func words(raw []byte) string {
 	var answer struct {
 		Errors []struct{ Code, Message string }
@@ -121,8 +121,8 @@ func words(raw []byte) string {
 	return strings.Join(said, ", ")
 }
 
-// silence is a registry that does not answer in time. It hides that it is a timeout, because the resolver would ask
-// such a registry four more times.
+// silence is the error for a registry that does not answer in time. It does not show that it is a timeout, because the
+// resolver would then ask the registry four more times.
 type silence struct{ cause error }
 
 func (s *silence) Error() string { return s.cause.Error() }
@@ -133,10 +133,10 @@ type body struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	timer     *time.Timer
-	left      int64 // how much it may still have
+	left      int64 // how much more it may have
 }
 
-// Read runs the clock only while it waits: the disk on our side may be as slow as it is.
+// Read runs the timer only while it waits for the registry, since the disk on our side may be slow.
 func (b *body) Read(p []byte) (int, error) {
 	b.timer.Reset(b.transport.stall)
 	n, err := b.ReadCloser.Read(p)

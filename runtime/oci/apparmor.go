@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AppArmorProfile is what a container asks for: its own field, or else the pod's (SecurityContext.AppArmorProfile). Nil if
-// neither says anything.
+// AppArmorProfile returns the profile that a container asks for: its own field, or else the pod's
+// (SecurityContext.AppArmorProfile); nil if neither is set.
 func AppArmorProfile(pod *corev1.Pod, c *corev1.Container) *corev1.AppArmorProfile {
 	if own := security(c).AppArmorProfile; own != nil {
 		return own
@@ -16,8 +16,9 @@ func AppArmorProfile(pod *corev1.Pod, c *corev1.Container) *corev1.AppArmorProfi
 	return podSecurity(pod).AppArmorProfile
 }
 
-// appArmorProfile is the name of the profile that confines a container, empty for none. Who says nothing gets the default
-// one where there is one. A privileged container never gets that, but one of its own if it asks for it.
+// appArmorProfile returns the name of the profile that confines a container, empty if there is none. A container that
+// asks for none gets the default profile if the host has it. A privileged container gets only a profile that it asks
+// for.
 func appArmorProfile(in Input) (string, error) {
 	asked := AppArmorProfile(in.Pod, in.Container)
 	kind := corev1.AppArmorProfileTypeRuntimeDefault

@@ -7,14 +7,14 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// defaultCapabilities are what a container has that asks for nothing.
+// defaultCapabilities are those of a container that asks for nothing.
 var defaultCapabilities = []string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID",
 	"CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 }
 
-// capabilities are the default ones, with what is dropped taken away and what is added put in, ALL being the host's. What
-// the host does not have itself cannot be given.
+// capabilities returns the default ones, without those that are dropped and with those that are added; ALL means those
+// of the host. Capabilities that the host process lacks cannot be given.
 func capabilities(in Input) *specs.LinuxCapabilities {
 	have := in.Host.Capabilities
 	want := slices.Clone(defaultCapabilities)

@@ -2,8 +2,8 @@ package oci
 
 import "github.com/opencontainers/runtime-spec/specs-go"
 
-// devices are those beyond what every OCI runtime makes by itself (null, zero, full, random, urandom, tty, ...): all of
-// the host's for a privileged container.
+// devices returns the devices beyond those that every OCI runtime creates (null, zero, full, random, urandom, tty,
+// ...): all of the host's for a privileged container.
 func devices(in Input) []specs.LinuxDevice {
 	if privileged(in.Container) {
 		return in.Host.Devices
@@ -11,7 +11,7 @@ func devices(in Input) []specs.LinuxDevice {
 	return nil
 }
 
-// deviceRules forbid what is not made for the container; the runtime itself allows those that it makes.
+// deviceRules forbids all other devices; the OCI runtime itself allows those that it creates.
 func deviceRules(in Input) []specs.LinuxDeviceCgroup {
 	return []specs.LinuxDeviceCgroup{{Allow: privileged(in.Container), Access: "rwm"}}
 }

@@ -16,10 +16,10 @@ import (
 
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// containerEnv is the environment of the process, and apart from it the variables that $(VAR) may name.
+// containerEnv is the environment of the process and, separately, the variables that $(VAR) may refer to.
 type containerEnv struct {
 	process  []string
-	at       map[string]int // where in process a name is
+	at       map[string]int // index in process of each name
 	declared map[string]string
 	spent    int // of maxEnv
 }
@@ -41,7 +41,7 @@ func (e *containerEnv) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// expand replaces $(VAR) by the variables that are declared so far.
+// expand replaces $(VAR) by the variables that have been declared so far.
 func (e *containerEnv) expand(s string) (string, error) {
 	size := 0
 	eachPart(s, e.lookup, func(part string) { size += len(part) })
@@ -51,7 +51,7 @@ func (e *containerEnv) expand(s string) (string, error) {
 	return expand(s, e.lookup), nil
 }
 
-// expandAll expands each of a list.
+// expandAll expands each element of a list.
 func (e *containerEnv) expandAll(list []string) ([]string, error) {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -63,7 +63,7 @@ func (e *containerEnv) expandAll(list []string) ([]string, error) {
 	return out, nil
 }
 
-// set puts NAME=value, in the place of an earlier one of that name.
+// set sets NAME=value, in place of an earlier value of that name.
 func (e *containerEnv) set(name, value string) error {
 	entry := name + "=" + value
 	if i, ok := e.at[name]; ok {
@@ -75,14 +75,15 @@ func (e *containerEnv) set(name, value string) error {
 	return e.spend(len(entry))
 }
 
-// declare sets a variable that those after it may name.
+// declare sets a variable that later ones may refer to.
 func (e *containerEnv) declare(name, value string) error {
 	e.declared[name] = value
 	return e.set(name, value)
 }
 
-// environment is TERM for a terminal, the image's, then HOSTNAME, then the container's in their order, where the value
-// of each may name those before it. Each object and file is read once, however many variables come of it.
+// environment returns TERM for a terminal, the image's variables, then HOSTNAME, then the container's in their order,
+// where each value may refer to the variables before it. Each object and file is read once, however many variables come
+// from it.
 func environment(in Input) (*containerEnv, error) {
 	in.Objects, in.envFiles = RememberObjects(in.Objects), map[string]envFile{}
 	e := &containerEnv{at: map[string]int{}, declared: map[string]string{}}
@@ -140,7 +141,7 @@ func (e *containerEnv) declareAll(in Input) error {
 	return nil
 }
 
-// envFrom gives the variables that an object makes, each key one; none if the object is optional and missing.
+// envFrom returns the variables that an object provides, one for each key; none if the object is optional and missing.
 func envFrom(in Input, from *corev1.EnvFromSource) (map[string]string, error) {
 	values, optional, err := map[string]string{}, false, error(nil)
 	switch {
@@ -167,7 +168,7 @@ func envFrom(in Input, from *corev1.EnvFromSource) (map[string]string, error) {
 	return values, err
 }
 
-// configMapKey is the value of one key; not ok when that is optional and missing.
+// configMapKey returns the value of one key; ok is false if the key is optional and missing.
 func configMapKey(in Input, ref *corev1.ConfigMapKeySelector) (value string, ok bool, err error) {
 	c, err := objects(in).ConfigMap(in.Pod.Namespace, ref.Name)
 	if err == nil {
@@ -182,7 +183,7 @@ func configMapKey(in Input, ref *corev1.ConfigMapKeySelector) (value string, ok 
 	return value, ok, err
 }
 
-// secretKey is the same of a Secret.
+// secretKey does the same for a Secret.
 func secretKey(in Input, ref *corev1.SecretKeySelector) (value string, ok bool, err error) {
 	s, err := objects(in).Secret(in.Pod.Namespace, ref.Name)
 	var data []byte
@@ -198,7 +199,7 @@ func secretKey(in Input, ref *corev1.SecretKeySelector) (value string, ok bool, 
 	return string(data), ok, err
 }
 
-// envValue is the value of one variable; not ok when its source is optional and missing.
+// envValue returns the value of one variable; ok is false if its source is optional and missing.
 func envValue(in Input, v *corev1.EnvVar, e *containerEnv) (value string, ok bool, err error) {
 	from := v.ValueFrom
 	switch {
@@ -220,7 +221,7 @@ func envValue(in Input, v *corev1.EnvVar, e *containerEnv) (value string, ok boo
 	return value, err == nil, err
 }
 
-// fieldValue is what the downward API gives for a path in environment variables.
+// fieldValue returns what the downward API has for a path in environment variables.
 func fieldValue(in Input, path string) (string, error) {
 	pod := in.Pod
 	switch path {
@@ -252,7 +253,7 @@ func fieldValue(in Input, path string) (string, error) {
 	return "", fmt.Errorf("unsupported fieldPath: %v: %w", path, errdefs.ErrInvalidArgument)
 }
 
-// podIPs are the pod's own, or the host's for a pod in the host's network.
+// podIPs returns the addresses of the pod, or of the host for a pod in the host's network.
 func podIPs(in Input) []string {
 	if len(in.PodIPs) == 0 && in.Pod.Spec.HostNetwork {
 		return in.HostIPs
@@ -267,7 +268,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// subscript takes the key out of name['key'].
+// subscript returns the key in name['key'].
 func subscript(path, name string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, name+"['")
 	if !ok {
@@ -276,8 +277,8 @@ func subscript(path, name string) (string, bool) {
 	return strings.CutSuffix(rest, "']")
 }
 
-// resourceValue is a request or limit of a container in units of the divisor, rounded up. A limit that is not set is what
-// the node can give.
+// resourceValue returns a request or limit of a container in units of the divisor, rounded up. A limit that is not set
+// counts as what the node can offer.
 func resourceValue(in Input, ref *corev1.ResourceFieldSelector) (string, error) {
 	c, err := containerNamed(in, ref.ContainerName)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
-// fileKey is the value of a variable in a file that a container of the pod has written (EnvVarSource.FileKeyRef); not ok when
-// it is optional and missing.
+// fileKey returns the value of a variable in a file that a container of the pod has written (EnvVarSource.FileKeyRef);
+// ok is false if it is optional and missing.
 func fileKey(in Input, ref *corev1.FileKeySelector) (value string, ok bool, err error) {
 	if in.VolumeFile == nil {
 		return "", false, nil
@@ -27,13 +27,13 @@ func fileKey(in Input, ref *corev1.FileKeySelector) (value string, ok bool, err 
 	return value, ok, nil
 }
 
-// envFile is what a file with variables holds, or why that is not known.
+// envFile is the content of a file with variables, or why it cannot be read.
 type envFile struct {
 	values map[string]string
 	err    error
 }
 
-// readEnvFile reads a file once for all variables that come of it.
+// readEnvFile reads a file once for all variables that come from it.
 func readEnvFile(in Input, ref *corev1.FileKeySelector) envFile {
 	key := ref.VolumeName + "/" + ref.Path
 	if f, ok := in.envFiles[key]; ok {
@@ -52,9 +52,9 @@ func readEnvFile(in Input, ref *corev1.FileKeySelector) envFile {
 	return f
 }
 
-// parseEnvFile reads NAME='value' lines. What stands between the quotes is taken as it is, over several lines too; lines that
-// are empty or begin with # are passed over. Of two of a name the later one counts. Anything else is an error, so that no
-// variable gets a value that nobody meant.
+// parseEnvFile parses lines of the form NAME='value'. The text between the quotes is taken literally and may span
+// lines; lines that are empty or begin with # are ignored. If a name occurs twice, the later value counts. Anything
+// else is an error, so that no variable gets a value that nobody intended.
 func parseEnvFile(content string) (map[string]string, error) {
 	values := map[string]string{}
 	for line := 1; content != ""; {

@@ -2,8 +2,8 @@ package oci
 
 import "strings"
 
-// expand replaces $(NAME) by what lookup knows under that name. What is not known stays as it is written, and $$ stands
-// for one $, so that $$(NAME) is never replaced. Replaced text is not looked at again.
+// expand replaces $(NAME) by what lookup returns for that name. Unknown names stay as they are written, and $$ stands
+// for one $, so that $$(NAME) is never replaced. Replaced text is not expanded again.
 func expand(s string, lookup func(string) (string, bool)) string {
 	if !strings.Contains(s, "$") {
 		return s

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FileContent is what a file of a downwardAPI volume holds: a field of the pod, all its labels or annotations, or a
-// resource of one of its containers.
+// FileContent returns the content of a file of a downwardAPI volume: a field of the pod, all its labels or annotations,
+// or a resource of one of its containers.
 func FileContent(in Input, f *corev1.DownwardAPIVolumeFile) (string, error) {
 	switch {
 	case f.FieldRef == nil:
@@ -24,7 +24,7 @@ func FileContent(in Input, f *corev1.DownwardAPIVolumeFile) (string, error) {
 	return fieldValue(in, f.FieldRef.FieldPath)
 }
 
-// lines are KEY="VALUE", sorted by the key.
+// lines returns lines of the form KEY="VALUE", sorted by key.
 func lines(values map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -36,13 +36,13 @@ func lines(values map[string]string) string {
 // SubPaths expands the subPathExprs of one container.
 type SubPaths struct{ environment *containerEnv }
 
-// NewSubPaths finds out the container's own variables, which $(VAR) stands for.
+// NewSubPaths computes the container's own variables, to which $(VAR) refers.
 func NewSubPaths(in Input) (SubPaths, error) {
 	environment, err := environment(in)
 	return SubPaths{environment}, err
 }
 
-// Expand replaces $(VAR) in a subPathExpr. Each must be there.
+// Expand replaces $(VAR) in a subPathExpr. Each variable must exist.
 func (p SubPaths) Expand(path string) (string, error) {
 	missing := ""
 	eachPart(path, func(name string) (string, bool) {

@@ -14,28 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is what this machine and this process can do, which bounds what a container can get.
+// Host is what this machine and this process can do, which limits what a container can get.
 type Host struct {
 	CgroupV2 bool
 	// SwapLimit says that memory and swap can be limited together.
 	SwapLimit bool
-	// Capabilities is the bounding set.
+	// Capabilities is the bounding set of this process.
 	Capabilities []string
 	// OpenFiles is the hard limit of this process.
 	OpenFiles uint64
 	// OOMScoreAdj is that of this process; a container's is not lower unless MayLowerOOMScore.
 	OOMScoreAdj      int
 	MayLowerOOMScore bool
-	// Memory is the machine's, in bytes.
+	// Memory is the machine's memory, in bytes.
 	Memory int64
-	// HugePages are the sizes in bytes of those that can be limited. There are none where the controller for it is not in the
-	// cgroups that OCI runtimes use: pods run all the same, as with a kubelet.
+	// HugePages are the sizes, in bytes, that can be limited. There are none if the cgroups that OCI runtimes use lack
+	// the controller; pods run all the same, as with a kubelet.
 	HugePages []int64
 	// Devices are the nodes below /dev, for privileged containers.
 	Devices []specs.LinuxDevice
 }
 
-// ReadHost looks at this machine.
+// ReadHost reads what this machine can do.
 func ReadHost() (Host, error) {
 	var h Host
 	var stat unix.Statfs_t
@@ -98,12 +98,13 @@ func boundingSet() ([]string, error) {
 	return nil, fmt.Errorf("/proc/self/status has no CapBnd")
 }
 
-// hostDevices lists device nodes, without those that each container has of its own (pts, shm, mqueue, console, ...).
+// hostDevices returns the device nodes, without those that each container has of its own (pts, shm, mqueue, console,
+// ...).
 func hostDevices(root string) ([]specs.LinuxDevice, error) {
 	var out []specs.LinuxDevice
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // it has gone meanwhile
 		}
 		if d.IsDir() {
 			switch d.Name() {

@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// HugePagesDir is where the kernel tells of huge pages, in one directory a size.
+// HugePagesDir is where the kernel describes huge pages, with one directory for each size.
 const HugePagesDir = "/sys/kernel/mm/hugepages"
 
-// HugePageSizes lists the sizes in bytes of the pages that a directory like HugePagesDir tells of. There may be none.
+// HugePageSizes returns the sizes, in bytes, of the pages that a directory like HugePagesDir describes. There may be
+// none.
 func HugePageSizes(dir string) (out []int64) {
 	sizes, _ := filepath.Glob(filepath.Join(dir, "hugepages-*kB"))
 	for _, size := range sizes {
@@ -28,13 +29,14 @@ func HugePageSizes(dir string) (out []int64) {
 	return out
 }
 
-// HugePages is the resource of pages of that many bytes: hugepages-2Mi.
+// HugePages returns the name of the resource for pages of that many bytes, such as hugepages-2Mi.
 func HugePages(size int64) corev1.ResourceName {
 	return corev1.ResourceName(corev1.ResourceHugePagesPrefix + resource.NewQuantity(size, resource.BinarySI).String())
 }
 
-// limitsHugePages tells whether the controller hugetlb is in the hierarchies that OCI runtimes use: where there are some of
-// version 1, that is not the one of version 2 beside them, which they do not get to see (crun 1.8 would refuse to work).
+// limitsHugePages reports whether the controller hugetlb is in the hierarchies that OCI runtimes use. Where there are
+// some of version 1, the hierarchy of version 2 beside them is not one of these: the runtimes do not see it (crun 1.8
+// would refuse to work).
 func limitsHugePages(cgroups string, v2 bool) bool {
 	if !v2 {
 		_, err := os.Stat(filepath.Join(cgroups, "hugetlb", "cgroup.procs"))
@@ -44,7 +46,7 @@ func limitsHugePages(cgroups string, v2 bool) bool {
 	return slices.Contains(strings.Fields(string(controllers)), "hugetlb")
 }
 
-// limitHugePages limits a container to its own pages, or else to the whole pod's.
+// limitHugePages limits a container to its own pages, or else to those of the whole pod.
 func limitHugePages(out *specs.LinuxResources, in Input) {
 	limits := corev1.ResourceList{}
 	for _, size := range in.Host.HugePages {
@@ -53,14 +55,14 @@ func limitHugePages(out *specs.LinuxResources, in Input) {
 	}
 	out.HugepageLimits = hugepages(in.Host.HugePages, limits)
 	if in.Host.CgroupV2 {
-		// What it reserves is limited too, so that mmap fails and not the use of what it gave. Not all runtimes see to that.
+		// Reservations are limited too, so that mmap fails and not a later use of the memory. Not all runtimes do that.
 		for _, l := range out.HugepageLimits {
 			out.Unified["hugetlb."+l.Pagesize+".rsvd.max"] = strconv.FormatUint(l.Limit, 10)
 		}
 	}
 }
 
-// hugepages are limits of each size: who asks for none may have none, as with a kubelet.
+// hugepages returns the limits of each size. A container that requests none may use none, as with a kubelet.
 func hugepages(sizes []int64, limits corev1.ResourceList) (out []specs.LinuxHugepageLimit) {
 	for _, size := range sizes {
 		limit := limits[HugePages(size)]
@@ -69,7 +71,7 @@ func hugepages(sizes []int64, limits corev1.ResourceList) (out []specs.LinuxHuge
 	return out
 }
 
-// hugepageSize is the size of pages in the names of the files of cgroups: 2MB.
+// hugepageSize returns the size of pages in the names of cgroup files, such as 2MB.
 func hugepageSize(bytes int64) string {
 	for _, unit := range []struct {
 		name string

@@ -2,7 +2,7 @@ package oci
 
 import corev1 "k8s.io/api/core/v1"
 
-// Parts of /proc and /sys that tell of the host, or that root in a container could change for it.
+// Parts of /proc and /sys that reveal something about the host, or that root in a container could use to change it.
 var (
 	defaultMaskedPaths = []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",

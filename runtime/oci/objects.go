@@ -7,26 +7,26 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Objects gives the objects that variables and volumes are made of. One that is not there is NotFound.
+// Objects returns the objects from which variables and volumes are made, or NotFound for one that does not exist.
 type Objects interface {
 	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 	Secret(namespace, name string) (*corev1.Secret, error)
 }
 
-// NotFound is the error for an object that is not there, in the API's words.
+// NotFound returns the error for an object that does not exist, as the API words it.
 func NotFound(kind, name string) error {
 	return fmt.Errorf("%s %q %w", kind, name, errdefs.ErrNotFound)
 }
 
-// NoObjects has none.
+// NoObjects is without any objects.
 type NoObjects struct{}
 
-// ConfigMap is always NotFound.
+// ConfigMap always returns NotFound.
 func (NoObjects) ConfigMap(_, name string) (*corev1.ConfigMap, error) {
 	return nil, NotFound("configmap", name)
 }
 
-// Secret is always NotFound.
+// Secret always returns NotFound.
 func (NoObjects) Secret(_, name string) (*corev1.Secret, error) {
 	return nil, NotFound("secret", name)
 }
@@ -38,8 +38,7 @@ func objects(in Input) Objects {
 	return in.Objects
 }
 
-// RememberObjects asks for each object once. It is for one goroutine, and for as long as objects may be taken for what
-// they were at first.
+// RememberObjects reads each object only once. It is for one goroutine, and for as long as outdated objects do no harm.
 func RememberObjects(o Objects) Objects {
 	if o == nil {
 		o = NoObjects{}

@@ -19,8 +19,9 @@ func process(in Input, environment *containerEnv) (*specs.Process, error) {
 	return &specs.Process{Args: args, Env: environment.process, Cwd: workingDir(in), Terminal: in.Container.TTY}, nil
 }
 
-// commandLine lays the pod's command over the image's entrypoint and the pod's args over the image's command. A pod's
-// command alone drops the image's command too. $(VAR) stands for the container's own variables, not for the image's.
+// commandLine puts the pod's command in place of the image's entrypoint, and the pod's args in place of the image's
+// command. If the pod has only a command, the image's command is dropped too. $(VAR) refers to the container's own
+// variables, not to the image's.
 func commandLine(in Input, environment *containerEnv) ([]string, error) {
 	command, err := environment.expandAll(in.Container.Command)
 	if err != nil {

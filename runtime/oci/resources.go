@@ -23,14 +23,14 @@ func resources(in Input) *specs.LinuxResources {
 		out.Pids = &specs.LinuxPids{Limit: &in.PidsLimit}
 	}
 	if in.Host.CgroupV2 {
-		// A container is one workload: where the kernel runs out of its memory, all of it goes, as with a kubelet.
+		// A container is one workload: if it runs out of memory, the kernel ends all of it, as with a kubelet.
 		out.Unified = map[string]string{"memory.oom.group": "1"}
 	}
 	limitHugePages(out, in)
 	return out
 }
 
-// cpu turns a request into shares and a limit into a quota.
+// cpu converts a request into shares and a limit into a quota.
 func cpu(ask, limit resource.Quantity) *specs.LinuxCPU {
 	shares := uint64(min(max(ask.MilliValue()*1024/1000, minShares), maxShares))
 	out := &specs.LinuxCPU{Shares: &shares}
@@ -41,7 +41,7 @@ func cpu(ask, limit resource.Quantity) *specs.LinuxCPU {
 	return out
 }
 
-// memory limits memory and swap together, so that a container at its limit does not go on in swap.
+// memory limits memory and swap together, so that a container at its limit does not continue in swap.
 func memory(in Input) *specs.LinuxMemory {
 	limit, ok := limit(in, corev1.ResourceMemory)
 	if !ok || limit.Value() <= 0 {
@@ -55,7 +55,7 @@ func memory(in Input) *specs.LinuxMemory {
 	return out
 }
 
-// request is what a container asks for; a limit alone is a request too.
+// request returns what a container requests; a limit without a request counts as one.
 func request(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
 	if quantity, ok := c.Resources.Requests[name]; ok {
 		return quantity
@@ -63,8 +63,9 @@ func request(c *corev1.Container, name corev1.ResourceName) resource.Quantity {
 	return c.Resources.Limits[name]
 }
 
-// oomScoreAdj tells the kernel whom to end first when the host runs out of memory: BestEffort pods first, Guaranteed ones
-// last, and between them who asked for less. It is never below what jobd itself has unless it may be.
+// oomScoreAdj determines which process the kernel ends first when the host runs out of memory: BestEffort pods first,
+// Guaranteed ones last, and in between those that requested less first. It is not lower than jobd's own value unless
+// jobd may lower it.
 func oomScoreAdj(in Input) *int {
 	total := in.Host.Memory
 	var score int

@@ -2,7 +2,7 @@ package oci
 
 import "github.com/opencontainers/runtime-spec/specs-go"
 
-// The limits of open files that systemd gives to a service, so that a container does not depend on how jobd was started.
+// Limits of open files as systemd sets them for a service, so that a container does not depend on how jobd was started.
 const (
 	openFilesSoft = 1024
 	openFilesHard = 524288

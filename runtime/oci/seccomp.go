@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seccompProfile is the container's, or else the pod's. A pod that says nothing gets none unless SeccompDefault is on; a
-// privileged container gets none at all.
+// seccompProfile returns the container's profile, or else the pod's. A pod without either gets none unless
+// SeccompDefault is on; a privileged container gets none at all.
 func seccompProfile(in Input, spec *specs.Spec) (*specs.LinuxSeccomp, error) {
 	if privileged(in.Container) {
 		return nil, nil
@@ -43,7 +43,7 @@ func seccompProfile(in Input, spec *specs.Spec) (*specs.LinuxSeccomp, error) {
 	return nil, fmt.Errorf("seccompProfile of type %s is not known: %w", profile.Type, errdefs.ErrInvalidArgument)
 }
 
-// readProfile reads a profile in the OCI runtime specification's own form, as containerd does.
+// readProfile reads a profile in the form of the OCI runtime specification, as containerd does.
 func readProfile(path string) (*specs.LinuxSeccomp, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

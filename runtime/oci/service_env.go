@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// serviceEnv are the variables by which clients in a pod find the API. Other Services have none, whatever enableServiceLinks
-// says: they are headless, and headless ones have none in a cluster either.
+// serviceEnv returns the variables by which clients in a pod find the API. Other Services have none, whatever
+// enableServiceLinks says: they are headless, and those have none in a cluster either.
 func serviceEnv(api netip.AddrPort) []corev1.EnvVar {
 	if !api.IsValid() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// safeSysctls are those that a namespace keeps apart and that cannot hurt the host: what a kubelet allows without being told to.
+// safeSysctls are namespaced and cannot hurt the host: those that a kubelet allows by default.
 var safeSysctls = []string{
 	"kernel.shm_rmid_forced",
 	"net.ipv4.ip_local_port_range",
