@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
@@ -232,6 +233,12 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	}
 	if k.images != nil {
 		options.Images = k.images
+	}
+	if c.AuditLogPath != "" {
+		if options.Audit, err = auditlog.Open(c.Audit()); err != nil {
+			return err
+		}
+		d.onStop(d.closing("the audit log", options.Audit))
 	}
 	if d.server, err = server.New(options); err != nil {
 		return err

@@ -50,9 +50,11 @@ func identifyPeer(next http.Handler, c *genericserver.Config) http.Handler {
 }
 
 // authorized asks the authorizer what a client may do, and lets one who may do so act as somebody else (kubectl --as).
+// Both is seen by the audit log.
 func authorized(next http.Handler, c *genericserver.Config) http.Handler {
 	next = apifilters.WithAuthorization(next, c.Authorization.Authorizer, c.Serializer)
-	acting := impersonation.WithImpersonation(next, c.Authorization.Authorizer, c.Serializer)
+	next = impersonation.WithImpersonation(next, c.Authorization.Authorizer, c.Serializer)
+	next = audited(next, c)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who, ok := request.UserFrom(r.Context()); ok {
 			ctx := withClient(r.Context(), who)
@@ -61,7 +63,7 @@ func authorized(next http.Handler, c *genericserver.Config) http.Handler {
 			}
 			r = r.WithContext(ctx)
 		}
-		acting.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -77,7 +79,8 @@ func (s *Server) authenticate(known ...authenticator.Request) access {
 	// Credentials that are wrong are refused, also where none are needed.
 	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open))
 	return func(next http.Handler, c *genericserver.Config) http.Handler {
-		return apifilters.WithAuthentication(authorized(next, c), who, apifilters.Unauthorized(c.Serializer), nil, nil)
+		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(c.Serializer), c.AuditBackend, c.AuditPolicyRuleEvaluator)
+		return apifilters.WithAuthentication(authorized(next, c), who, failed, nil, nil)
 	}
 }
 

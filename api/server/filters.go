@@ -25,7 +25,7 @@ func (s *Server) chain(h http.Handler, c *genericserver.Config, access access, s
 	// Inside the timeout, so that no warning is added to a response that has been given up.
 	h = apifilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
-	h = apifilters.WithRequestDeadline(h, nil, nil, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+	h = apifilters.WithRequestDeadline(h, c.AuditBackend, c.AuditPolicyRuleEvaluator, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
 	h = s.endWithServer(h)
 	h = s.dropSlowReaders(h)
 	h = s.dropSlowWriters(h)

@@ -42,6 +42,7 @@ import (
 	baseversion "k8s.io/component-base/version"
 
 	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/api/kind"
@@ -74,6 +75,9 @@ type Config struct {
 	PodAPI netip.AddrPort
 	// Authorizer extends what is allowed there beyond the roles.
 	Authorizer authorizer.UnconditionalAuthorizer
+
+	// Audit gets the requests that its policy names; nil when there is none.
+	Audit *auditlog.Log
 
 	// Ready is asked by /readyz, by name: an error says what is not ready.
 	Ready map[string]func() error
@@ -167,6 +171,9 @@ func New(c Config) (*Server, error) {
 	g.EnableProfiling = false // on the socket only, see localRoutes
 	g.RequestTimeout = c.RequestTimeout
 	g.LongRunningFunc = longRunning
+	if c.Audit != nil {
+		g.AuditBackend, g.AuditPolicyRuleEvaluator = c.Audit.Backend, c.Audit.Policy
+	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
 	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}, podSecurity{s}}
 	if c.WorkloadWithJob {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,9 +17,12 @@ func TestWhoHoldsLeastIsNext(t *testing.T) {
 		s := newShares(limits{total: 4, reserve: 1, user: 3, peer: 4, queue: 3, wait: time.Minute})
 		taken := map[string][]func(){}
 		var order []string
+		var mu sync.Mutex
 		ask := func(name string) {
 			go func() {
 				release, ok := s.take(t.Context(), client{name: name, admin: name == "admin"})
+				mu.Lock()
+				defer mu.Unlock()
 				if !ok {
 					order = append(order, name+" refused")
 					return

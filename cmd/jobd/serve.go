@@ -88,6 +88,20 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"how little of the root's disk may be left before new pods are kept away and others are evicted; empty means never")
 	flags.DurationVar(&settings.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", settings.EvictionPressureTransitionPeriod.Duration,
 		"how long new pods are kept away after the disk was last too full")
+	flags.StringVar(&settings.AuditPolicyFile, "audit-policy-file", settings.AuditPolicyFile,
+		"file of the kind Policy (audit.k8s.io/v1) that says which requests are logged (no audit log)")
+	flags.StringVar(&settings.AuditLogPath, "audit-log-path", settings.AuditLogPath,
+		"file that those requests are logged in; - is the standard output")
+	flags.IntVar(&settings.AuditLogMaxAge, "audit-log-maxage", settings.AuditLogMaxAge,
+		"how many days older files of the audit log are kept; 0 means forever")
+	flags.IntVar(&settings.AuditLogMaxBackup, "audit-log-maxbackup", settings.AuditLogMaxBackup,
+		"how many older files of the audit log are kept; 0 means all")
+	flags.IntVar(&settings.AuditLogMaxSize, "audit-log-maxsize", settings.AuditLogMaxSize,
+		"how many megabytes the audit log grows to before a new file is begun; 0 means no limit")
+	flags.StringVar(&settings.AuditLogFormat, "audit-log-format", settings.AuditLogFormat,
+		"json, or legacy for lines of plain text")
+	flags.StringVar(&settings.AuditLogMode, "audit-log-mode", settings.AuditLogMode,
+		"blocking; blocking-strict, which refuses requests that cannot be logged; or batch, which delays none and may lose some")
 	flags.StringVar(&settings.LogLevel, "log-level", settings.LogLevel, "debug, info, warn or error")
 	flags.StringVar(&file, "config", "", "YAML file with these settings")
 

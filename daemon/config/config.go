@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/layout"
@@ -115,6 +116,15 @@ type Config struct {
 	EvictionHard string `json:"eviction-hard,omitempty"`
 	// EvictionPressureTransitionPeriod is how long no new pods start after that was last the case.
 	EvictionPressureTransitionPeriod metav1.Duration `json:"eviction-pressure-transition-period,omitempty"`
+	// AuditPolicyFile says which requests are logged in AuditLogPath; both are empty for no audit log. The settings are those
+	// of auditlog.Options.
+	AuditPolicyFile   string `json:"audit-policy-file,omitempty"`
+	AuditLogPath      string `json:"audit-log-path,omitempty"`
+	AuditLogMaxAge    int    `json:"audit-log-maxage,omitempty"`
+	AuditLogMaxBackup int    `json:"audit-log-maxbackup,omitempty"`
+	AuditLogMaxSize   int    `json:"audit-log-maxsize,omitempty"`
+	AuditLogFormat    string `json:"audit-log-format,omitempty"`
+	AuditLogMode      string `json:"audit-log-mode,omitempty"`
 	// LogLevel is debug, info, warn or error.
 	LogLevel string `json:"log-level,omitempty"`
 
@@ -152,7 +162,10 @@ func Default() Config {
 		// written.
 		EvictionHard:                     "nodefs.available<1%,nodefs.inodesFree<1%",
 		EvictionPressureTransitionPeriod: metav1.Duration{Duration: 5 * time.Minute},
-		LogLevel:                         "info",
+		// A cluster keeps up to 100 files; a tenth of that is 1 GB already.
+		AuditLogMaxAge: 366, AuditLogMaxBackup: 10, AuditLogMaxSize: 100,
+		AuditLogFormat: "json", AuditLogMode: auditlog.ModeBlocking,
+		LogLevel: "info",
 	}
 }
 
@@ -237,6 +250,10 @@ func (c *Config) Complete() error {
 	}
 	if c.EvictionPressureTransitionPeriod.Duration < 0 {
 		return errors.New("eviction-pressure-transition-period must not be below 0")
+	}
+	audit := c.Audit()
+	if err := audit.Check(); err != nil {
+		return err
 	}
 	if c.ContainerLogMaxFiles < 2 {
 		return errors.New("container-log-max-files must be at least 2")
@@ -330,6 +347,14 @@ func (c *Config) ImageGC() (image.GCPolicy, error) {
 		return p, errors.New("image-maximum-gc-age must be above minimum-image-ttl-duration, or 0 for no limit")
 	}
 	return p, nil
+}
+
+// Audit returns the settings of the audit log, which is off if they name no path.
+func (c *Config) Audit() auditlog.Options {
+	return auditlog.Options{
+		PolicyFile: c.AuditPolicyFile, Path: c.AuditLogPath, MaxAge: c.AuditLogMaxAge, MaxBackups: c.AuditLogMaxBackup,
+		MaxSize: c.AuditLogMaxSize, Format: c.AuditLogFormat, Mode: c.AuditLogMode,
+	}
 }
 
 // Eviction parses EvictionHard.
