@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 )
 
-// TestAGroupThatFailsLeavesNobodyWaiting has a write fail below the transaction, as on a full disk, while another one is
+// TestAGroupThatFailsLeavesNobodyWaiting lets a write fail below the transaction, as on a full disk, while another one is
 // queued: that one has its turn all the same.
 func TestAGroupThatFailsLeavesNobodyWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

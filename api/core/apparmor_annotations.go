@@ -93,7 +93,7 @@ func containerOf(spec *corev1.PodSpec, name string, path *field.Path) (*corev1.C
 	return nil, nil
 }
 
-// appArmorWarnings says of each annotation that there is a field for it; path is the annotations'.
+// appArmorWarnings returns a warning for each annotation that there is a field for; path is that of the annotations.
 func appArmorWarnings(annotations map[string]string, path *field.Path) (out []string) {
 	eachAppArmorAnnotation(annotations, func(key, _, _ string) {
 		out = append(out, fmt.Sprintf(`%s: deprecated since v1.30; use the "appArmorProfile" field instead`,

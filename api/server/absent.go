@@ -77,7 +77,7 @@ func (n nothing) List(context.Context, *metainternalversion.ListOptions) (runtim
 	return list, nil
 }
 
-// Watch tells of nothing until the client has enough, but that it is complete from the beginning if it asks for that.
+// Watch sends no events until the client ends it, except a bookmark at the beginning if the client asks for one.
 func (n nothing) Watch(_ context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
 	events := make(chan watch.Event, 1)
 	if options != nil && ptr.Deref(options.SendInitialEvents, false) {

@@ -330,7 +330,7 @@ func (ts *testServer) network(t testing.TB) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// TestNobodyHangsUpOnARequestThatHasEnded has the time of a write run out at the moment at which its request ends: then
+// TestNobodyHangsUpOnARequestThatHasEnded lets the time of a write run out at the moment when its request ends: then
 // the connection is another request's, and a stream is nobody's.
 func TestNobodyHangsUpOnARequestThatHasEnded(t *testing.T) {
 	w := &takenInTime{ResponseWriter: endedStream{t}}

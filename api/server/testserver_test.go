@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // each server tells of its groups, which would bury a failure
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // each server logs its groups, which would bury a failure
 	m.Run()
 }
 

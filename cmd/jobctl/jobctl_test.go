@@ -78,7 +78,7 @@ func startDaemon(t *testing.T) *daemon {
 
 type logs struct{}
 
-// OpenJob says what it was asked for.
+// OpenJob returns what was requested, as text.
 func (logs) OpenJob(_ context.Context, j *batchv1.Job, o *batch.JobLogOptions) (io.ReadCloser, error) {
 	var asked []string
 	for name, on := range map[string]bool{
@@ -120,7 +120,7 @@ func (d *daemon) jobctl(t *testing.T, in string, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "JOBCTL_TEST_RUN=1", "HOME="+d.home, "JOBD_SOCKET="+d.socket,
-		// Nothing of this is to be read: it would lead elsewhere.
+		// None of this must be read: it would lead to another server.
 		"KUBECONFIG="+filepath.Join(d.home, "none"))
 	return run(t, cmd, in)
 }
@@ -142,7 +142,7 @@ func run(t *testing.T, cmd *exec.Cmd, in string) (string, int) {
 	return raceNotice.ReplaceAllString(string(out), ""), cmd.ProcessState.ExitCode()
 }
 
-// raceNotice is what the Kubernetes libraries say when they were built for the race detector.
+// raceNotice is what the Kubernetes libraries print when they are built with the race detector.
 var raceNotice = regexp.MustCompile(`(?m)^.*[Dd]ata race detection enabled.*\n`)
 
 const pi = `apiVersion: batch/v1

@@ -69,7 +69,7 @@ func TestReachingIntoContainersOnTheSocket(t *testing.T) {
 	}
 }
 
-// bind says of the pod what only the loop may say.
+// bind writes the status of a pod that only the loop may write.
 func (d *daemon) bind(t *testing.T, state corev1.ContainerState, phase corev1.PodPhase) {
 	t.Helper()
 	key := store.Key("pods", "default", "p")

@@ -203,7 +203,7 @@ func (h *hammer) everythingIsListed() {
 	}
 }
 
-// memory reads one of the sizes that the kernel tells of the daemon, in bytes.
+// memory reads one of the sizes that the kernel reports for the daemon, in bytes.
 func (d *daemon) memory(name string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process.Process.Pid))
 	if err != nil {

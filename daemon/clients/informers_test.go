@@ -68,7 +68,7 @@ func (o *observer) note(obj any) {
 	o.seen[key] = append(o.seen[key], version)
 }
 
-// told is how many versions it has been told of.
+// told is of how many versions it has been notified.
 func (o *observer) told() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -61,7 +61,7 @@ func cost(fn func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// removals are the ways in which the pods of a Job go with something.
+// removals are the ways in which the pods of a Job are removed together with something else.
 var removals = map[string]func(*world, *batchv1.Job){
 	"in the background": func(w *world, j *batchv1.Job) {
 		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Jobs, j)); return nil })

@@ -59,7 +59,7 @@ func (w *world) cronJob(name string) *batchv1.CronJob {
 	return cj
 }
 
-// jobNames returns the Jobs that there are.
+// jobNames returns the names of all Jobs.
 func (w *world) jobNames() (names []string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -74,7 +74,7 @@ func (w *world) jobNames() (names []string) {
 	return names
 }
 
-// said counts the events about CronJobs by their reason.
+// said counts the events about CronJobs by reason.
 func (w *world) said() map[string]int {
 	w.t.Helper()
 	synctest.Wait()
@@ -183,7 +183,7 @@ func TestACronJobAcrossDowntime(t *testing.T) {
 			w.stop()
 			w.start()
 		}
-		if names := w.jobNames(); len(names) != 6 { // with that which has just begun
+		if names := w.jobNames(); len(names) != 6 { // including the one that has just started
 			t.Errorf("Jobs %v", names)
 		}
 		w.stop()

@@ -144,7 +144,7 @@ func TestAPassReadsNoMoreThanItsBudget(t *testing.T) {
 			t.Fatalf("%d pods, want %d", got, n)
 		}
 		w.stop()
-		w.start() // which looks at all of them, and finds nothing to write
+		w.start() // it looks at all of them, and finds nothing to write
 		version := w.store.Version()
 		synctest.Wait()
 		if w.store.Version() != version {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A machine that was given another name is the same node still: what was said of it holds, and its old name is gone.
+// A machine that was renamed is still the same node: its cordon and taints hold, and the old Node object is gone.
 func TestAMachineIsGivenAnotherName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// TestGangsEndWhateverHappens has gangs of several priorities compete for a small node, with pods that fail, restarts of
+// TestGangsEndWhateverHappens lets gangs of several priorities compete for a small node, with pods that fail, restarts of
 // the daemon, suspended Jobs and others in between: nobody gets more than there is, and every Job ends.
 func TestGangsEndWhateverHappens(t *testing.T) {
 	for seed := range uint64(10) {

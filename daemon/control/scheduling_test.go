@@ -40,7 +40,7 @@ func asking(cpu string) []corev1.Container {
 	}}}
 }
 
-// bare makes a pod that runs for a while and asks for some cpu.
+// bare makes a pod without a Job that runs for a while and requests some CPU.
 func (w *world) bare(name, cpu, duration string, change func(*corev1.Pod)) {
 	w.t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -75,7 +75,7 @@ func condition(p *corev1.Pod, t corev1.PodConditionType) string {
 	return ""
 }
 
-// events returns what was said of an object: reason and message of each.
+// events returns the events about an object: reason and message of each.
 func (w *world) events(name string) (said []string) {
 	synctest.Wait()
 	_ = w.store.View(func(s *store.Snapshot) error {
@@ -127,7 +127,7 @@ func (w *world) group(t *testing.T) *schedulingv1beta1.PodGroup {
 	return all[0]
 }
 
-// ask gives the containers of a Job a request.
+// ask sets a request for the containers of a Job.
 func ask(j *batchv1.Job, cpu string) *batchv1.Job {
 	j.Spec.Template.Spec.Containers = asking(cpu)
 	return j

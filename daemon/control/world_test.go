@@ -107,7 +107,7 @@ func (w *world) start() {
 	}
 }
 
-// security is the policy of a daemon that is told nothing.
+// security is the policy of a daemon without settings for it.
 func (w *world) security() *podsecurity.Policy {
 	w.t.Helper()
 	policy, err := podsecurity.New(podsecurity.Configuration{})
@@ -417,7 +417,7 @@ func TestANamespaceGoesWithWhatIsInIt(t *testing.T) {
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Namespace: "default", Finalizers: []string{"example.com/hold"}}}
 		heldKey := store.Key("configmaps", "default", "held")
 		w.put(heldKey, held)
-		for i := range loop.Budget/2 + 1 { // more than one pass takes on
+		for i := range loop.Budget/2 + 1 { // more than one pass handles
 			w.put(store.Key("secrets", "default", fmt.Sprint(i)), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Namespace: "default"}})
 		}
 		synctest.Wait()

@@ -131,7 +131,7 @@ func (d *daemon) openFiles() []string {
 	return open
 }
 
-// TestRunInteractively gives pods words to work on, and takes their exit codes.
+// TestRunInteractively writes to the stdin of pods, and reads their output and exit codes.
 func TestRunInteractively(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		words := strings.Repeat("0123456789abcde\n", 1<<16)

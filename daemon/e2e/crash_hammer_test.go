@@ -84,7 +84,7 @@ func (h *hammer) strike() {
 	h.next = time.Now().Add(time.Duration(h.random.IntN(1500)) * time.Millisecond)
 	switch h.random.IntN(4) {
 	case 0:
-		if h.ready() == nil { // each start comes to its end, or there would be no progress
+		if h.ready() == nil { // each start succeeds, or there would be no progress
 			h.kill()
 			h.kills["daemon"]++
 		}

@@ -28,7 +28,7 @@ func (d *daemon) tryKubectl(args ...string) (string, error) {
 	return string(out), err
 }
 
-// each gives every container of a Job's pods a request.
+// each sets a request for every container of a Job's pods.
 func each(manifest, requests string) string {
 	return manifest + "        resources: {requests: {" + requests + "}}\n"
 }

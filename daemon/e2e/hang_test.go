@@ -128,7 +128,7 @@ func TestStartsThatHang(t *testing.T) {
 	})
 }
 
-// TestRuntimeRequestTimeout has the OCI runtime take longer than it may.
+// TestRuntimeRequestTimeout lets the OCI runtime take longer than it may.
 func TestRuntimeRequestTimeout(t *testing.T) {
 	eachHanging(t, "run", func(t *testing.T, d *daemon, mark string) {
 		d.apply(hangingPod("late", ""))

@@ -17,7 +17,7 @@ import (
 	"github.com/google/nftables"
 )
 
-// bridgeLine is how a daemon tells of its bridge.
+// bridgeLine matches the line in which a daemon names its bridge.
 var bridgeLine = regexp.MustCompile(`network +bridge \S+, (\S+)`)
 
 // networkOnHost finds the bridge and the nft table of a daemon, and the links of its pods, by what it has said. There may be

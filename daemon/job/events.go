@@ -32,7 +32,8 @@ func tooManySucceeded() Event {
 	return Event{corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods recorded"}
 }
 
-// suspended says of a Job that Kueue is to resume what its condition says too: nobody else would tell why it waits.
+// suspended returns the event of a suspended Job. If Kueue is meant to resume it, the event says why it waits, since
+// nothing else would.
 func suspended(awaitsKueue bool) Event {
 	e := Event{corev1.EventTypeNormal, "Suspended", "Job suspended"}
 	if awaitsKueue {

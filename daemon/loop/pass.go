@@ -50,7 +50,7 @@ func (l *Loop) newPass(tx *store.Tx, now time.Time) *Pass {
 	return p
 }
 
-// run does it all. After an error nothing was written, while the records may have run ahead.
+// run runs the whole pass. After an error nothing was written, but the records may be ahead of the store.
 func (p *Pass) run(reports [][]pod.Observation) error {
 	for _, step := range []func() error{
 		p.fold,
@@ -93,7 +93,7 @@ func (p *Pass) fold() error {
 	return nil
 }
 
-// gone has the controllers that follow the end of objects take in that one has gone.
+// gone tells the controllers that follow the removal of objects that one is gone.
 func (p *Pass) gone(o store.Object) {
 	for _, f := range p.loop.concerns.followers {
 		f.Gone(p, o)
@@ -122,7 +122,7 @@ func (p *Pass) observe(reports [][]pod.Observation) {
 	}
 }
 
-// TakeObserved returns what the workers have observed of a pod. Whoever takes it has to take it in.
+// TakeObserved returns what the workers have observed of a pod, and forgets it: the caller has to take it in.
 func (p *Pass) TakeObserved(uid types.UID) []pod.Observation {
 	taken := p.observed[uid]
 	delete(p.observed, uid)
@@ -196,7 +196,7 @@ func (p *Pass) Get(key string) (store.Object, bool) { return p.tx.Get(key) }
 // Version is that of the last write: its resourceVersion.
 func (p *Pass) Version() uint64 { return p.version }
 
-// After has something done once the pass is durable. It must not wait for anything.
+// After calls do once the pass is durable. do must not block.
 func (p *Pass) After(do func()) { p.effects = append(p.effects, do) }
 
 // Event records what happened to an object, unless the rules against floods drop it.
@@ -230,7 +230,7 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	return nil
 }
 
-// PutStored writes what is no object of the API.
+// PutStored writes something that is not an object of the API.
 func (p *Pass) PutStored(o store.Object) {
 	p.version = p.tx.Put(o)
 	p.written++

@@ -147,7 +147,7 @@ func (w *world) work(a Action) {
 	w.seen = append(w.seen, about)
 }
 
-// report tells of a container as it is.
+// report reports a container as it is.
 func (w *world) report(s runtime.Status) {
 	o := Observation{UID: w.pod.UID, What: Started, Container: s.Name, Attempt: s.Attempt, At: w.now, Status: s}
 	switch s.State {
@@ -208,7 +208,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// TestAnythingMayHappen lets everything happen in any order, and then lets the pod come to its end.
+// TestAnythingMayHappen lets everything happen in any order, and then lets the pod end.
 func TestAnythingMayHappen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{t: t, pod: drawPod(t), now: epoch, held: map[string]*runtime.Status{}, started: map[string]int{}}
@@ -282,7 +282,7 @@ func (w *world) running(t *rapid.T) *runtime.Status {
 	return w.held[rapid.SampledFrom(ids).Draw(t, "which")]
 }
 
-// finish lets every container exit with 0 and every action be taken: then the pod must come to its end.
+// finish lets every container exit with 0 and carries out every action: then the pod must end.
 func (w *world) finish() {
 	for turn := 0; !Done(w.pod); turn++ {
 		if turn > 1000 {

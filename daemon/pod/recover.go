@@ -87,7 +87,7 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 	return seen
 }
 
-// isEnding reports whether what runs of a pod is to end, be it that it starts anew afterwards.
+// isEnding reports whether the running containers of a pod are to end, even if they are started anew afterwards.
 func isEnding(pod *corev1.Pod, now time.Time) bool {
 	if _, ok := stopping(pod, now); ok {
 		return true

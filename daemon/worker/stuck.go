@@ -42,7 +42,7 @@ func (p *Pool) take(obj *corev1.Pod, w *worker, name string, step func()) {
 // Stuck returns how many steps of pods have been under way for more than two minutes.
 func (p *Pool) Stuck() int { return int(p.stuck.Load()) }
 
-// giveUpLate has the start of a container given up that hangs although its launch was called off, until stop is called.
+// giveUpLate gives up the start of a container that hangs although its launch was called off, until stop is called.
 func (p *Pool) giveUpLate(obj *corev1.Pod, l *launch, id string) (stop func()) {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(p.ctx)

@@ -185,7 +185,7 @@ func (d *daemon) watch(ctx context.Context, j *batchv1.Job, until func(*batchv1.
 	return 0, fmt.Errorf("%s: the watch has ended: %w", j.Name, ctx.Err())
 }
 
-// whyFailed tells what the failed pods of a Job say of themselves.
+// whyFailed returns the messages of a Job's failed pods.
 func (d *daemon) whyFailed(ctx context.Context, job string) error {
 	list, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{
 		LabelSelector: batchv1.JobNameLabel + "=" + job, FieldSelector: "status.phase=Failed",

@@ -141,7 +141,7 @@ func (r *Registry) Requests() []string {
 	return requests
 }
 
-// Count tells how many of the requests begin with a method and contain a part of a path.
+// Count returns how many of the requests begin with a method and contain a part of a path.
 func Count(requests []string, method, part string) int {
 	n := 0
 	for _, r := range requests {

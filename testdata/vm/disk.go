@@ -49,7 +49,7 @@ func OpenDisk(path string) (*Disk, error) {
 // Close closes the file.
 func (d *Disk) Close() error { return d.file.Close() }
 
-// FailAfter has the power fail right after that many further writes: the disk answers nothing more, so that nothing can be
+// FailAfter lets the power fail right after that many further writes: the disk answers nothing more, so that nothing can be
 // confirmed either. What it returns is closed then, and what is left to do is Cut.
 func (d *Disk) FailAfter(writes int) <-chan struct{} {
 	d.lost = make(chan struct{})

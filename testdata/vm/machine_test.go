@@ -160,7 +160,7 @@ func (m *machine) cut(random *rand.Rand) {
 	m.t.Logf("power cut after %s", said)
 }
 
-// reboot has the machine start anew, in an orderly way, and waits until it is up again.
+// reboot restarts the machine in good order, and waits until it is up again.
 func (m *machine) reboot() {
 	m.t.Helper()
 	began, was := time.Now(), m.sh("cat /proc/sys/kernel/random/boot_id")
