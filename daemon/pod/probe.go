@@ -73,8 +73,8 @@ func (f *folder) ready(c container, ready bool) {
 	}
 }
 
-// unhealthy asks for a container to be stopped, so that it is restarted if its policy says so. That is not stored: after a restart
-// of the daemon the probe fails again.
+// unhealthy asks for a container to be stopped, so that it is restarted if its policy says so. That is not stored:
+// after a restart of the daemon the probe fails again.
 func (f *folder) unhealthy(c container, o Observation) {
 	i := f.issued.of(c.spec.Name)
 	if i.unhealthy == o.Attempt+1 {
