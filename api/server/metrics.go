@@ -42,7 +42,7 @@ func (all fronts) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, f := range all {
 		for kind, places := range f.sharing.all() {
-			held, waiting, refused := places.figures()
+			held, waiting, refused := places.Figures()
 			gauge(servedDesc, held, f.name, kind)
 			gauge(waitingDesc, waiting, f.name, kind)
 			counter(refusedDesc, refused, f.name, kind)

@@ -49,7 +49,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		t.Errorf("%d: %s: %v", answer.StatusCode, said, err)
 	}
 	waitFor(t, "its place is free", func() bool {
-		held, _, _ := ts.local.sharing.writes.figures()
+		held, _, _ := ts.local.sharing.writes.Figures()
 		return held == 0
 	})
 
@@ -88,15 +88,15 @@ func (readingImages) Import(_ context.Context, archive io.Reader, _ string) ([]r
 func TestAnArchiveMayTakeLongToBegin(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.bodyPause, c.Images = time.Second, readingImages{} })
 	c := ts.raw(t, "POST /jobd/v1/images?op=import HTTP/1.1\r\nHost: jobd\r\nContent-Length: 10\r\n\r\n")
-	waitFor(t, "it is read", func() bool { held, _, _ := ts.local.sharing.images.figures(); return held == 1 })
+	waitFor(t, "it is read", func() bool { held, _, _ := ts.local.sharing.images.Figures(); return held == 1 })
 	// Others are given up in the meantime.
 	slow := ts.raw(t, "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: jobd\r\nContent-Length: 1000\r\n\r\n{")
 	if answer, err := io.ReadAll(slow); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408") {
 		t.Errorf("%s: %v", answer, err)
 	}
-	if held, _, _ := ts.local.sharing.images.figures(); held != 1 {
+	if held, _, _ := ts.local.sharing.images.Figures(); held != 1 {
 		t.Error("an import is given up like other requests")
 	}
 	_ = c.Close()
-	waitFor(t, "its place is free", func() bool { held, _, _ := ts.local.sharing.images.figures(); return held == 0 })
+	waitFor(t, "its place is free", func() bool { held, _, _ := ts.local.sharing.images.Figures(); return held == 0 })
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/jobd/jobd/fairshare"
 )
 
 const (
@@ -37,52 +39,52 @@ const (
 // sharing divides what one listener serves among its clients, for each kind of request.
 type sharing struct {
 	// reads and writes are the requests that end by themselves; lists are in addition those of them that are long.
-	reads, writes, lists *shares
+	reads, writes, lists *fairshare.Places
 	// streams, sessions and images last as long as the client wants.
-	streams, sessions, images *shares
+	streams, sessions, images *fairshare.Places
 }
 
 func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
 	// Half for one user, a quarter for one peer, and a tenth more for the administrator.
-	of := func(total int, wait time.Duration) *shares {
+	of := func(total int, wait time.Duration) *fairshare.Places {
 		half := max(1, total/2)
-		return newShares(limits{
-			total: total, reserve: max(1, total/10), user: half, peer: max(1, total/4), queue: half, wait: wait,
+		return fairshare.New(fairshare.Limits{
+			Total: total, Reserve: max(1, total/10), User: half, Peer: max(1, total/4), Queue: half, QueueAll: 2 * total, Wait: wait,
 		})
 	}
 	return &sharing{
 		reads: of(maxReads, sharingWait), writes: of(maxWrites, sharingWait),
-		lists: newShares(limits{
-			total: maxLists, reserve: maxListsOfOne, user: maxListsOfOne, peer: maxListsOfOne, queue: maxReads / 4, wait: sharingWait,
+		lists: fairshare.New(fairshare.Limits{
+			Total: maxLists, Reserve: maxListsOfOne, User: maxListsOfOne, Peer: maxListsOfOne, Queue: maxReads / 4, QueueAll: maxReads, Wait: sharingWait,
 		}),
 		streams: of(maxStreams, 0), sessions: of(maxSessions, 0), images: of(maxImages, 0),
 	}
 }
 
 // all are the kinds of requests, by the names that the metrics have for them.
-func (s *sharing) all() map[string]*shares {
-	return map[string]*shares{
+func (s *sharing) all() map[string]*fairshare.Places {
+	return map[string]*fairshare.Places{
 		"read": s.reads, "write": s.writes, "list": s.lists, "stream": s.streams, "session": s.sessions, "image": s.images,
 	}
 }
 
 // needed returns the places that a request needs.
-func (s *sharing) needed(r *http.Request, info *request.RequestInfo) []*shares {
+func (s *sharing) needed(r *http.Request, info *request.RequestInfo) []*fairshare.Places {
 	switch {
 	case isImagePath(r.URL.Path) && r.Method == http.MethodPost:
-		return []*shares{s.images}
+		return []*fairshare.Places{s.images}
 	case slices.Contains(reaching, info.Subresource):
-		return []*shares{s.sessions}
+		return []*fairshare.Places{s.sessions}
 	case longRunning(r, info):
-		return []*shares{s.streams}
+		return []*fairshare.Places{s.streams}
 	case info.Verb == "list" && isLong(r):
-		return []*shares{s.lists, s.reads}
+		return []*fairshare.Places{s.lists, s.reads}
 	case info.Verb == "deletecollection":
-		return []*shares{s.lists, s.writes}
+		return []*fairshare.Places{s.lists, s.writes}
 	case info.Verb == "get" || info.Verb == "list":
-		return []*shares{s.reads}
+		return []*fairshare.Places{s.reads}
 	}
-	return []*shares{s.writes}
+	return []*fairshare.Places{s.writes}
 }
 
 // fairly lets a request through when its client has a place for it. Who has none is told to come again. While a request
@@ -101,24 +103,24 @@ func (s *sharing) fairly(next http.Handler, c *genericserver.Config) http.Handle
 		}
 		metrics.RecordDroppedRequest(r, info, metrics.APIServerComponent, full == s.writes)
 		metrics.RecordRequestTermination(r, info, metrics.APIServerComponent, http.StatusTooManyRequests)
-		most := full.user
-		if who.admin {
-			most = full.total
+		most := full.User
+		if who.Admin {
+			most = full.Total
 		}
 		err := apierrors.NewTooManyRequests(fmt.Sprintf(
-			"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.name, most, full.total), 1)
+			"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.Name, most, full.Total), 1)
 		responsewriters.ErrorNegotiated(err, c.Serializer, schema.GroupVersion{}, w, r)
 	})
 }
 
 // serve returns what there was no place for, or nil when the request was served.
-func (s *sharing) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who client, next http.Handler) (full *shares) {
+func (s *sharing) serve(w http.ResponseWriter, r *http.Request, info *request.RequestInfo, who fairshare.Client, next http.Handler) (full *fairshare.Places) {
 	if c := connFrom(r.Context()); c != nil {
 		c.hold()
 		defer c.release()
 	}
 	for _, of := range s.needed(r, info) {
-		release, ok := of.take(r.Context(), who)
+		release, ok := of.Take(r.Context(), who)
 		if !ok {
 			return of
 		}
@@ -138,23 +140,23 @@ type clientKey struct{}
 
 // withClient keeps who asks, before it acts as somebody else.
 func withClient(ctx context.Context, who user.Info) context.Context {
-	c := client{name: who.GetName()}
+	c := fairshare.Client{Name: who.GetName()}
 	if p, ok := peerFrom(ctx); ok {
-		c.admin = p.UID == 0 || int(p.UID) == os.Geteuid()
+		c.Admin = p.UID == 0 || int(p.UID) == os.Geteuid()
 	} else {
-		c.admin = in(who, adminGroup)
+		c.Admin = in(who, adminGroup)
 		if counted := connFrom(ctx); counted != nil && counted.peer != loopback {
-			c.peer = counted.peer
+			c.Peer = counted.peer
 		}
-		if c.name == user.Anonymous {
-			c.name += " at " + c.peer
+		if c.Name == user.Anonymous {
+			c.Name += " at " + c.Peer
 		}
 	}
 	return context.WithValue(ctx, clientKey{}, c)
 }
 
-func clientFrom(ctx context.Context) client {
-	c, _ := ctx.Value(clientKey{}).(client)
+func clientFrom(ctx context.Context) fairshare.Client {
+	c, _ := ctx.Value(clientKey{}).(fairshare.Client)
 	return c
 }
 

@@ -149,7 +149,7 @@ func TestSlowBodiesTakeNothingFromOthers(t *testing.T) {
 		ts.sendAs(t, attacker, "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: jobd\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{")
 	}
 	waitFor(t, "they are served, wait or are refused", func() bool {
-		held, waiting, refused := ts.local.sharing.writes.figures()
+		held, waiting, refused := ts.local.sharing.writes.Figures()
 		return held == 100 && waiting+int(refused) == 350
 	})
 	mustServe(t, ts.clientAs(t, other), ts.client(t))
@@ -165,7 +165,7 @@ func TestUnreadListsTakeNothingFromOthers(t *testing.T) {
 		ts.sendAs(t, attacker, "GET /api/v1/configmaps HTTP/1.1\r\nHost: jobd\r\n\r\n")
 	}
 	waitFor(t, "they are served, wait or are refused", func() bool {
-		held, waiting, refused := ts.local.sharing.lists.figures()
+		held, waiting, refused := ts.local.sharing.lists.Figures()
 		return held == maxListsOfOne && waiting+int(refused) == 450-maxListsOfOne
 	})
 	mustServe(t, ts.clientAs(t, other), ts.client(t))

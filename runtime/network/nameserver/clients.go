@@ -5,16 +5,20 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/jobd/jobd/fairshare"
 )
 
 const (
-	// maxConnections and maxWaiting are how many TCP connections and how many queries for the resolvers of the host one
-	// client may have at a time, so that none takes what is there for all.
+	// maxConnections is how many TCP connections one client may have at a time.
 	maxConnections = 16
-	maxWaiting     = 64
 	// writeTimeout is how long a client may take to read an answer.
 	writeTimeout = 2 * time.Second
 )
+
+// forwarding bounds the queries that resolvers of the host are asked at a time, so that no client takes what is there for
+// all. What waits for that does so for two seconds: a client asks again after five, and a resolver takes some of these.
+var forwarding = fairshare.Limits{Total: 256, User: 64, QueueAll: 4096, Queue: 512, Wait: 2 * time.Second}
 
 // shares counts what each client has of something. The zero value is ready.
 type shares struct {

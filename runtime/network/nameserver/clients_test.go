@@ -1,14 +1,19 @@
 package nameserver
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/jobd/jobd/fairshare"
 )
 
 // from is a Dialer with an address of its own.
@@ -77,25 +82,67 @@ func TestConnectionOfAStranger(t *testing.T) {
 	}
 }
 
-// A client whose queries the resolvers of the host do not answer leaves room for others.
-func TestClientHasItsShareOfResolvers(t *testing.T) {
-	upstream, err := net.ListenPacket("udp4", "127.0.0.1:0")
+// resolverOfTheHost answers queries as it is told.
+func resolverOfTheHost(t *testing.T, answer dns.HandlerFunc) (address string) {
+	t.Helper()
+	packets, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	started := make(chan struct{})
-	resolver := &dns.Server{
-		PacketConn: upstream, NotifyStartedFunc: func() { close(started) },
-		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
-			if !strings.HasPrefix(query.Question[0].Name, "slow.") {
-				_ = w.WriteMsg(new(dns.Msg).SetReply(query))
-			}
-		}),
-	}
+	resolver := &dns.Server{PacketConn: packets, NotifyStartedFunc: func() { close(started) }, Handler: answer}
 	go func() { _ = resolver.ActivateAndServe() }()
 	<-started
 	t.Cleanup(func() { _ = resolver.Shutdown() })
-	server := serve(t, Config{Names: table{}, Upstream: []string{upstream.LocalAddr().String()}})
+	return packets.LocalAddr().String()
+}
+
+// A client may ask much at once: what the resolvers of the host are not asked yet waits.
+func TestManyQueriesOfOneClientAreAllAnswered(t *testing.T) {
+	const atATime, many = 2, 10
+	var asked sync.WaitGroup
+	asked.Add(atATime)
+	var count atomic.Int32
+	upstream := resolverOfTheHost(t, func(w dns.ResponseWriter, query *dns.Msg) {
+		if count.Add(1) <= atATime { // none is answered before the client has its share
+			asked.Done()
+		}
+		asked.Wait()
+		_ = w.WriteMsg(new(dns.Msg).SetReply(query))
+	})
+	server := serve(t, Config{Names: table{}, Upstream: []string{upstream}, forwarding: fairshare.Limits{
+		Total: 3, User: atATime, QueueAll: many, Queue: many, Wait: time.Minute,
+	}})
+	c, err := from("udp", "127.0.0.1").Dial("udp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	conn := &dns.Conn{Conn: c}
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	for i := range many {
+		m := &dns.Msg{}
+		m.SetQuestion(fmt.Sprintf("n%d.example.org.", i), dns.TypeA)
+		if err := conn.WriteMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range many {
+		if reply, err := conn.ReadMsg(); err != nil || reply.Rcode != dns.RcodeSuccess {
+			t.Fatalf("%v, %v", reply, err)
+		}
+	}
+}
+
+// A client whose queries the resolvers of the host do not answer leaves room for others.
+func TestClientHasItsShareOfResolvers(t *testing.T) {
+	upstream := resolverOfTheHost(t, func(w dns.ResponseWriter, query *dns.Msg) {
+		if !strings.HasPrefix(query.Question[0].Name, "slow.") {
+			_ = w.WriteMsg(new(dns.Msg).SetReply(query))
+		}
+	})
+	limits := fairshare.Limits{Total: 8, User: 4, Queue: 4, QueueAll: 16, Wait: time.Minute}
+	server := serve(t, Config{Names: table{}, Upstream: []string{upstream}, forwarding: limits})
 	greedy, err := from("udp", "127.0.0.1").Dial("udp", server)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +150,7 @@ func TestClientHasItsShareOfResolvers(t *testing.T) {
 	defer greedy.Close()
 	slow := &dns.Conn{Conn: greedy}
 	_ = slow.SetDeadline(time.Now().Add(time.Minute))
-	for range maxForwarded + 50 {
+	for range limits.User + limits.Queue + 10 {
 		m := &dns.Msg{}
 		m.SetQuestion("slow.example.org.", dns.TypeA)
 		if err := slow.WriteMsg(m); err != nil {

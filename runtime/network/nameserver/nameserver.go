@@ -3,6 +3,7 @@
 package nameserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/jobd/jobd/fairshare"
 )
 
 const (
@@ -24,8 +27,6 @@ const (
 	ttl = 5
 	// upstreamTimeout is how long one resolver of the host may take. A client asks again after five seconds.
 	upstreamTimeout = 2 * time.Second
-	// maxForwarded bounds the queries that wait for resolvers of the host.
-	maxForwarded = 256
 	// maxUpstream is how many resolvers of the host are asked, as its own library does.
 	maxUpstream = 3
 	// maxDatagram bounds an answer over UDP, whatever the client says.
@@ -64,15 +65,16 @@ type Config struct {
 	// Upstream are the resolvers, host:port; those of /etc/resolv.conf if nil.
 	Upstream []string
 	Logger   *slog.Logger
+
+	forwarding fairshare.Limits // of forwarding, unless they are zero
 }
 
 // Server answers over UDP and TCP.
 type Server struct {
-	config  Config
-	zone    string // the domain as it stands in messages
-	servers []*dns.Server
-	waiting chan struct{}
-	shares  shares // of what waits
+	config     Config
+	zone       string // the domain as it stands in messages
+	servers    []*dns.Server
+	forwarding *fairshare.Places
 
 	mu       sync.Mutex
 	read     time.Time // modification time of resolv.conf when it was read
@@ -81,7 +83,7 @@ type Server struct {
 
 // Listen takes the ports. Queries are answered once Serve is called.
 func Listen(c Config) (*Server, error) {
-	s := &Server{config: c, zone: dns.Fqdn(c.Domain), waiting: make(chan struct{}, maxForwarded)}
+	s := &Server{config: c, zone: dns.Fqdn(c.Domain), forwarding: fairshare.New(cmp.Or(c.forwarding, forwarding))}
 	udp, err := net.ListenPacket("udp4", c.Address.String())
 	if err != nil {
 		return nil, fmt.Errorf("name server: %w", err)
@@ -318,16 +320,11 @@ func (s *Server) reverse(query *dns.Msg, addr netip.Addr) *dns.Msg {
 func (s *Server) forward(client netip.Addr, query *dns.Msg, overUDP bool) *dns.Msg {
 	failed := &dns.Msg{}
 	failed.SetRcode(query, dns.RcodeServerFailure)
-	if !s.shares.take(client, maxWaiting) {
+	release, ok := s.forwarding.Take(context.Background(), fairshare.Client{Name: client.String()})
+	if !ok {
 		return failed
 	}
-	defer s.shares.giveBack(client)
-	select {
-	case s.waiting <- struct{}{}:
-		defer func() { <-s.waiting }()
-	default:
-		return failed
-	}
+	defer release()
 	resolver := &dns.Client{Net: "udp", Timeout: upstreamTimeout, UDPSize: dns.DefaultMsgSize}
 	if !overUDP {
 		resolver.Net = "tcp"
