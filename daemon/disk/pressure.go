@@ -158,7 +158,7 @@ func (w *Pressure) uses() (uses []eviction.Use, err error) {
 		if w.going != nil && w.going.UID == p.UID {
 			continue // it did not go in time
 		}
-		uses = append(uses, w.Pods.use(p))
+		uses = append(uses, w.Pods.use(p, w.Pods.unlinked(p)))
 	}
 	return uses, err
 }

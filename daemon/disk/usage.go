@@ -3,8 +3,12 @@ package disk
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
@@ -26,10 +30,11 @@ type Usage struct {
 
 // OverLimit returns, in a kubelet's words, a limit that a pod has exceeded; empty if there is none.
 func (d Usage) OverLimit(p *corev1.Pod) string {
-	if over := d.Volumes.OverLimit(p); over != "" || !objects.StorageLimited(&p.Spec) {
+	unlinked := d.unlinked(p)
+	if over := d.Volumes.OverLimit(p, unlinked.volumes); over != "" || !objects.StorageLimited(&p.Spec) {
 		return over
 	}
-	use := d.use(p)
+	use := d.use(p, unlinked)
 	for name, written := range use.Containers {
 		use.Containers[name] = written.Plus(eviction.Size(untrusted.Usage(filepath.Dir(d.LogPath(p, name, 0)))))
 	}
@@ -37,13 +42,58 @@ func (d Usage) OverLimit(p *corev1.Pod) string {
 }
 
 // use returns what a pod uses as long as it exists; its logs stay.
-func (d Usage) use(p *corev1.Pod) eviction.Use {
-	return eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.Volumes.Usage(p))}
+func (d Usage) use(p *corev1.Pod, unlinked unlinked) eviction.Use {
+	use := eviction.Use{Pod: p, Containers: d.ofContainers(p), Volumes: eviction.Size(d.Volumes.Usage(p))}
+	for _, used := range unlinked.volumes {
+		use.Volumes = use.Volumes.Plus(eviction.Size(used))
+	}
+	for name, used := range unlinked.containers {
+		use.Containers[name] = use.Containers[name].Plus(eviction.Size(used))
+	}
+	return use
+}
+
+// unlinked is what a pod uses in files that have no name any more, by the names of its emptyDirs and of its containers.
+type unlinked struct{ volumes, containers map[string]untrusted.Used }
+
+// unlinked looks for such files among those that the pod's processes have open or mapped.
+func (d Usage) unlinked(p *corev1.Pod) unlinked {
+	containers := map[int]string{} // by the numbers of their processes
+	held, err := d.Runtime.Containers(context.Background())
+	if err != nil {
+		return unlinked{}
+	}
+	for _, c := range held {
+		if c.PodUID == string(p.UID) {
+			for _, pid := range d.Runtime.Processes(c.PodUID, c.ID) {
+				containers[pid] = c.Name
+			}
+		}
+	}
+	const volumePrefix, rootPrefix = "volume/", "root/"
+	found := untrusted.Unlinked(slices.Collect(maps.Keys(containers)), func(pid int, m *mountinfo.Info) string {
+		if name := volume.EmptyDirOf(p, m.Root); name != "" {
+			return volumePrefix + name
+		}
+		if m.Mountpoint == "/" {
+			return rootPrefix + containers[pid]
+		}
+		return ""
+	})
+	out := unlinked{map[string]untrusted.Used{}, map[string]untrusted.Used{}}
+	for key, used := range found {
+		if name, ok := strings.CutPrefix(key, volumePrefix); ok {
+			out.volumes[name] = used
+		} else {
+			out.containers[strings.TrimPrefix(key, rootPrefix)] = used
+		}
+	}
+	return out
 }
 
 // holds reports whether a pod still uses any space.
 func (d Usage) holds(p *corev1.Pod) bool {
-	use := d.use(p)
+	use := d.use(p, unlinked{})
 	return use.Volumes.Bytes > 0 || len(use.Containers) > 0
 }
 

@@ -15,16 +15,21 @@ func TestEphemeralStorage(t *testing.T) {
 		"layer": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=3; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}, {name: d, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Mi}}}`,
 		"log":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero bs=1M count=3 | base64; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}, {name: d, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Mi}}}`,
 		"all":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/v/f bs=1M count=3; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}, volumeMounts: [{name: v, mountPath: /v}]}`,
-		"map":   `{name: c, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Ki}}}`,
-		"small": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=1; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
+		// What has no name any more takes as much room: a file that was removed while it is open.
+		"removed": `{name: c, image: "busybox:1.36", command: [sh, -c, "exec 3>/f; rm /f; dd if=/dev/zero bs=1M count=3 >&3; exec sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
+		"limited": `{name: c, image: "busybox:1.36", command: [sh, -c, "exec 3>/w/f; rm /w/f; dd if=/dev/zero bs=1M count=3 >&3; exec sleep 1000"], volumeMounts: [{name: w, mountPath: /w, subPath: sub}]}`,
+		"map":     `{name: c, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Ki}}}`,
+		"small":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=1; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
 	} {
-		d.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}, {name: m, configMap: {name: big}}], containers: [" + pod + "]}}")
+		d.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {sizeLimit: 2Mi}}, {name: m, configMap: {name: big}}], containers: [" + pod + "]}}")
 	}
 	for name, want := range map[string]string{
-		"layer": `Container c exceeded its local ephemeral storage limit "2Mi". `,
-		"log":   `Container c exceeded its local ephemeral storage limit "2Mi". `,
-		"all":   `Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. `,
-		"map":   `Pod ephemeral local storage usage exceeds the total limit of containers 100Ki. `,
+		"layer":   `Container c exceeded its local ephemeral storage limit "2Mi". `,
+		"removed": `Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. `,
+		"limited": `Usage of EmptyDir volume "w" exceeds the limit "2Mi". `,
+		"log":     `Container c exceeded its local ephemeral storage limit "2Mi". `,
+		"all":     `Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. `,
+		"map":     `Pod ephemeral local storage usage exceeds the total limit of containers 100Ki. `,
 	} {
 		p := d.podUntil(name, "has ended", ended)
 		if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" || p.Status.Message != want {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestHostPathTypesInPods(t *testing.T) {
@@ -193,4 +195,46 @@ spec:
 	if events := d.jobctl("events", "--for", "pod/"+p.Name); !strings.Contains(events, "Evicted") {
 		t.Errorf("events:\n%s", events)
 	}
+}
+
+// TestTearDownThatCannotBeDone has somebody on the host make the directory of all pods immutable.
+func TestTearDownThatCannotBeDone(t *testing.T) {
+	d := start(t)
+	// A pod that has no time to end is gone from the API at once, and so are its events.
+	d.apply(strings.Replace(onePod("kept", "busybox:1.36", "exec sleep 1000"), "GracePeriodSeconds: 0", "GracePeriodSeconds: 1", 1))
+	p := d.podUntil("kept", "runs", runs)
+	dir, err := os.Open(filepath.Join(d.root, "pods"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	flags, err := unix.IoctlGetUint32(int(dir.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		t.Skipf("needs a file system with flags: %v", err)
+	}
+	set := func(flags uint32) {
+		t.Helper()
+		if err := unix.IoctlSetPointerInt(int(dir.Fd()), unix.FS_IOC_SETFLAGS, int(flags)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const immutable = 0x10
+	set(flags | immutable)
+	defer set(flags)
+	d.jobctl("delete", "pod", "kept", "--wait=false")
+	d.eventually("an event names what cannot be removed", func() error {
+		said := d.jobctl("get", "events", "-o", `jsonpath={range .items[?(@.reason=="FailedKillPod")]}{.involvedObject.name}: {.message}{end}`)
+		if !strings.HasPrefix(said, "kept: Tear-down has failed ") || !strings.Contains(said, filepath.Join(dir.Name(), string(p.UID))+": operation not permitted") {
+			return fmt.Errorf("it says %q", said)
+		}
+		return nil
+	})
+	set(flags)
+	d.eventually("the pod is gone once that can be removed", func() error {
+		_, err := d.CoreV1().Pods("default").Get(t.Context(), "kept", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v", err)
+	})
 }

@@ -39,7 +39,7 @@ const (
 	Evicted What = "Evicted"
 	// Rejected: this machine does not take the pod, and so this launch has failed. Reason and Message say why.
 	Rejected What = "Rejected"
-	// Stuck: a step of what is done for the pod does not come to its end. Reason and Message say which, for people.
+	// Stuck: a step of what is done for the pod does not come to its end, or fails again and again. Reason and Message say which, for people.
 	Stuck What = "Stuck"
 	// TornDown: everything that was set up for the pod is gone from the host; its logs stay.
 	TornDown What = "TornDown"

@@ -285,6 +285,32 @@ func TestWorkers(t *testing.T) {
 				t.Error("the pod is still known")
 			}
 		},
+		"tear-down that fails again and again says so in ever fewer events": func(t *testing.T) {
+			h := newHost(t, withSteps)
+			defer h.close()
+			h.breaks("TearDown volumes", errors.New("remove /pods/u/v: operation not permitted"))
+			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []pod.Action{{Kind: pod.TearDown}})
+			time.Sleep(time.Hour)
+			h.mu.Lock()
+			var said []string
+			for _, batch := range h.batches {
+				said = append(said, batch[0].Reason+": "+batch[0].Message)
+			}
+			h.mu.Unlock()
+			var want []string
+			for _, n := range []int{4, 8, 16, 32, 64} {
+				want = append(want, fmt.Sprintf("FailedKillPod: Tear-down has failed %d times and is retried: "+
+					"cannot undo volumes: remove /pods/u/v: operation not permitted", n))
+			}
+			if !slices.Equal(said, want) {
+				t.Errorf("said %q, want %q", said, want)
+			}
+			h.breaks("TearDown volumes", nil)
+			time.Sleep(time.Minute)
+			if _, batches := h.take(); batches[len(batches)-1] != "TornDown" {
+				t.Errorf("reported %q", batches)
+			}
+		},
 		"tear-down of a pod whose object is gone ends what runs and what is pulled": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()

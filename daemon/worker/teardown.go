@@ -1,7 +1,10 @@
 package worker
 
 import (
+	"fmt"
+	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,30 +15,35 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// tearDownAgain is the delay after the first tear-down that failed; it doubles up to a minute.
-const tearDownAgain = time.Second
+const (
+	// tearDownAgain is the delay after the first tear-down that failed; it doubles up to a minute.
+	tearDownAgain = time.Second
+	// tearDownSaid is how many tear-downs fail before people are told in an event, since most obstacles go by
+	// themselves. They are told again whenever this has doubled.
+	tearDownSaid = 4
+)
 
 // tearDown removes a pod's containers and undoes its steps in reverse order. If anything fails, all of it is tried
-// again later.
+// again later, for as long as it takes: what is left on the host belongs to the pod.
 func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
-	ok := true
+	var failed []string
 	for _, id := range append(p.held(obj), w.leftovers...) {
 		crash.At("tear-down.container.before")
 		var err error
 		p.take(obj, w, "removal of container "+id, func() { err = p.config.Runtime.Remove(p.ctx, id) })
 		if err != nil {
 			p.log(obj).Warn("cannot remove a container, which is retried", "container", id, "error", err)
-			ok = false
+			failed = append(failed, fmt.Sprintf("cannot remove container %s: %v", id, err))
 		}
 	}
-	if ok {
+	if len(failed) == 0 {
 		for _, step := range slices.Backward(p.config.Steps) {
 			crash.At("tear-down", step.Name, "before")
 			var err error
 			p.take(obj, w, "tear-down of "+step.Name, func() { err = step.TearDown(p.ctx, obj.UID) })
 			if err != nil {
 				p.log(obj).Warn("cannot undo the set-up of a pod, which is retried", "step", step.Name, "error", err)
-				ok = false
+				failed = append(failed, fmt.Sprintf("cannot undo %s: %v", step.Name, err))
 			}
 			crash.At("tear-down", step.Name, "after")
 		}
@@ -48,9 +56,15 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	if !ok {
+	if len(failed) > 0 {
 		delay := min(tearDownAgain<<min(w.failed, 6), time.Minute)
 		w.failed++
+		if w.failed >= tearDownSaid && bits.OnesCount(uint(w.failed)) == 1 {
+			p.report(obj, pod.Observation{
+				What: pod.Stuck, Reason: "FailedKillPod", Later: true,
+				Message: fmt.Sprintf("Tear-down has failed %d times and is retried: %s", w.failed, strings.Join(failed, "; ")),
+			})
+		}
 		time.AfterFunc(delay, func() { p.Do(obj, []pod.Action{{Kind: pod.TearDown}}) })
 		return
 	}

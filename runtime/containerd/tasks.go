@@ -114,14 +114,20 @@ func (t *task) Pids(context.Context) ([]runtime.ProcessInfo, error) {
 	if s.State != jobd.Running {
 		return nil, nil
 	}
-	parent := t.runtime.config.CgroupParent
 	var out []runtime.ProcessInfo
-	for _, group := range []string{cgroup.PodGroup(parent, s.PodUID), parent} { // the container is in one of them
-		for _, pid := range t.runtime.cgroups.Processes(group + "/" + t.id) {
-			out = append(out, runtime.ProcessInfo{Pid: uint32(pid)})
-		}
+	for _, pid := range t.runtime.Processes(s.PodUID, t.id) {
+		out = append(out, runtime.ProcessInfo{Pid: uint32(pid)})
 	}
 	return out, nil
+}
+
+// Processes returns the numbers of the processes of a container, those of commands that were run in it included.
+func (r *Runtime) Processes(podUID, id string) (pids []int) {
+	parent := r.config.CgroupParent
+	for _, group := range []string{cgroup.PodGroup(parent, podUID), parent} { // the container is in one of them
+		pids = append(pids, r.cgroups.Processes(group+"/"+id)...)
+	}
+	return pids
 }
 
 func (t *task) Process(_ context.Context, id string) (runtime.ExecProcess, error) {

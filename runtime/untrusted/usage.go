@@ -20,8 +20,7 @@ const (
 )
 
 // Usage is what a directory uses of its disk, however deep its tree is. A file with several names counts once, and what
-// is removed meanwhile, or mounted there, is left out. It does not see what has no name any more: a file that was
-// removed while a process has it open. Only a project quota of the file system would.
+// is removed meanwhile, or mounted there, is left out. Files that have no name any more are found by Unlinked.
 func Usage(dir string) (most Used) {
 	for range measureAgain {
 		m := measure{linked: map[uint64]struct{}{}}

@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,16 +25,28 @@ func diskLimited(v *corev1.Volume) bool {
 		v.EmptyDir.Medium == corev1.StorageMediumDefault
 }
 
+// EmptyDirOf returns the name of the emptyDir of a pod that a mount in one of its containers shows, by the mount's root
+// in its file system. Empty: it shows none on disk.
+func EmptyDirOf(pod *corev1.Pod, mountRoot string) string {
+	_, below, ok := strings.Cut(mountRoot, "/"+string(pod.UID)+"/volumes/emptydir/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(below, "/")
+	return name
+}
+
 // OverLimit measures the emptyDirs of a pod that are limited and names, in a kubelet's words, the first that has grown
-// beyond its sizeLimit. Empty: none has.
-func (v *Volumes) OverLimit(pod *corev1.Pod) string {
+// beyond its sizeLimit. Empty: none has. unlinked is what each uses, by its name, in files that have none any more.
+func (v *Volumes) OverLimit(pod *corev1.Pod, unlinked map[string]untrusted.Used) string {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		if !diskLimited(volume) {
 			continue
 		}
 		dir := filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
-		if limit := volume.EmptyDir.SizeLimit; untrusted.Usage(dir).Bytes > limit.Value() {
+		limit := volume.EmptyDir.SizeLimit
+		if untrusted.Usage(dir).Bytes+unlinked[volume.Name].Bytes > limit.Value() {
 			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 func newVolumes(t *testing.T) *Volumes {
@@ -466,7 +468,7 @@ func TestOverLimit(t *testing.T) {
 	v := newVolumes(t)
 	limit := resource.MustParse("1Mi")
 	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}, corev1.VolumeMount{MountPath: "/m"})
-	if over := v.OverLimit(p); over != "" {
+	if over := v.OverLimit(p, nil); over != "" {
 		t.Errorf("before it is there: %s", over)
 	}
 	mounts, err := v.SetUp(p)
@@ -480,13 +482,22 @@ func TestOverLimit(t *testing.T) {
 	if err := os.Link(dir+"/a", dir+"/b"); err != nil {
 		t.Fatal(err)
 	}
-	if over := v.OverLimit(p); over != "" {
+	if over := v.OverLimit(p, nil); over != "" {
 		t.Errorf("a file with two names counts once: %s", over)
 	}
 	if err := os.WriteFile(dir+"/c", make([]byte, 700<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if over, want := v.OverLimit(p), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `; over != want {
+	if err := os.Remove(dir + "/c"); err != nil {
+		t.Fatal(err)
+	}
+	if over := v.OverLimit(p, map[string]untrusted.Used{"v": {Bytes: 700 << 10}}); over == "" {
+		t.Error("a file without a name does not count")
+	}
+	if err := os.WriteFile(dir+"/c", make([]byte, 700<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if over, want := v.OverLimit(p, nil), `Usage of EmptyDir volume "v" exceeds the limit "1Mi". `; over != want {
 		t.Errorf("got %q, want %q", over, want)
 	}
 }
