@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	goruntime "runtime"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/names"
 	"github.com/jobd/jobd/daemon/sandbox"
@@ -20,6 +22,7 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/simulated"
+	"github.com/jobd/jobd/runtime/userns"
 	"github.com/jobd/jobd/runtime/volume"
 	"github.com/jobd/jobd/store"
 )
@@ -75,6 +78,10 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}
 	d.run("the host's addresses", pods.FollowAddresses)
 	d.serving.Network = pods.Describe()
+	users, err := openUserNamespaces(c)
+	if err != nil {
+		return nil, err
+	}
 	api, err := d.openPodAPI(pods)
 	if err != nil {
 		return nil, err
@@ -127,6 +134,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				sandbox.AppArmor(appArmor),
 				sandbox.Devices(m.devices),
 				sandbox.Cgroup(cgroups, c.PodMaxPids, limits),
+				sandbox.UserNamespace(users, c.UserNamespaces == config.UserNamespacesDefault, pods),
 				sandbox.Network(pods),
 				sandbox.Processes(shared),
 				sandbox.Volumes(volumes, usage.OverLimit),
@@ -138,6 +146,36 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Logger:   c.Logger,
 		},
 	}, nil
+}
+
+// openUserNamespaces finds the ids of the host that pods are given. Where the host has no user namespaces for them, pods
+// that ask for one are told, and a daemon that is to give one to all does not start.
+func openUserNamespaces(c *config.Config) (*userns.Namespaces, error) {
+	files, err := userns.ReadFiles()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := userns.Choose(c.UserNamespaceRange, files)
+	if err != nil {
+		return nil, err
+	}
+	users, err := userns.Open(userns.Options{
+		Dir: c.StateLayout().UserNamespaces(), IDs: ids, Owner: c.Root, On: []string{c.Root, c.State},
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case users.Supported() == nil:
+	case c.UserNamespaces == config.UserNamespacesDefault:
+		return nil, fmt.Errorf("user-namespaces default: %w", users.Supported())
+	default:
+		c.Logger.Info("no pod can have a user namespace of its own", "error", users.Supported())
+	}
+	if c.UserNamespaces == config.UserNamespacesDefault && ids.Pods() < c.MaxPods {
+		c.Logger.Warn("there are fewer ranges of ids than pods may run at a time: some wait for the end of others",
+			"ranges", ids.Pods(), "pods", c.MaxPods)
+	}
+	return users, nil
 }
 
 // reserved returns the endpoints of the daemon, which no hostPort may take.

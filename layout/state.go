@@ -25,6 +25,7 @@ var inState = []entry{
 	{pattern: "seccomp"},
 	{pattern: "shards", mounts: true},
 	{pattern: "state.lock"},
+	{pattern: "userns", mounts: true},
 	{pattern: ProbePrefix + "*"},
 }
 
@@ -80,6 +81,10 @@ func (s State) Network() string { return s.join("ns") }
 
 // Processes has the pinned PID namespace of each pod whose containers share one, by its UID.
 func (s State) Processes() string { return s.join("processes") }
+
+// UserNamespaces has the pinned user namespace of each pod that has one of its own, and the record of its range, by its
+// UID.
+func (s State) UserNamespaces() string { return s.join("userns") }
 
 // Devices has the record of the devices that each pod was given, by its UID.
 func (s State) Devices() string { return s.join("devices") }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
 )
@@ -100,7 +101,7 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 	errs = append(errs, requiredOneOf(path.Child("imagePullPolicy"), c.ImagePullPolicy,
 		[]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})...)
 	errs = append(errs, validateResources(&c.Resources, path.Child("resources"))...)
-	errs = append(errs, validateSecurityContext(c.SecurityContext, path.Child("securityContext"))...)
+	errs = append(errs, validateSecurityContext(c.SecurityContext, path.Child("securityContext"), ptr.Deref(p.spec.HostUsers, true))...)
 	if c.Name != "" {
 		if p.names[c.Name] {
 			errs = append(errs, field.Duplicate(path.Child("name"), c.Name))

@@ -51,7 +51,6 @@ func (s support) but(values ...any) support {
 const (
 	noClaims    = "resource claims are not implemented yet; request a device that a CDI file describes instead"
 	noBlock     = "block volumes are not implemented yet"
-	noUserNS    = "user namespaces are not implemented yet"
 	noForeign   = "only volumes on this machine are available"
 	noSELinux   = "SELinux is not implemented yet"
 	noWindows   = "this machine runs Linux"
@@ -100,7 +99,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"topologySpreadConstraints":     warn(oneNode),
 		"setHostnameAsFQDN":             works(),
 		"os":                            works(),
-		"hostUsers":                     refused(noUserNS).but(true),
+		"hostUsers":                     works(), // the runtime refuses what the host cannot do
 		"schedulingGates":               works(),
 		"resourceClaims":                refused(noClaims),
 		"resources":                     works(),

@@ -93,7 +93,7 @@ func TestWhatJobdDoesNotHonourIsSaid(t *testing.T) {
 			"", "spec.affinity.podAffinity spec.schedulerName spec.topologySpreadConstraints"},
 		{"a selector is honoured", `{nodeSelector: {kubernetes.io/os: linux}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}}`, "", ""},
 		{"false is a word", `{shareProcessNamespace: false, hostUsers: true, automountServiceAccountToken: false}`, "", ""},
-		{"a namespace of users is refused", `{shareProcessNamespace: true, hostUsers: false}`, "spec.hostUsers", ""},
+		{"users of its own are honoured", `{shareProcessNamespace: true, hostUsers: false}`, "", ""},
 		{"a port of the host leads to the pod", `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: 127.0.0.1}]}]`, "", ""},
 		{"an IPv6 address of the host does not", `containers: [{name: c, ports: [{containerPort: 80, hostPort: 80, hostIP: "::1"}]}]`, "spec.containers[0].ports[0].hostIP", ""},
 		{"in its network it is there", `{hostNetwork: true, containers: [{name: c, ports: [{containerPort: 80, hostPort: 80}]}]}`, "", ""},

@@ -48,6 +48,7 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
 	errs = append(errs, validateTolerations(spec.Tolerations, path.Child("tolerations"))...)
 	errs = append(errs, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
+	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, validateNames(spec, path)...)
 	if spec.OS != nil {
 		errs = append(errs, required(path.Child("os", "name"), string(spec.OS.Name))...)

@@ -142,6 +142,12 @@ spec.securityContext.supplementalGroups[0]: Invalid value: -1: must be between 0
 		{"sysctls have names", `securityContext: {sysctls: [{name: "", value: a}, {name: a.b}, {name: a.b}]}`, `spec.securityContext.sysctls[0].name: Required value
 spec.securityContext.sysctls[2].name: Duplicate value: "a.b"`},
 		{"namespaces of processes are either the host's or shared", `{hostPID: true, shareProcessNamespace: true}`, `spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled`},
+		{"a pod with users of its own shares no other namespace with the host", `{hostUsers: false, hostNetwork: true, hostPID: true, hostIPC: true}`,
+			"spec.hostNetwork: Forbidden: when `hostUsers` is false\nspec.HostPID: Forbidden: when `hostUsers` is false\nspec.HostIPC: Forbidden: when `hostUsers` is false"},
+		{"with the host's users it may", `{hostUsers: true, hostNetwork: true, hostPID: true, hostIPC: true}`, ""},
+		{"all of /proc is for a pod with users of its own", `{hostUsers: false, containers: [{name: a, image: i, securityContext: {procMount: Unmasked}}]}`, ""},
+		{"and for no other", `{containers: [{name: a, image: i, securityContext: {procMount: Unmasked}}]}`,
+			"spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`"},
 
 		{"DNS of one's own names a server", `dnsPolicy: None`, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"},
 		{"servers have addresses", `dnsConfig: {nameservers: [a], searches: [a..b]}`, `spec.dnsConfig.nameservers[0]: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)

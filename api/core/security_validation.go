@@ -11,13 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func validateSecurityContext(s *corev1.SecurityContext, path *field.Path) field.ErrorList {
+// validateSecurityContext checks a container's; hostUsers says that its pod is in the host's user namespace.
+func validateSecurityContext(s *corev1.SecurityContext, path *field.Path, hostUsers bool) field.ErrorList {
 	if s == nil {
 		return nil
 	}
 	errs := validateUser(s.RunAsUser, s.RunAsGroup, path)
 	if s.ProcMount != nil {
 		errs = append(errs, oneOf(path.Child("procMount"), *s.ProcMount, []corev1.ProcMountType{corev1.DefaultProcMount, corev1.UnmaskedProcMount})...)
+		if hostUsers && *s.ProcMount == corev1.UnmaskedProcMount {
+			errs = append(errs, field.Invalid(path.Child("procMount"), *s.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
+		}
 	}
 	errs = append(errs, validateSeccomp(s.SeccompProfile, path.Child("seccompProfile"))...)
 	errs = append(errs, validateAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))...)
@@ -54,6 +58,24 @@ func validatePodSecurityContext(s *corev1.PodSecurityContext, path *field.Path) 
 	errs = append(errs, validateSysctls(s.Sysctls, path.Child("sysctls"))...)
 	errs = append(errs, validateSeccomp(s.SeccompProfile, path.Child("seccompProfile"))...)
 	return append(errs, validateAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))...)
+}
+
+// validateHostUsers keeps a pod with a user namespace of its own (KEP-127) out of the host's other namespaces. The names
+// of the fields are a cluster's.
+func validateHostUsers(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if ptr.Deref(spec.HostUsers, true) {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, shared := range []struct {
+		name string
+		is   bool
+	}{{"hostNetwork", spec.HostNetwork}, {"HostPID", spec.HostPID}, {"HostIPC", spec.HostIPC}} {
+		if shared.is {
+			errs = append(errs, field.Forbidden(path.Child(shared.name), "when `hostUsers` is false"))
+		}
+	}
+	return errs
 }
 
 func validateUser(uid, gid *int64, path *field.Path) field.ErrorList {

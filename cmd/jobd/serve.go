@@ -62,6 +62,10 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.StringVar(&settings.PodSecurity.Defaults.Enforce, "pod-security-enforce", settings.PodSecurity.Defaults.Enforce,
 		"Pod Security level of namespaces without the label: privileged, baseline or restricted (privileged);\n"+
 			"in the file pod-security.defaults.enforce, as in a PodSecurityConfiguration")
+	flags.StringVar(&settings.UserNamespaces, "user-namespaces", settings.UserNamespaces,
+		"which pods get users of their own: pod, those with hostUsers: false; default, all that use no namespace of the host")
+	flags.StringVar(&settings.UserNamespaceRange, "user-namespace-range", settings.UserNamespaceRange,
+		"START:COUNT, the host's ids for those pods, 65536 each (those of jobd in /etc/subuid and /etc/subgid, else unused ones)")
 	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration,
 		"how long events are kept")
 	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize,

@@ -28,6 +28,7 @@ import (
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
+	"github.com/jobd/jobd/runtime/userns"
 )
 
 // resourcePids names processes and threads in SystemReserved.
@@ -87,6 +88,12 @@ type Config struct {
 	// PodSecurity is the PodSecurityConfiguration of a cluster: which pods a namespace takes whose labels do not say, and who
 	// is exempt.
 	PodSecurity podsecurity.Configuration `json:"pod-security,omitempty"`
+	// UserNamespaces says which pods have a user namespace of their own: "pod" those that ask for one, "default" all that
+	// neither refuse it nor use another namespace of the host.
+	UserNamespaces string `json:"user-namespaces,omitempty"`
+	// UserNamespaceRange are the ids of the host that such pods get, START:COUNT; empty for what /etc/subuid and
+	// /etc/subgid give to the user jobd, or else a range that nobody is known to use.
+	UserNamespaceRange string `json:"user-namespace-range,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
 	// ContainerLogMaxSize is the size at which the log of a container is rotated, such as "10Mi"; 0 means never.
@@ -137,6 +144,12 @@ type Config struct {
 	Shim string `json:"shim,omitempty"`
 }
 
+// The values of Config.UserNamespaces.
+const (
+	UserNamespacesPod     = "pod"
+	UserNamespacesDefault = "default"
+)
+
 // Default returns the Config of `jobd serve` without flags.
 func Default() Config {
 	return Config{
@@ -150,6 +163,7 @@ func Default() Config {
 		PidsLimit:             -1,
 		SeccompDefault:        true,
 		CDISpecDirs:           "/etc/cdi,/var/run/cdi",
+		UserNamespaces:        UserNamespacesPod,
 		EventTTL:              metav1.Duration{Duration: time.Hour},
 		ContainerLogMaxSize:   "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
@@ -217,6 +231,17 @@ func (c *Config) Complete() error {
 	case network.Auto, network.Bridge, network.Host, network.None:
 	default:
 		return fmt.Errorf("network: %q is not known: bridge, host or none", c.Network)
+	}
+	switch {
+	case c.UserNamespaces != UserNamespacesPod && c.UserNamespaces != UserNamespacesDefault:
+		return fmt.Errorf("user-namespaces: %q is not known: pod or default", c.UserNamespaces)
+	case c.UserNamespaces == UserNamespacesDefault && network.Mode(c.Network) == network.Host:
+		return errors.New("user-namespaces default needs pods with a network of their own, which network host rules out")
+	}
+	if c.UserNamespaceRange != "" {
+		if _, err := userns.Parse(c.UserNamespaceRange); err != nil {
+			return fmt.Errorf("user-namespace-range: %w", err)
+		}
 	}
 	if c.MaxPods < 1 {
 		return errors.New("max-pods must be at least 1")

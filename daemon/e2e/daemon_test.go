@@ -45,6 +45,19 @@ func runtimeFlags() []string {
 	return nil
 }
 
+// userNamespaceFlags say which pods have user namespaces of daemons that are not told: JOBD_E2E_USER_NAMESPACES, or what
+// jobd does by itself.
+func userNamespaceFlags(flags []string) []string {
+	mode := os.Getenv("JOBD_E2E_USER_NAMESPACES")
+	if mode == "" || slices.Contains(flags, "--user-namespaces") || slices.Contains(flags, "--network=host") {
+		return nil
+	}
+	return []string{"--user-namespaces", mode}
+}
+
+// inUserNamespaces reports whether pods have users of their own unless they say something else.
+func inUserNamespaces() bool { return os.Getenv("JOBD_E2E_USER_NAMESPACES") == "default" }
+
 // needContainers skips a test where containers cannot be run.
 func needContainers(t *testing.T) {
 	t.Helper()
@@ -116,6 +129,9 @@ func (d *daemon) begin(dir string) {
 	if d.state, err = os.MkdirTemp("/run", "jobd-e2e."); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(d.state, 0o711); err != nil { // the users of pods pass through it
+		t.Fatal(err)
+	}
 	t.Cleanup(d.clean)
 	d.serve()
 	d.importImage(images.Busybox("docker.io/library/busybox:1.36"))
@@ -155,7 +171,7 @@ func (d *daemon) serve() {
 // launch starts the process.
 func (d *daemon) launch() {
 	d.t.Helper()
-	args := slices.Concat([]string{"serve", "--root", d.root, "--state", d.state}, runtimeFlags(), d.flags)
+	args := slices.Concat([]string{"serve", "--root", d.root, "--state", d.state}, runtimeFlags(), userNamespaceFlags(d.flags), d.flags)
 	d.process = exec.Command(filepath.Join(d.build, "jobd"), args...)
 	d.process.Env = append(os.Environ(), d.env...)
 	d.process.Stdout, d.process.Stderr = d.output, d.output

@@ -16,7 +16,7 @@ func Network(n *network.Network) worker.Step {
 		Name:   "network",
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) error {
-			a, err := n.SetUp(p)
+			a, err := n.SetUp(p, sandbox.Namespaces)
 			sandbox.Namespaces, sandbox.IPs, sandbox.HostNetwork = a.Namespaces, a.IPs, a.Host
 			return err
 		},

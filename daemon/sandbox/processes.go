@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,9 @@ func Processes(shared *processes.Processes) worker.Step {
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			if share := p.Spec.ShareProcessNamespace; share != nil && *share {
+				if sandbox.Users != nil {
+					return fmt.Errorf("shareProcessNamespace in a user namespace of the pod's own: %w", errdefs.ErrNotImplemented)
+				}
 				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID))
 			}
 			return err

@@ -64,6 +64,7 @@ func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error)
 		Mounts:      mounts,
 		Files:       files,
 		Namespaces:  in.Sandbox.Namespaces,
+		Users:       in.Sandbox.Users,
 		NodeName:    b.Node.Name,
 		HostIPs:     b.Node.HostIPs,
 		PodIPs:      in.Sandbox.IPs,

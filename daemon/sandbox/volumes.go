@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,7 +18,7 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 		Name:   "volumes",
 		Reason: "FailedMount",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
-			sandbox.Mounts, err = v.SetUp(p)
+			sandbox.Mounts, err = v.SetUp(p, sandbox.Namespaces[specs.UserNamespace])
 			return err
 		},
 		Measure:  overLimit,

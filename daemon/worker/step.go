@@ -20,6 +20,8 @@ type Sandbox struct {
 	HostNetwork bool
 	// Namespaces are the paths of the namespaces that the containers share.
 	Namespaces map[specs.LinuxNamespaceType]string
+	// Users are those of the pod's own user namespace, whose path is one of Namespaces; nil: it is in the host's.
+	Users *specs.LinuxIDMapping
 	// Mounts are the mounts of volumes, by the container's name.
 	Mounts map[string][]specs.Mount
 	// Cgroup is the parent of the containers' control groups. Empty: they are beside those of all pods.

@@ -63,6 +63,7 @@ type ofContainer struct {
 	shard  int
 	alone  bool
 	mounts []specs.Mount
+	users  specs.LinuxIDMapping // of its own user namespace; Size is 0 without
 }
 
 // forContainer marks a Prepare as that of a container's snapshot, in a transaction that may still fail.

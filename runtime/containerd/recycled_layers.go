@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/containerd/v2/core/mount"
 	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
@@ -53,11 +54,12 @@ type recycledLayers struct {
 
 type recycledLayer struct {
 	name, lowest, parent string
+	root                 uint32    // who is root in it: what is below is mounted with his ids
 	since                time.Time // taken
 }
 
 // mountedAs is equal for two layers that are mounted over the same ones and belong to the same shard.
-func (l recycledLayer) mountedAs() string { return l.shard() + " " + l.lowest + " " + l.parent }
+func (l recycledLayer) mountedAs() string { return fmt.Sprintln(l.shard(), l.root, l.lowest, l.parent) }
 
 // layerName returns the name of a layer that is recycled: SHARD-NUMBER. That of any other is NUMBER.
 func layerName(shard, number int) string { return fmt.Sprintf("%d-%d", shard, number) }
@@ -126,7 +128,7 @@ func (s *recycledLayers) open() error {
 		if err != nil {
 			return err
 		}
-		s.held[link.Name()] = &recycledLayer{name, lowest, parent, info.ModTime()}
+		s.held[link.Name()] = &recycledLayer{name: name, lowest: lowest, parent: parent, since: info.ModTime()}
 		s.lowest.made[lowest] = true
 	}
 	s.found = maps.Clone(s.held)
@@ -163,7 +165,7 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 	if s.held[of.id] != nil {
 		return nil, fmt.Errorf("layer of container %s: %w", of.id, errdefs.ErrAlreadyExists)
 	}
-	one := recycledLayer{name: strconv.Itoa(s.next), lowest: lowest, parent: parent, since: time.Now()}
+	one := recycledLayer{name: strconv.Itoa(s.next), lowest: lowest, parent: parent, root: of.users.HostID, since: time.Now()}
 	if of.alone {
 		one.name = layerName(of.shard, s.next)
 	}
@@ -175,8 +177,8 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 			err = errors.Join(err, s.giveBack(one))
 		}
 	}()
-	if b.uid != 0 || b.gid != 0 {
-		if err := os.Lchown(filepath.Join(s.dir, one.name, upperDir), int(b.uid), int(b.gid)); err != nil {
+	if uid, gid := onHost(b.uid, of.users), onHost(b.gid, of.users); uid != 0 || gid != 0 {
+		if err := os.Lchown(filepath.Join(s.dir, one.name, upperDir), int(uid), int(gid)); err != nil {
 			return nil, err
 		}
 	}
@@ -216,6 +218,18 @@ func (s *recycledLayers) clean(one *recycledLayer) error {
 		}
 	}
 	return nil
+}
+
+// onHost is the ID on the host of one in an image. Those beyond what a user namespace has are root's there: an image must
+// not reach into the next range.
+func onHost(id uint32, users specs.LinuxIDMapping) uint32 {
+	switch {
+	case users.Size == 0:
+		return id
+	case id < users.Size:
+		return users.HostID + id
+	}
+	return users.HostID
 }
 
 // giveBack frees a layer that was taken in vain for another container, or removes it where that is impossible.

@@ -83,6 +83,10 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: "+
 			"once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
 	}
+	if usersOf(c.Spec).Size > 0 && !s.MapsUsers() {
+		return status, fmt.Errorf("its shard is of an older jobd and knows no user namespaces: "+
+			"once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
+	}
 	started, err := s.Start(ctx, protocol.Start{
 		ID:          c.ID,
 		Spec:        spec,
@@ -136,7 +140,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 		if err := r.server.layers.discard(ctx, c.ID); err != nil {
 			return err
 		}
-		mounts, err = snapshotter.Prepare(forContainer(ctx, ofContainer{c.ID, in, c.Alone, spec.Mounts}), c.ID, c.Image.ChainID)
+		mounts, err = snapshotter.Prepare(forContainer(ctx, ofContainer{c.ID, in, c.Alone, spec.Mounts, usersOf(&spec)}), c.ID, c.Image.ChainID)
 		if err != nil {
 			return fmt.Errorf("snapshot of image %s: %w", c.Image.Name, err)
 		}
@@ -162,6 +166,14 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 	}
 	r.server.layers.settle(c.ID)
 	return encoded.GetValue(), shardMounts(mounts), nil
+}
+
+// usersOf are the users, and groups, of a container's own user namespace. Without one, their Size is 0.
+func usersOf(spec *specs.Spec) specs.LinuxIDMapping {
+	if spec.Linux == nil || len(spec.Linux.UIDMappings) == 0 {
+		return specs.LinuxIDMapping{}
+	}
+	return spec.Linux.UIDMappings[0]
 }
 
 func encodeSpec(spec *specs.Spec) (typeurl.Any, error) {

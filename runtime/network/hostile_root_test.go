@@ -151,7 +151,7 @@ func withPort(uid, hostIP string, hostPort int32, protocol corev1.Protocol) *cor
 // refused fails unless a pod gets no network, and an error that says certain words.
 func refused(t *testing.T, n *Network, p *corev1.Pod, words string) {
 	t.Helper()
-	a, err := n.SetUp(p)
+	a, err := n.SetUp(p, nil)
 	if err == nil || !strings.Contains(err.Error(), words) {
 		t.Errorf("pod %s got %+v, %v; want an error that says %q", p.UID, a, err, words)
 	}

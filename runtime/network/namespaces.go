@@ -26,22 +26,28 @@ type record struct {
 }
 
 // pins are the namespaces of one pod. Bind mounts below a directory keep them, so that no process has to.
-type pins struct{ dir string }
+type pins struct {
+	dir string
+	// made is the path of a network namespace that the pod has already, of its own user namespace. Empty: it gets a new
+	// one.
+	made string
+}
 
 func (p pins) path(kind string) string { return filepath.Join(p.dir, kind) }
 
 // ipc ensures that there is an IPC namespace and returns its path.
 func (p pins) ipc() (string, error) {
-	if err := p.pin("ipc", unix.CLONE_NEWIPC, func() error { return nil }); err != nil {
+	unshare := func() error { return unix.Unshare(unix.CLONE_NEWIPC) }
+	if err := p.pin("ipc", unshare, func() error { return nil }); err != nil {
 		return "", fmt.Errorf("ipc namespace: %w", err)
 	}
 	return p.path("ipc"), nil
 }
 
 // network ensures that there is a network namespace. It is pinned only once connect, called within it, has succeeded:
-// whatever fails or crashes before that leaves nothing.
+// whatever fails or crashes before that leaves nothing, or what connect finds when it is called again.
 func (p pins) network(connect func() error) error {
-	if err := p.pin("net", unix.CLONE_NEWNET, connect); err != nil {
+	if err := p.pin("net", p.enterNetwork, connect); err != nil {
 		return fmt.Errorf("network namespace: %w", err)
 	}
 	return nil
@@ -55,7 +61,21 @@ func loopback() error {
 	return nil
 }
 
-func (p pins) pin(kind string, flag int, prepare func() error) error {
+// enterNetwork moves the thread to the pod's network namespace.
+func (p pins) enterNetwork() error {
+	if p.made == "" {
+		return unix.Unshare(unix.CLONE_NEWNET)
+	}
+	namespace, err := os.Open(p.made)
+	if err != nil {
+		return err
+	}
+	defer namespace.Close()
+	return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
+}
+
+// pin calls enter, which moves its thread to the namespace, and prepare there, unless the namespace is pinned already.
+func (p pins) pin(kind string, enter, prepare func() error) error {
 	path := p.path(kind)
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err == nil && stat.Type == unix.NSFS_MAGIC {
@@ -70,7 +90,7 @@ func (p pins) pin(kind string, flag int, prepare func() error) error {
 	}
 	file.Close()
 	return onThread(func() error {
-		if err := unix.Unshare(flag); err != nil {
+		if err := enter(); err != nil {
 			return err
 		}
 		if err := prepare(); err != nil {

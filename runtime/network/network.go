@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -241,12 +242,14 @@ func (n *Network) Describe() string {
 	return string(n.mode)
 }
 
-// SetUp ensures that a pod has its network, and returns it.
-func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
+// SetUp ensures that a pod has its network, and returns it. made are the namespaces that it has already, since they
+// belong to its own user namespace: its network and IPC namespaces; nil for a pod in the host's user namespace.
+func (n *Network) SetUp(pod *corev1.Pod, made map[specs.LinuxNamespaceType]string) (Attachment, error) {
 	a := Attachment{Namespaces: map[specs.LinuxNamespaceType]string{}}
-	p := pins{dir: filepath.Join(n.dir, string(pod.UID))}
+	maps.Copy(a.Namespaces, made)
+	p := pins{dir: filepath.Join(n.dir, string(pod.UID)), made: made[specs.NetworkNamespace]}
 	several := len(pod.Spec.Containers)+len(pod.Spec.InitContainers) > 1
-	if several && !pod.Spec.HostIPC {
+	if several && !pod.Spec.HostIPC && made[specs.IPCNamespace] == "" {
 		path, err := p.ipc()
 		if err != nil {
 			return a, err
@@ -263,6 +266,9 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 		}
 		a.Namespaces[specs.NetworkNamespace] = p.path("net")
 		a.IPs = []string{r.Address.String()}
+	case n.mode == Host && p.made != "":
+		return a, fmt.Errorf("all pods use the host's network (--network host), which a user namespace of its own rules out: %w",
+			errdefs.ErrFailedPrecondition)
 	case n.mode == Host:
 		for _, p := range portsOf(pod) {
 			if p.Port != p.HostPort {
@@ -280,7 +286,7 @@ func (n *Network) SetUp(pod *corev1.Pod) (Attachment, error) {
 		a.IPs, a.Host = n.hostIPs(), true
 	case len(portsOf(pod)) > 0:
 		return a, fmt.Errorf("a port of the host leads to no pod without a bridge: %w", errdefs.ErrFailedPrecondition)
-	case several:
+	case several || p.made != "":
 		if err := p.network(loopback); err != nil {
 			return a, err
 		}
@@ -405,6 +411,12 @@ func (n *Network) TearDown(podUID string) error {
 		}
 	}
 	return nil
+}
+
+// Has reports whether something is set up for a pod.
+func (n *Network) Has(podUID string) bool {
+	_, err := os.Lstat(filepath.Join(n.dir, podUID))
+	return err == nil
 }
 
 // Held lists the UIDs of the pods that something is set up for.

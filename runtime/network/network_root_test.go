@@ -182,7 +182,7 @@ func TestHostPort(t *testing.T) {
 		}
 		second := newPod("second", 1)
 		second.Spec.Containers[0].Ports = p.Spec.Containers[0].Ports
-		if _, err := n.SetUp(second); err == nil {
+		if _, err := n.SetUp(second, nil); err == nil {
 			t.Error("a second pod got the same port")
 		}
 		n = open(t, root, Bridge)
@@ -195,7 +195,7 @@ func TestHostPort(t *testing.T) {
 		if !silent("127.0.0.1:8080") {
 			t.Error("the port of a pod that is gone answers")
 		}
-		if _, err := n.SetUp(second); err != nil {
+		if _, err := n.SetUp(second, nil); err != nil {
 			t.Errorf("the port of a pod that is gone is not free: %v", err)
 		}
 	})
@@ -270,7 +270,7 @@ func TestModesWithoutABridge(t *testing.T) {
 		}
 		p := newPod("sysctl", 1)
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net.ipv4.tcp_syncookies", Value: "0"}}}
-		if _, err := host.SetUp(p); err == nil {
+		if _, err := host.SetUp(p, nil); err == nil {
 			t.Error("host: a sysctl of the host's network was let through")
 		}
 		for _, l := range links(t) {

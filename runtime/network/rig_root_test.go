@@ -95,7 +95,7 @@ func newPod(uid string, containers int) *corev1.Pod {
 
 func setUp(t testing.TB, n *Network, p *corev1.Pod) Attachment {
 	t.Helper()
-	a, err := n.SetUp(p)
+	a, err := n.SetUp(p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package oci
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
@@ -36,13 +38,32 @@ func mounts(in Input) []specs.Mount {
 			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: "/dev/shm", Options: []string{"rbind"}}
 		}
 	}
-	out := append(base, fileMounts(in)...)
+	files, volumes := fileMounts(in), slices.Clone(in.Mounts)
+	if in.Users != nil {
+		for _, list := range [][]specs.Mount{files, volumes} {
+			for i := range list {
+				list[i].UIDMappings, list[i].GIDMappings = mapping(in), mapping(in)
+			}
+		}
+	}
+	out := append(base, files...)
 	out = slices.DeleteFunc(out, func(m specs.Mount) bool {
 		return slices.ContainsFunc(in.Mounts, func(v specs.Mount) bool { return path.Clean(v.Destination) == m.Destination })
 	})
-	out = append(out, in.Mounts...)
+	out = append(out, volumes...)
 	slices.SortStableFunc(out, func(a, b specs.Mount) int { return cmp.Compare(depth(a.Destination), depth(b.Destination)) })
 	return out
+}
+
+// spreads refuses mounts of a user namespace that were to be seen on the host: the kernel keeps them to itself.
+func spreads(in Input) error {
+	for _, m := range in.Mounts {
+		if in.Users != nil && slices.Contains(m.Options, "rshared") {
+			return fmt.Errorf("volume mount %s: mountPropagation Bidirectional is not possible in a user namespace of the pod's own "+
+				"(hostUsers: true gives it the host's): %w", m.Destination, errdefs.ErrInvalidArgument)
+		}
+	}
+	return nil
 }
 
 // rootPropagation is how mounts of the host's tree get into the container's, where a volume asks for that: the runtime

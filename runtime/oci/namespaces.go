@@ -17,8 +17,11 @@ func namespaces(in Input) ([]specs.LinuxNamespace, error) {
 	if isTrue(pod.ShareProcessNamespace) && in.Namespaces[specs.PIDNamespace] == "" {
 		return nil, fmt.Errorf("shareProcessNamespace: there is no namespace to share: %w", errdefs.ErrFailedPrecondition)
 	}
-	if pod.HostUsers != nil && !*pod.HostUsers {
-		return nil, fmt.Errorf("hostUsers: false: user namespaces are not served: %w", errdefs.ErrNotImplemented)
+	if own := in.Users != nil; pod.HostUsers != nil && *pod.HostUsers == own || own != (in.Namespaces[specs.UserNamespace] != "") {
+		return nil, fmt.Errorf("hostUsers: there is no such user namespace: %w", errdefs.ErrFailedPrecondition)
+	}
+	if in.Users != nil {
+		add(specs.UserNamespace)
 	}
 	if !pod.HostPID {
 		add(specs.PIDNamespace)
@@ -30,11 +33,15 @@ func namespaces(in Input) ([]specs.LinuxNamespace, error) {
 		add(specs.NetworkNamespace)
 		add(specs.UTSNamespace)
 	}
-	if in.Host.CgroupV2 && !privileged(in.Container) {
+	// In a user namespace of its own nobody may mount the host's cgroups.
+	if in.Host.CgroupV2 && (!privileged(in.Container) || in.Users != nil) {
 		out = append(out, specs.LinuxNamespace{Type: specs.CgroupNamespace})
 	}
 	return out, nil
 }
+
+// mapping is a list of the one mapping of users, or of groups.
+func mapping(in Input) []specs.LinuxIDMapping { return []specs.LinuxIDMapping{*in.Users} }
 
 // Hostname is what the containers of a pod see: spec.hostname, or else the pod's name, cut to what the kernel takes. In
 // the host's network it is the node's, and with setHostnameAsFQDN the whole name.

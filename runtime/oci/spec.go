@@ -29,6 +29,9 @@ type Input struct {
 	// Namespaces holds the paths of namespaces that the containers of a pod share; those that are missing are made
 	// anew for the container, or are the host's where the pod asks for that.
 	Namespaces map[specs.LinuxNamespaceType]string
+	// Users are the users and groups of the pod's own user namespace, whose path is one of Namespaces; nil: it is in the
+	// host's. The mounts of its volumes and files get the same mapping.
+	Users *specs.LinuxIDMapping
 
 	NodeName string
 	HostIPs  []string
@@ -97,6 +100,9 @@ func Spec(in Input) (*specs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := spreads(in); err != nil {
+		return nil, err
+	}
 	sysctls, err := sysctls(in)
 	if err != nil {
 		return nil, err
@@ -122,6 +128,9 @@ func Spec(in Input) (*specs.Spec, error) {
 			MaskedPaths:       maskedPaths(in.Container),
 			ReadonlyPaths:     readonlyPaths(in.Container),
 		},
+	}
+	if in.Users != nil {
+		spec.Linux.UIDMappings, spec.Linux.GIDMappings = mapping(in), mapping(in)
 	}
 	// Last: the default profile depends on the capabilities.
 	if spec.Linux.Seccomp, err = seccompProfile(in, spec); err != nil {

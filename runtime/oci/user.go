@@ -89,6 +89,28 @@ func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 			u.AdditionalGids = append(u.AdditionalGids, gid)
 		}
 	}
+	return mapped(spec)
+}
+
+// mapped refuses a user and groups that a pod's own user namespace does not have: a process that has one of them cannot
+// be made.
+func mapped(spec *specs.Spec) error {
+	if spec.Linux == nil || len(spec.Linux.UIDMappings) == 0 {
+		return nil
+	}
+	refuse := func(what string, id, most uint32) error {
+		return fmt.Errorf("%s %d is beyond the %d that a user namespace of the pod's own has (hostUsers: true gives it the host's): %w",
+			what, id, most, errdefs.ErrInvalidArgument)
+	}
+	u := &spec.Process.User
+	if most := spec.Linux.UIDMappings[0].Size; u.UID >= most {
+		return refuse("user", u.UID, most)
+	}
+	for _, gid := range u.AdditionalGids { // the primary one too
+		if most := spec.Linux.GIDMappings[0].Size; gid >= most {
+			return refuse("group", gid, most)
+		}
+	}
 	return nil
 }
 

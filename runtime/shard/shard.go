@@ -161,10 +161,15 @@ func (s *Shard) CloseStdin(ctx context.Context, id string) error {
 }
 
 // Attaches reports whether the shard knows about attaching, terminals and stdin: one of an older version does not.
-func (s *Shard) Attaches() bool {
+func (s *Shard) Attaches() bool { return s.can(protocol.CanAttach) }
+
+// MapsUsers reports whether the shard knows about user namespaces: one of an older version does not.
+func (s *Shard) MapsUsers() bool { return s.can(protocol.CanMapUsers) }
+
+func (s *Shard) can(capability string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.client.Hello().Capabilities, protocol.CanAttach)
+	return slices.Contains(s.client.Hello().Capabilities, capability)
 }
 
 // List is Client.List.

@@ -29,9 +29,23 @@ func propagation(m *corev1.VolumeMount, path string) (string, error) {
 
 // peers reports whether the mount that a path is on has one of the properties.
 func peers(path, what string, properties ...string) error {
+	on, err := mountOf(path)
+	if err != nil {
+		return err
+	}
+	for _, property := range properties {
+		if strings.Contains(on.Optional, property) {
+			return nil
+		}
+	}
+	return fmt.Errorf("path %q is mounted on %q but it is not a %s mount", path, on.Mountpoint, what)
+}
+
+// mountOf returns the mount of the host that a path is on.
+func mountOf(path string) (*mountinfo.Info, error) {
 	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(realPath(path)))
 	if err != nil {
-		return fmt.Errorf("find the mount of %s: %w", path, err)
+		return nil, fmt.Errorf("find the mount of %s: %w", path, err)
 	}
 	var on *mountinfo.Info
 	for _, m := range mounts { // the last one of the longest paths covers the others
@@ -40,12 +54,7 @@ func peers(path, what string, properties ...string) error {
 		}
 	}
 	if on == nil {
-		return fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
+		return nil, fmt.Errorf("path %q is not on a mount: %w", path, errdefs.ErrNotFound)
 	}
-	for _, property := range properties {
-		if strings.Contains(on.Optional, property) {
-			return nil
-		}
-	}
-	return fmt.Errorf("path %q is mounted on %q but it is not a %s mount", path, on.Mountpoint, what)
+	return on, nil
 }

@@ -75,12 +75,24 @@ type source struct {
 
 // SetUp ensures that the pod has its volumes and returns the mounts of each container, init containers included, by its
 // name: of whole volumes, so that Within has to be called for those of a container that is to be started. Errors are in
-// the kubelet's words and name the volume: the reason for them is FailedMount.
-func (v *Volumes) SetUp(pod *corev1.Pod) (map[string][]specs.Mount, error) {
+// the kubelet's words and name the volume: the reason for them is FailedMount. users is the path of the pod's own user
+// namespace, with whose ids the volumes are going to be mounted; empty: it is in the host's.
+func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount, error) {
+	var namespace *os.File
+	if users != "" {
+		var err error
+		if namespace, err = os.Open(users); err != nil {
+			return nil, fmt.Errorf("user namespace: %w", err)
+		}
+		defer namespace.Close()
+	}
 	sources := map[string]source{}
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
 		source, err := v.source(pod, volume)
+		if err == nil && namespace != nil {
+			err = mappable(source.path, namespace)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("MountVolume.SetUp failed for volume %q : %w", volume.Name, err)
 		}

@@ -165,10 +165,6 @@ var differences = []*difference{
 		why: "a pod without a service account has been given the default one before it is checked",
 	},
 	{
-		kinds: withPods, side: `cluster`, field: podSpec + `\.(c|initC)ontainers\[\d+\]\.securityContext\.procMount`, message: ".*: `hostUsers` must be false to use `Unmasked`",
-		why: "there are no user namespaces yet, and Unmasked is honoured without",
-	},
-	{
 		kinds: withPods, side: `jobd`, field: podSpec + `\.(c|initC)ontainers\[\d+\]\.env\[\d+\]\.valueFrom\.fileKeyRef\.path`, message: `.*: must be a relative path`,
 		why: "the field is documented as a relative path, which a cluster does not check",
 	},

@@ -81,6 +81,8 @@ const (
 	CanAttach = "attach" // and starts containers with a terminal or stdin
 	// CanCallOff: it ends starts that are under way, and each call of an OCI runtime that takes too long.
 	CanCallOff = "call-off"
+	// CanMapUsers: it starts containers in user namespaces, with the mounts that go with them.
+	CanMapUsers = "map-users"
 )
 
 // Encode makes a frame of a header and a body, for one write.

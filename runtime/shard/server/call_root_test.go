@@ -160,7 +160,7 @@ func TestLaunchThatHangs(t *testing.T) {
 	b := newBed(t, "crun")
 	l, err := newLauncher("")
 	must(t, err)
-	files, err := nullFiles()
+	files, err := nullFiles(hostNull)
 	must(t, err)
 	defer protocol.CloseAll(files[:])
 	blocked, goOn, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)

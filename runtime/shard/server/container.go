@@ -33,7 +33,9 @@ type host struct {
 	launcher *launcher
 	buffers  *logs.Buffers
 	logger   *slog.Logger
-	named    atomic.Uint64 // counted, for what needs a name of its own
+	places   places
+	nulls    func() (nulls, error) // made when they are first asked for
+	named    atomic.Uint64         // counted, for what needs a name of its own
 	// ended is called once for each end.
 	ended func(protocol.Container)
 }
@@ -154,7 +156,7 @@ func (c *container) result() (protocol.Container, error) {
 }
 
 func (c *container) run() error {
-	config, facts, err := prepareSpec(c.record.Spec)
+	config, facts, err := prepareSpec(c.record.Spec, c.host.places)
 	if err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (c *container) makeBundle(config []byte) error {
 	if err := os.WriteFile(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
-	return makeFIFOs(c.dir, c.fifos())
+	return makeFIFOs(c.dir, c.fifos(), c.record.Users)
 }
 
 // fifos returns the names of the pipes that it has.
@@ -254,6 +256,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		shared: c.record.Shared,
 		rootfs: filepath.Join(c.dir, rootfsDir),
 		mounts: c.record.Rootfs,
+		users:  c.record.Users,
 		argv:   commandLine(&c.record.Start, c.dir, c.host.state, socket),
 		files:  files,
 		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be repeated.
@@ -302,10 +305,10 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 // openEnds opens what the container gets as its standard streams, and what is kept of stdin.
 func (c *container) openEnds() (files [3]*os.File, in *stdin, err error) {
 	if c.record.Terminal {
-		files, err = nullFiles()
+		files, err = nullFiles(c.null)
 		return files, nil, err
 	}
-	if files, err = openContainerEnds(c.dir); err != nil || !c.record.Stdin {
+	if files, err = openContainerEnds(c.dir, c.null); err != nil || !c.record.Stdin {
 		return files, nil, err
 	}
 	files[0].Close()
@@ -313,6 +316,18 @@ func (c *container) openEnds() (files [3]*os.File, in *stdin, err error) {
 		protocol.CloseAll(files[1:])
 	}
 	return files, in, err
+}
+
+// null opens what the container gets in the place of a stream that it does not have.
+func (c *container) null() (*os.File, error) {
+	if c.record.Users == nil {
+		return hostNull()
+	}
+	n, err := c.host.nulls()
+	if err != nil {
+		return nil, err
+	}
+	return n.open(strconv.FormatUint(c.host.named.Add(1), 10), c.record.Users)
 }
 
 // readPID reads what an OCI runtime wrote.

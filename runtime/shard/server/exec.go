@@ -66,9 +66,9 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 		}
 		defer console.close()
 		argv = append(argv, "--tty", "--console-socket", console.path)
-		ends, err = nullFiles()
+		ends, err = nullFiles(c.null)
 	} else {
-		ends, x.files, err = execPipes(e.Stdin)
+		ends, x.files, err = c.execPipes(e.Stdin)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
@@ -141,14 +141,14 @@ func (c *container) writeProcess(path string, e protocol.Exec) error {
 }
 
 // execPipes makes the streams of a process: its ends, and the daemon's.
-func execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, err error) {
+func (c *container) execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, err error) {
 	defer func() {
 		if err != nil {
 			protocol.CloseAll(ends[:])
 			protocol.CloseAll(ours)
 		}
 	}()
-	if ends, err = nullFiles(); err != nil {
+	if ends, err = nullFiles(c.null); err != nil {
 		return ends, nil, err
 	}
 	for i := range ends {
@@ -166,13 +166,19 @@ func execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, err error) {
 		ends[i].Close()
 		ends[i] = os.NewFile(uintptr(p[its]), "exec")
 		ours = append(ours, os.NewFile(uintptr(p[mine]), "exec"))
+		if err := c.record.Users.own(p[its]); err != nil {
+			return ends, ours, err
+		}
 	}
 	return ends, ours, nil
 }
 
-func nullFiles() (files [3]*os.File, err error) {
+// hostNull opens the host's own /dev/null, for containers in its user namespace.
+func hostNull() (*os.File, error) { return os.OpenFile(os.DevNull, os.O_RDWR, 0) }
+
+func nullFiles(null func() (*os.File, error)) (files [3]*os.File, err error) {
 	for i := range files {
-		if files[i], err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		if files[i], err = null(); err != nil {
 			protocol.CloseAll(files[:])
 			return files, err
 		}

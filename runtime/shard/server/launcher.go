@@ -65,6 +65,7 @@ type launch struct {
 	shared []string // paths on the host that mounts spread from and to
 	rootfs string   // where mounts go
 	mounts []protocol.Mount
+	users  *users // that the mounts are for; nil: the host's
 	argv   []string
 	files  [3]*os.File
 	begun  func()       // called when it is its turn; may be nil
@@ -130,7 +131,17 @@ func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, ro
 	if err := l.enter(t, p.shared, p.rootfs); err != nil {
 		return 0, nil, err
 	}
-	if root, err = l.overlays.mount(p.mounts, p.rootfs); err != nil {
+	var own *namespace
+	if p.users != nil {
+		if own, err = p.users.open(); err != nil {
+			return 0, nil, err
+		}
+		defer own.file.Close()
+		if err := p.users.mount(own.file); err != nil {
+			return 0, nil, err
+		}
+	}
+	if root, err = l.overlays.mount(p.mounts, p.rootfs, own); err != nil {
 		return 0, nil, err
 	}
 	if ctx.Err() != nil {

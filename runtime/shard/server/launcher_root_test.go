@@ -30,7 +30,7 @@ func TestSharedMountsAreNotMountedOnTheHostAgain(t *testing.T) {
 	before := mounts()
 	l, err := newLauncher("")
 	must(t, err)
-	files, err := nullFiles()
+	files, err := nullFiles(hostNull)
 	must(t, err)
 	defer protocol.CloseAll(files[:])
 	pid, _, err := l.launch(t.Context(), launch{shared: []string{dir, dir, below}, rootfs: rootfs, argv: []string{"/bin/true"}, files: files})

@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/idmap"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -60,25 +61,38 @@ func mountOptions(m protocol.Mount) (flags uintptr, data []string) {
 	return flags, data
 }
 
-// mountAll mounts a root file system in the calling thread's mount namespace. The thread's working directory may
-// change.
-func mountAll(mounts []protocol.Mount, root string) error {
+// mountAll mounts a root file system in the calling thread's mount namespace, with the ids of a user namespace, which is
+// nil for the host's. The thread's working directory may change.
+func mountAll(mounts []protocol.Mount, root string, own *namespace) error {
 	for _, m := range mounts {
-		if err := mountOne(m, filepath.Join(root, m.Target)); err != nil {
+		if err := mountOne(m, filepath.Join(root, m.Target), own); err != nil {
 			return fmt.Errorf("mount %s %s: %w", m.Type, m.Source, err)
 		}
 	}
 	return nil
 }
 
-func mountOne(m protocol.Mount, target string) error {
+func mountOne(m protocol.Mount, target string, own *namespace) error {
 	flags, data := mountOptions(m)
+	if own != nil && flags&unix.MS_BIND != 0 {
+		return idmap.Mount(m.Source, target, own.file, idmap.Options{
+			Recursive: flags&unix.MS_REC != 0, ReadOnly: flags&unix.MS_RDONLY != 0,
+		})
+	}
 	text := strings.Join(data, ",")
-	if len(text) >= os.Getpagesize() { // the kernel takes a page
+	if own != nil || len(text) >= os.Getpagesize() { // the kernel takes a page
 		dir, short := shortenLayers(data)
 		text = strings.Join(short, ",")
 		if len(text) >= os.Getpagesize() {
 			return fmt.Errorf("%d bytes of options: %w", len(text), errdefs.ErrInvalidArgument)
+		}
+		if own != nil {
+			// The layers below get the ids of the namespace; the writable one belongs to its root already. They are mounted
+			// where the overlay is going to be, which hides them.
+			if err := idmap.Mount(dir, target, own.file, idmap.Options{}); err != nil {
+				return err
+			}
+			dir = target
 		}
 		if err := unix.Chdir(dir); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)

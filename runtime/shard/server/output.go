@@ -62,10 +62,16 @@ func (c *container) openOutput() (*output, error) {
 	return o, nil
 }
 
-func makeFIFOs(dir string, names []string) error {
+// makeFIFOs makes named pipes that belong to the root of the users.
+func makeFIFOs(dir string, names []string, of *users) error {
 	for _, name := range names {
 		if err := unix.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
 			return fmt.Errorf("output: %w", &os.PathError{Op: "mkfifo", Path: filepath.Join(dir, name), Err: err})
+		}
+		if of != nil {
+			if err := os.Lchown(filepath.Join(dir, name), int(of.Root), int(of.Root)); err != nil {
+				return fmt.Errorf("output: %w", err)
+			}
 		}
 	}
 	return nil
@@ -83,17 +89,18 @@ func (o *output) terminal() (*os.File, error) {
 }
 
 // openContainerEnds opens what a container gets as its standard streams.
-func openContainerEnds(dir string) (files [3]*os.File, err error) {
-	for i, open := range []struct {
-		path string
-		flag int
-	}{{os.DevNull, os.O_RDONLY}, {filepath.Join(dir, stdoutFIFO), os.O_RDWR}, {filepath.Join(dir, stderrFIFO), os.O_RDWR}} {
-		fd, err := unix.Open(open.path, open.flag|unix.O_CLOEXEC, 0)
+func openContainerEnds(dir string, null func() (*os.File, error)) (files [3]*os.File, err error) {
+	if files[0], err = null(); err != nil {
+		return files, fmt.Errorf("input: %w", err)
+	}
+	for i, name := range []string{stdoutFIFO, stderrFIFO} {
+		path := filepath.Join(dir, name)
+		fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
 			protocol.CloseAll(files[:])
-			return files, fmt.Errorf("output: %w", &os.PathError{Op: "open", Path: open.path, Err: err})
+			return files, fmt.Errorf("output: %w", &os.PathError{Op: "open", Path: path, Err: err})
 		}
-		files[i] = os.NewFile(uintptr(fd), open.path)
+		files[i+1] = os.NewFile(uintptr(fd), path)
 	}
 	return files, nil
 }

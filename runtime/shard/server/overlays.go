@@ -56,14 +56,15 @@ func upperOf(mounts []protocol.Mount) string {
 	return ""
 }
 
-// mount mounts a root file system in the calling thread's mount namespace. The overlay is nil where there is none, and
+// mount mounts a root file system in the calling thread's mount namespace, with the ids of a user namespace, which is nil
+// for the host's. The overlay is nil where there is none, and
 // where the kernel has no copies of mounts: Linux before 5.2.
-func (o *overlays) mount(mounts []protocol.Mount, root string) (*overlay, error) {
+func (o *overlays) mount(mounts []protocol.Mount, root string, own *namespace) (*overlay, error) {
 	upper := upperOf(mounts)
 	if upper == "" {
-		return nil, mountAll(mounts, root)
+		return nil, mountAll(mounts, root, own)
 	}
-	options := strings.Join(mounts[0].Options, ",")
+	options := strings.Join(append(own.options(), mounts[0].Options...), ",")
 	v := o.take(upper, options)
 	if v != nil {
 		err := unix.MoveMount(v.mount, "", unix.AT_FDCWD, root, unix.MOVE_MOUNT_F_EMPTY_PATH)
@@ -72,7 +73,7 @@ func (o *overlays) mount(mounts []protocol.Mount, root string) (*overlay, error)
 			return nil, fmt.Errorf("mount overlay again: %w", err)
 		}
 	} else {
-		if err := mountAll(mounts, root); err != nil {
+		if err := mountAll(mounts, root, own); err != nil {
 			return nil, err
 		}
 		v = &overlay{options: options, upper: upper}

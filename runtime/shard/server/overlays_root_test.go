@@ -55,7 +55,7 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 				l.work <- func(th *thread) {
 					err := l.enter(th, nil, root)
 					if err == nil {
-						v, err = l.overlays.mount(mounts, root)
+						v, err = l.overlays.mount(mounts, root, nil)
 					}
 					if err == nil {
 						err = do(root)

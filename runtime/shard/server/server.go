@@ -96,6 +96,7 @@ func New(dir string, o Options) (*Server, error) {
 	s.host = &host{
 		state: filepath.Join(dir, protocol.RuntimeDir), cgroups: cgroups, reaper: reaper, launcher: launcher,
 		buffers: &logs.Buffers{}, logger: o.Logger, ended: s.tell,
+		places: placesIn(dir), nulls: sync.OnceValues(newNulls),
 	}
 	s.containers, err = recoverAll(s.host, s.containerDir(""), !o.NeverAdopt && tellsExits())
 	if err != nil {
@@ -266,7 +267,7 @@ func (s *Server) do(m *protocol.Message, body []byte, reply *protocol.Message) e
 	case protocol.OpHello:
 		reply.Hello = &protocol.Hello{
 			Version: protocol.Version, PID: os.Getpid(), Build: s.build,
-			Capabilities: []string{protocol.CanExec, protocol.CanAttach, protocol.CanCallOff},
+			Capabilities: []string{protocol.CanExec, protocol.CanAttach, protocol.CanCallOff, protocol.CanMapUsers},
 		}
 		return nil
 	case protocol.OpStart:

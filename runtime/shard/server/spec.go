@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
 // specFacts is what a shard has to know about a container's OCI spec.
@@ -18,23 +19,27 @@ type specFacts struct {
 	Shared []string
 	// Terminal: the container gets one in the place of three streams.
 	Terminal bool
+	// Users is the user namespace that the container is in; nil: the host's.
+	Users *users `json:",omitempty"`
 }
 
 // prepareSpec makes the config.json of a bundle from a spec. It sets the root path to where Rootfs is mounted, and the
 // score for the OOM killer where there is none, since the container would inherit that of the shard, which is spared.
-func prepareSpec(spec []byte) ([]byte, specFacts, error) {
+// Mounts with mapped ids are taken from places, which the shard mounts there itself, since not every OCI runtime can.
+func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 	var known struct {
 		Root    *struct{ Path string }
 		Process *struct {
 			OOMScoreAdj *int
 			Terminal    bool
 		}
-		Linux  *struct{ CgroupsPath string }
-		Mounts []struct {
-			Source  string
-			Options []string
+		Linux *struct {
+			CgroupsPath string
+			Namespaces  []specs.LinuxNamespace
+			UIDMappings []specs.LinuxIDMapping
 		}
-		Hooks *struct{ Poststop []json.RawMessage }
+		Mounts []specs.Mount
+		Hooks  *struct{ Poststop []json.RawMessage }
 	}
 	if err := json.Unmarshal(spec, &known); err != nil {
 		return nil, specFacts{}, fmt.Errorf("spec: %w: %w", errdefs.ErrInvalidArgument, err)
@@ -51,6 +56,11 @@ func prepareSpec(spec []byte) ([]byte, specFacts, error) {
 			facts.Shared = append(facts.Shared, m.Source)
 		}
 	}
+	changed, err := facts.mapUsers(spec, known.Linux.Namespaces, known.Linux.UIDMappings, known.Mounts, at)
+	if err != nil {
+		return nil, facts, err
+	}
+	spec = changed
 	facts.Terminal = known.Process != nil && known.Process.Terminal
 	if known.Root == nil || known.Root.Path != rootfsDir {
 		changed, err := setField(spec, "root", "path", rootfsDir)

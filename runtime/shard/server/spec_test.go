@@ -37,7 +37,7 @@ func TestPrepareSpec(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, facts, err := prepareSpec([]byte(c.spec))
+			got, facts, err := prepareSpec([]byte(c.spec), placesIn(t.TempDir()))
 			var a, b any
 			must(t, errors.Join(err, json.Unmarshal(got, &a), json.Unmarshal([]byte(c.want), &b)))
 			if !reflect.DeepEqual(a, b) || !reflect.DeepEqual(facts, c.facts) {
@@ -54,7 +54,7 @@ func TestPrepareSpec(t *testing.T) {
 		"a process that is no object": `{"process":5,"linux":{"cgroupsPath":"/c"}}`,
 	} {
 		t.Run("refused: "+name, func(t *testing.T) {
-			if _, _, err := prepareSpec([]byte(spec)); !errors.Is(err, errdefs.ErrInvalidArgument) {
+			if _, _, err := prepareSpec([]byte(spec), placesIn(t.TempDir())); !errors.Is(err, errdefs.ErrInvalidArgument) {
 				t.Error(err)
 			}
 		})

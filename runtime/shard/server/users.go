@@ -1,0 +1,220 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/idmap"
+)
+
+// users are those of a container that is in a user namespace of its pod's own.
+type users struct {
+	// Namespace is the path of it.
+	Namespace string
+	// Root is the ID on the host of its root.
+	Root uint32
+	// Mounts get the ids of the namespace.
+	Mounts []mappedMount `json:",omitempty"`
+}
+
+// mappedMount is a mount of a spec that is mounted at a place before the OCI runtime is started, which finds it there.
+type mappedMount struct {
+	Source, Place string
+	Recursive     bool
+}
+
+// places returns where the shard may mount something for a container, a directory or a file, by its number. What is
+// mounted there is seen in the container's first mount namespace alone, so that all containers share the places.
+type places func(number int, directory bool) (string, error)
+
+// placesDir is the name, in the directory of a shard, of what is nothing but mounted over.
+const placesDir = "places"
+
+// placesIn makes places, as they are asked for, in the directory of a shard.
+func placesIn(dir string) places {
+	return func(number int, directory bool) (string, error) {
+		if directory {
+			place := filepath.Join(dir, placesDir, "d"+strconv.Itoa(number))
+			return place, os.MkdirAll(place, 0o711)
+		}
+		place := filepath.Join(dir, placesDir, "f"+strconv.Itoa(number))
+		if err := os.MkdirAll(filepath.Dir(place), 0o711); err != nil {
+			return "", err
+		}
+		file, err := os.OpenFile(place, os.O_CREATE|os.O_RDONLY, 0o444)
+		if err != nil {
+			return "", err
+		}
+		return place, file.Close()
+	}
+}
+
+// mapUsers notes which user namespace a container is in, and what has to be mounted for it. It returns the spec with
+// the sources of those mounts in their places.
+func (f *specFacts) mapUsers(
+	spec []byte, namespaces []specs.LinuxNamespace, mappings []specs.LinuxIDMapping, mounts []specs.Mount, at places,
+) ([]byte, error) {
+	i := slices.IndexFunc(namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.UserNamespace })
+	if i < 0 {
+		return spec, nil
+	}
+	if namespaces[i].Path == "" || len(mappings) != 1 || mappings[0].ContainerID != 0 {
+		return nil, fmt.Errorf("spec has no path and mapping of its user namespace: %w", errdefs.ErrInvalidArgument)
+	}
+	f.Users = &users{Namespace: namespaces[i].Path, Root: mappings[0].HostID}
+	placed := map[int]specs.Mount{}
+	for i, m := range mounts {
+		if len(m.UIDMappings) == 0 {
+			continue
+		}
+		info, err := os.Stat(m.Source)
+		if err != nil {
+			return nil, fmt.Errorf("spec: mount %s: %w", m.Destination, err)
+		}
+		place, err := at(i, info.IsDir())
+		if err != nil {
+			return nil, fmt.Errorf("spec: mount %s: %w", m.Destination, err)
+		}
+		kept, err := keptOptions(m.Source)
+		if err != nil {
+			return nil, fmt.Errorf("spec: mount %s: %w", m.Destination, err)
+		}
+		placed[i] = specs.Mount{Source: place, Options: append(slices.Clone(m.Options), kept...)}
+		f.Users.Mounts = append(f.Users.Mounts, mappedMount{m.Source, place, slices.Contains(m.Options, "rbind")})
+	}
+	if len(placed) == 0 {
+		return spec, nil
+	}
+	return setMounts(spec, placed)
+}
+
+// keptOptions are those of the host's mount that the root of a user namespace must not take off. Not every OCI runtime
+// knows that, and so it is told.
+func keptOptions(path string) (out []string, err error) {
+	var is unix.Statfs_t
+	if err := unix.Statfs(path, &is); err != nil {
+		return nil, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	for _, of := range []struct {
+		flag   int64
+		option string
+	}{
+		{unix.ST_RDONLY, "ro"}, {unix.ST_NOSUID, "nosuid"}, {unix.ST_NODEV, "nodev"}, {unix.ST_NOEXEC, "noexec"},
+		{unix.ST_NOATIME, "noatime"}, {unix.ST_NODIRATIME, "nodiratime"},
+	} {
+		if int64(is.Flags)&of.flag != 0 {
+			out = append(out, of.option)
+		}
+	}
+	return out, nil
+}
+
+// setMounts sets the sources and options of mounts, by their index, and takes away their mappings.
+func setMounts(spec []byte, placed map[int]specs.Mount) ([]byte, error) {
+	outer := map[string]json.RawMessage{}
+	var mounts []map[string]json.RawMessage
+	err := json.Unmarshal(spec, &outer)
+	if err == nil {
+		err = json.Unmarshal(outer["mounts"], &mounts)
+	}
+	for i, m := range placed {
+		if err != nil {
+			break
+		}
+		delete(mounts[i], "uidMappings")
+		delete(mounts[i], "gidMappings")
+		if mounts[i]["options"], err = json.Marshal(m.Options); err == nil {
+			mounts[i]["source"], err = json.Marshal(m.Source)
+		}
+	}
+	if err == nil {
+		outer["mounts"], err = json.Marshal(mounts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("spec: mounts: %w: %w", errdefs.ErrInvalidArgument, err)
+	}
+	return json.Marshal(outer)
+}
+
+// mount mounts what the container is to find with its own ids, in the calling thread's mount namespace.
+func (u *users) mount(namespace *os.File) error {
+	for _, m := range u.Mounts {
+		if err := idmap.Mount(m.Source, m.Place, namespace, idmap.Options{Recursive: m.Recursive}); err != nil {
+			return fmt.Errorf("%w (hostUsers: true does without)", err)
+		}
+	}
+	return nil
+}
+
+// namespace is an open user namespace.
+type namespace struct {
+	file *os.File
+	root uint32 // the ID on the host of its root
+}
+
+func (u *users) open() (*namespace, error) {
+	file, err := os.Open(u.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("user namespace: %w", err)
+	}
+	return &namespace{file, u.Root}, nil
+}
+
+// options tell the overlays of one range of ids from those of others. Who has the range now is all the same.
+func (n *namespace) options() []string {
+	if n == nil {
+		return nil
+	}
+	return []string{"root=" + strconv.FormatUint(uint64(n.root), 10)}
+}
+
+// own gives an open file to the root of the user namespace. Without one nothing is done.
+func (u *users) own(fd int) error {
+	if u == nil {
+		return nil
+	}
+	return os.NewSyscallError("fchown", unix.Fchown(fd, int(u.Root), int(u.Root)))
+}
+
+// nulls are files like /dev/null, each another one: an OCI runtime gives the standard streams of a container to its
+// root, who then may change the file's mode, and that of the host's own /dev/null must not be his.
+type nulls struct{ dir int } // a file system of its own
+
+func newNulls() (nulls, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nulls{}, os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(fs)
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return nulls{}, os.NewSyscallError("fsconfig", err)
+	}
+	dir, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	return nulls{dir}, os.NewSyscallError("fsmount", err)
+}
+
+// open makes and opens one that belongs to the root of users. Its only name, which nobody else may use meanwhile, is gone
+// by then.
+func (n nulls) open(name string, of *users) (_ *os.File, err error) {
+	if err := unix.Mknodat(n.dir, name, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		return nil, fmt.Errorf("null device: %w", err)
+	}
+	fd, err := unix.Openat(n.dir, name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err = errors.Join(err, unix.Unlinkat(n.dir, name, 0)); err == nil {
+		err = errors.Join(unix.Fchmod(fd, 0o666), of.own(fd)) // whatever the umask
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("null device: %w", err)
+	}
+	return os.NewFile(uintptr(fd), os.DevNull), nil
+}

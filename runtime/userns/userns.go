@@ -1,0 +1,260 @@
+// Package userns gives pods user namespaces of their own (KEP-127): a range of users and groups of the host for each,
+// in which root is nobody in particular, and the network and IPC namespaces that belong to it, so that its root rules
+// over them and over nothing else.
+//
+// In come the UIDs of pods, out go the paths of their namespaces, which bind mounts below STATE/userns keep: no process
+// has to. A file beside them is the record of the range; it is written first and removed last, so that no range is
+// given to two pods, whenever the daemon is killed.
+package userns
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/runtime/crash"
+)
+
+// Options are what Namespaces are made of.
+type Options struct {
+	// Dir has a directory for each pod: layout.State.UserNamespaces.
+	Dir string
+	// IDs are those that may be given away: Choose.
+	IDs IDs
+	// Owner names the daemon: several that have the same IDs start in different places.
+	Owner string
+	// On are the directories whose files containers get to see. Their file systems have to support idmapped mounts.
+	On []string
+}
+
+// Namespaces is safe for concurrent use; calls for one pod must not overlap.
+type Namespaces struct {
+	dir       string
+	ids       IDs
+	begin     int   // the range that is given away first
+	supported error // why no pod can have any
+
+	mu    sync.Mutex
+	pods  map[string]uint32 // the first ID of each, by the pod's UID
+	taken map[uint32]bool   // the values of pods
+}
+
+// Namespace is that of a pod.
+type Namespace struct {
+	// First is root's ID on the host. It has Size of them.
+	First uint32
+	// Paths are those of its user namespace, and of the others that belong to it and that the containers share.
+	Paths map[specs.LinuxNamespaceType]string
+}
+
+// Mapping is how its ids are those of the host.
+func (n *Namespace) Mapping() specs.LinuxIDMapping {
+	return specs.LinuxIDMapping{ContainerID: 0, HostID: n.First, Size: Size}
+}
+
+// recordName is the file that has the first ID of a pod. No pin has that name.
+const recordName = "first-id"
+
+// kinds are the namespaces that are made, by the names of their files. The user namespace is pinned last: where it is,
+// the others are too.
+var kinds = []struct {
+	name string
+	kind specs.LinuxNamespaceType
+}{{"net", specs.NetworkNamespace}, {"ipc", specs.IPCNamespace}, {"user", specs.UserNamespace}}
+
+// Open finds what an earlier run has given away. Where this host has no user namespaces for pods, Supported says why.
+func Open(o Options) (*Namespaces, error) {
+	n := &Namespaces{dir: o.Dir, ids: o.IDs, pods: map[string]uint32{}, taken: map[uint32]bool{}}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(o.Owner))
+	n.begin = int(hash.Sum32() % uint32(o.IDs.Pods()))
+	uids, err := n.Held()
+	if err != nil {
+		return nil, err
+	}
+	for _, uid := range uids {
+		first, err := n.record(uid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("user namespaces: %w", err)
+		}
+		n.pods[uid], n.taken[first] = first, true
+	}
+	n.supported = n.try(o.On)
+	return n, nil
+}
+
+// Supported returns why no pod can have a user namespace on this host, nil if they can.
+func (n *Namespaces) Supported() error { return n.supported }
+
+// IDs are those that are given to pods.
+func (n *Namespaces) IDs() IDs { return n.ids }
+
+// Has reports whether a pod has a range.
+func (n *Namespaces) Has(podUID string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, ok := n.pods[podUID]
+	return ok
+}
+
+// SetUp ensures that a pod has its namespaces and returns them. The error is errdefs.ErrResourceExhausted when no range
+// is free, and errdefs.ErrNotImplemented when this host has none.
+func (n *Namespaces) SetUp(podUID string) (*Namespace, error) {
+	if n.supported != nil {
+		return nil, n.supported
+	}
+	first, err := n.reserve(podUID)
+	if err != nil {
+		return nil, err
+	}
+	out := &Namespace{First: first, Paths: map[specs.LinuxNamespaceType]string{}}
+	for _, k := range kinds {
+		out.Paths[k.kind] = n.path(podUID, k.name)
+	}
+	if pinned(out.Paths[specs.UserNamespace]) {
+		return out, nil
+	}
+	crash.At("userns.recorded")
+	if err := n.make(podUID, first); err != nil {
+		return nil, fmt.Errorf("user namespace: %w", err)
+	}
+	crash.At("userns.pinned")
+	return out, nil
+}
+
+// reserve gives a pod the range that it has, or the first one that is free.
+func (n *Namespaces) reserve(podUID string) (uint32, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if first, ok := n.pods[podUID]; ok {
+		return first, nil
+	}
+	for i := range n.ids.Pods() {
+		first := n.ids.First + uint32((n.begin+i)%n.ids.Pods())*Size
+		if n.taken[first] {
+			continue
+		}
+		if err := os.MkdirAll(n.path(podUID, ""), 0o711); err != nil {
+			return 0, err
+		}
+		record := strconv.FormatUint(uint64(first), 10)
+		if err := atomicfile.Write(n.path(podUID, recordName), []byte(record), 0o600); err != nil {
+			return 0, fmt.Errorf("user namespace: %w", err)
+		}
+		n.pods[podUID], n.taken[first] = first, true
+		return first, nil
+	}
+	return 0, fmt.Errorf("user namespace: all %d ranges of the ids %s (START:COUNT) are in use: %w",
+		n.ids.Pods(), n.ids, errdefs.ErrResourceExhausted)
+}
+
+// make makes the namespaces of a pod and pins them.
+func (n *Namespaces) make(podUID string, first uint32) error {
+	if err := n.unpin(podUID); err != nil { // what a crash has left
+		return err
+	}
+	return enter(first, unix.CLONE_NEWNET|unix.CLONE_NEWIPC, func(pid int) error {
+		for _, k := range kinds {
+			at := n.path(podUID, k.name)
+			if err := os.WriteFile(at, nil, 0o444); err != nil {
+				return err
+			}
+			if err := unix.Mount(fmt.Sprintf("/proc/%d/ns/%s", pid, k.name), at, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("pin %s: %w", k.name, err)
+			}
+			crash.At("userns.pinned", k.name)
+		}
+		return nil
+	})
+}
+
+func pinned(path string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(path, &stat) == nil && stat.Type == unix.NSFS_MAGIC
+}
+
+// unpin removes all that a pod has but its record.
+func (n *Namespaces) unpin(podUID string) error {
+	entries, err := os.ReadDir(n.path(podUID, ""))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == recordName {
+			continue
+		}
+		path := n.path(podUID, e.Name())
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+		crash.At("userns.unpinned")
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TearDown removes the namespaces of a pod and makes its range free. A pod that has none is no error. Nothing of the pod
+// may run any more, and no file of the host belong to its users: they would be the next pod's.
+func (n *Namespaces) TearDown(podUID string) error {
+	if err := n.unpin(podUID); err != nil {
+		return fmt.Errorf("user namespace: %w", err)
+	}
+	crash.At("userns.pins-removed")
+	for _, name := range []string{recordName, ""} {
+		if err := os.Remove(n.path(podUID, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("user namespace: %w", err)
+		}
+		crash.At("userns.record-removed")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if first, ok := n.pods[podUID]; ok {
+		delete(n.taken, first)
+		delete(n.pods, podUID)
+	}
+	return nil
+}
+
+// Held lists the UIDs of the pods that something is set up for.
+func (n *Namespaces) Held() ([]string, error) {
+	entries, err := os.ReadDir(n.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var uids []string
+	for _, e := range entries {
+		uids = append(uids, e.Name())
+	}
+	return uids, err
+}
+
+func (n *Namespaces) record(podUID string) (uint32, error) {
+	text, err := os.ReadFile(n.path(podUID, recordName))
+	if err != nil {
+		return 0, err
+	}
+	first, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil || first < Size || first%Size != 0 {
+		return 0, fmt.Errorf("%s: %q is not the first id of a pod", n.path(podUID, recordName), text)
+	}
+	return uint32(first), nil
+}
+
+func (n *Namespaces) path(podUID, name string) string { return filepath.Join(n.dir, podUID, name) }
