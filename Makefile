@@ -8,7 +8,10 @@ KUBE := k8s.io/component-base/version
 LDFLAGS := -s -w -X main.version=$(VERSION) \
 	-X $(KUBE).gitVersion=$(KUBERNETES)+jobd-$(VERSION) -X $(KUBE).gitMajor=1 -X $(KUBE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES)))
 # One set of flags for everything, so that the packages are compiled once, and once more for the race detector.
-export GOFLAGS := -trimpath -buildvcs=false
+# The compiler and staticcheck do a quarter less work when they collect garbage less often, for a few hundred MB more memory.
+# TOOLS is set for them alone: what they build and test runs as usual.
+TOOLS := GOGC=400
+export GOFLAGS := -trimpath -buildvcs=false '-toolexec=env $(TOOLS)'
 export CGO_ENABLED := 0
 # Rules and decisions, which start no goroutines: the race detector has nothing to find there, and makes their random tests
 # several times as long.
@@ -82,7 +85,7 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@! grep -nE '^\s*go |\<sync\.|\.Go\(|t\.Parallel\(' $(SEQUENTIAL:%=%/*.go)
 	go vet $(PACKAGES)
-	go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
+	$(TOOLS) go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
 
 compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
 	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
