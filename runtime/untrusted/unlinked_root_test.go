@@ -88,4 +88,3 @@ func TestUnlinked(t *testing.T) {
 	}
 	grew("after all but the first are gone", 1)
 }
-
