@@ -46,7 +46,7 @@ RUNTIME ?=
 e2e crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
 
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc
-	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 20m ./daemon/e2e
+	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
 
 VM := .vm
 e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboots, power cuts
