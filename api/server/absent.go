@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/absent"
@@ -78,7 +79,8 @@ func (n nothing) List(context.Context, *metainternalversion.ListOptions) (runtim
 }
 
 // Watch sends no events until the client ends it, except a bookmark at the beginning if the client asks for one.
-func (n nothing) Watch(_ context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+func (n nothing) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
+	utilflowcontrol.WatchInitialized(ctx)
 	events := make(chan watch.Event, 1)
 	if options != nil && ptr.Deref(options.SendInitialEvents, false) {
 		obj := n.New()

@@ -127,6 +127,23 @@ func TestAPatchThatGrowsIsRefused(t *testing.T) {
 	}
 }
 
+// TestAnObjectDoesNotGrowForEver adds to one with each request.
+func TestAnObjectDoesNotGrowForEver(t *testing.T) {
+	ts := startServer(t)
+	const pods = "/api/v1/namespaces/default/events"
+	ts.mustDo(t, "POST", pods, `{"metadata":{"name":"e","namespace":"default"},"involvedObject":{"namespace":"default"}}`, 201)
+	much := strings.Repeat("x", 2<<20)
+	patch := func(field string) (int, string) {
+		return ts.do(t, "PATCH", pods+"/e", "application/merge-patch+json", `{"`+field+`":"`+much+`"}`)
+	}
+	if code, text := patch("message"); code != 200 {
+		t.Fatalf("%d: %.300s", code, text)
+	}
+	if code, text := patch("reason"); code != http.StatusRequestEntityTooLarge || !strings.Contains(text, "at most 3145728 are allowed") {
+		t.Errorf("%d: %.300s", code, text)
+	}
+}
+
 func TestRequestsInFlightAreBounded(t *testing.T) {
 	held, release := make(chan struct{}, 1000), make(chan struct{})
 	ts := startServer(t, func(c *Config) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericserver "k8s.io/apiserver/pkg/server"
+	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/jobd/jobd/fairshare"
 )
@@ -38,7 +39,8 @@ const (
 
 // sharing divides what one listener serves among its clients, for each kind of request.
 type sharing struct {
-	// reads and writes are the requests that end by themselves; lists are in addition those of them that are long.
+	// reads and writes are the requests that end by themselves. Lists are in addition those of them that are long, and
+	// watches until they have sent what there is at their beginning.
 	reads, writes, lists *fairshare.Places
 	// streams, sessions and images last as long as the client wants.
 	streams, sessions, images *fairshare.Places
@@ -55,7 +57,7 @@ func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
 	return &sharing{
 		reads: of(maxReads, sharingWait), writes: of(maxWrites, sharingWait),
 		lists: fairshare.New(fairshare.Limits{
-			Total: maxLists, Reserve: maxListsOfOne, User: maxListsOfOne, Peer: maxListsOfOne, Queue: maxReads / 4, QueueAll: maxReads, Wait: sharingWait,
+			Total: maxLists, Reserve: maxListsOfOne, User: maxListsOfOne, Peer: maxListsOfOne, Queue: maxReads / 2, QueueAll: 2 * maxReads, Wait: sharingWait,
 		}),
 		streams: of(maxStreams, 0), sessions: of(maxSessions, 0), images: of(maxImages, 0),
 	}
@@ -75,6 +77,8 @@ func (s *sharing) needed(r *http.Request, info *request.RequestInfo) []*fairshar
 		return []*fairshare.Places{s.images}
 	case slices.Contains(reaching, info.Subresource):
 		return []*fairshare.Places{s.sessions}
+	case info.Verb == "watch" && beginsWithAll(r):
+		return []*fairshare.Places{s.streams, s.lists}
 	case longRunning(r, info):
 		return []*fairshare.Places{s.streams}
 	case info.Verb == "list" && isLong(r):
@@ -125,6 +129,9 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, info *request.Re
 			return of
 		}
 		defer release()
+		if of == s.lists && info.Verb == "watch" {
+			r = r.WithContext(utilflowcontrol.WithInitializationSignal(r.Context(), initialized(release)))
+		}
 	}
 	next.ServeHTTP(w, r)
 	return nil
@@ -135,6 +142,24 @@ func isLong(r *http.Request) bool {
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 	return err != nil || limit <= 0 || limit > longList
 }
+
+// beginsWithAll reports whether a watch begins with the objects that there are.
+func beginsWithAll(r *http.Request) bool {
+	query := r.URL.Query()
+	if initial, err := strconv.ParseBool(query.Get("sendInitialEvents")); err == nil {
+		return initial
+	}
+	version := query.Get("resourceVersion")
+	return version == "" || version == "0"
+}
+
+// initialized is called by a watch that has sent those.
+type initialized func()
+
+func (f initialized) Signal() { f() }
+
+// Wait is for an apiserver's own filter.
+func (initialized) Wait() {}
 
 type clientKey struct{}
 

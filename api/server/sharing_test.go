@@ -18,8 +18,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 )
@@ -109,8 +111,8 @@ func mustServe(t *testing.T, clients ...*kubernetes.Clientset) {
 func TestIdleConnectionsTakeNothingFromOthers(t *testing.T) {
 	ts := startServer(t)
 	watched := ts.sendAs(t, attacker, "GET /apis/batch/v1/jobs?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n")
-	watch := bufio.NewReader(watched)
-	if line, err := watch.ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+	events := bufio.NewReader(watched)
+	if line, err := events.ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
 		t.Fatal(line, err)
 	}
 	for i := range 2300 {
@@ -132,7 +134,7 @@ func TestIdleConnectionsTakeNothingFromOthers(t *testing.T) {
 		}
 	}
 	for { // the one that something was asked on is there still
-		line, err := watch.ReadString('\n')
+		line, err := events.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,10 +176,15 @@ func TestUnreadListsTakeNothingFromOthers(t *testing.T) {
 // TestWatchesTakeNothingFromOthers has one user ask for more watches than all may have.
 func TestWatchesTakeNothingFromOthers(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.MaxStreams = 1500 })
+	there, err := ts.client(t).CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := there.ResourceVersion
 	var answered sync.WaitGroup
 	answers := make(chan string, 1600)
 	for range 1600 {
-		c := ts.sendAs(t, attacker, "GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n")
+		c := ts.sendAs(t, attacker, "GET /api/v1/configmaps?watch=true&resourceVersion="+version+" HTTP/1.1\r\nHost: jobd\r\n\r\n")
 		answered.Go(func() {
 			line, _ := bufio.NewReader(c).ReadString('\n')
 			answers <- strings.TrimSpace(line)
@@ -199,6 +206,46 @@ func TestWatchesTakeNothingFromOthers(t *testing.T) {
 		}
 		w.Stop()
 		mustServe(t, c)
+	}
+}
+
+// TestUnreadWatchesTakeNothingFromOthers has 450 watches of one user wait until what they begin with is read.
+func TestUnreadWatchesTakeNothingFromOthers(t *testing.T) {
+	ts := startServer(t)
+	for i := range 30 {
+		ts.putConfigMap(t, fmt.Sprint("c", i), strings.Repeat("x", 900_000))
+	}
+	for range 450 {
+		ts.sendAs(t, attacker, "GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n")
+	}
+	waitFor(t, "they are served, wait or are refused", func() bool {
+		held, waiting, refused := ts.local.sharing.lists.Figures()
+		return held == maxListsOfOne && waiting+int(refused) == 450-maxListsOfOne
+	})
+	for _, c := range []*kubernetes.Clientset{ts.clientAs(t, other), ts.client(t)} {
+		for range 2 * maxListsOfOne { // those that have begun take no place any more
+			w, err := c.BatchV1().Jobs("default").Watch(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			mustServe(t, c)
+			if e := <-w.ResultChan(); e.Type != watch.Added {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	// Who reads gets all of it.
+	w, err := ts.client(t).CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	got := sets.New[string]()
+	for e := range w.ResultChan() {
+		if got.Insert(e.Object.(*corev1.ConfigMap).Name); got.Len() == 30 {
+			break
+		}
 	}
 }
 
@@ -249,7 +296,9 @@ func TestWhichPlacesARequestNeeds(t *testing.T) {
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	for asked, want := range map[string]string{
 		"GET /api/v1/pods": "list read", "GET /api/v1/pods?limit=500": "read", "GET /api/v1/pods?limit=501": "list read",
-		"GET /api/v1/pods?limit=x": "list read", "GET /api/v1/pods?watch=1": "stream", "GET /api/v1/namespaces/a/pods/b": "read",
+		"GET /api/v1/pods?limit=x": "list read", "GET /api/v1/pods?watch=1&resourceVersion=5": "stream",
+		"GET /api/v1/pods?watch=1": "stream list", "GET /api/v1/pods?watch=1&sendInitialEvents=false": "stream",
+		"GET /api/v1/pods?watch=1&resourceVersion=5&sendInitialEvents=true": "stream list", "GET /api/v1/namespaces/a/pods/b": "read",
 		"GET /api/v1/namespaces/a/pods/b/log": "stream", "POST /api/v1/namespaces/a/pods/b/exec": "session",
 		"GET /api/v1/namespaces/a/pods/b/attach": "session", "GET /api/v1/namespaces/a/pods/b/portforward": "session",
 		"DELETE /api/v1/namespaces/a/pods": "list write", "POST /api/v1/namespaces/a/pods": "write", "PATCH /api/v1/namespaces/a/pods/b": "write",

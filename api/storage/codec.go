@@ -4,12 +4,17 @@ import (
 	"fmt"
 	"reflect"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/jobd/jobd/store"
 )
+
+// maxObject bounds an object as it is stored, in bytes. A request may have as many, but without a bound here an object
+// would grow with each patch.
+const maxObject = 3 << 20
 
 // encode makes a stored object of obj and clears obj's resourceVersion: that is the store's to say.
 func (s *Storage) encode(key string, obj runtime.Object) (store.Object, error) {
@@ -19,6 +24,10 @@ func (s *Storage) encode(key string, obj runtime.Object) (store.Object, error) {
 	value, err := runtime.Encode(s.codec, obj)
 	if err != nil {
 		return store.Object{}, err
+	}
+	if len(value) > maxObject {
+		return store.Object{}, apierrors.NewRequestEntityTooLargeError(
+			fmt.Sprintf("the object would have %d bytes: at most %d are allowed", len(value), maxObject))
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil {

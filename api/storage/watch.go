@@ -20,6 +20,8 @@ const (
 	// pageSize is how many objects or changes a watcher reads from the store at once. It holds no snapshot while it
 	// hands them on, which may take as long as its client likes.
 	pageSize = 100
+	// pageBytes is how many bytes of objects are enough for a page.
+	pageBytes = 1 << 20
 	// eventBuffer is how many decoded events wait for a client.
 	eventBuffer = 16
 	// beforeDeadline is how long before a watch ends its last bookmark is sent, so that the next one begins near to it.
@@ -48,7 +50,6 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 		from = s.store.Version()
 	}
 	go w.run(from, initial)
-	utilflowcontrol.WatchInitialized(ctx)
 	return w, nil
 }
 
@@ -80,6 +81,7 @@ func (w *watcher) run(from uint64, initial bool) {
 			}
 			from = at
 		}
+		utilflowcontrol.WatchInitialized(w.ctx) // what has been served costs little from now on
 		return w.follow(from)
 	}()
 	if w.ctx.Err() != nil {
@@ -158,15 +160,17 @@ func (w *watcher) page(
 	if err != nil {
 		return nil, "", false, err
 	}
-	seen := 0
+	seen, bytes := 0, 0
 	past.Range(from, func(o store.Object) bool {
 		if !w.opts.Recursive && o.Key != w.key {
 			return false
 		}
-		if seen++; seen > pageSize {
+		if seen >= pageSize || bytes >= pageBytes {
 			next, more = o.Key, true
 			return false
 		}
+		seen++
+		bytes += len(o.Value)
 		var obj runtime.Object
 		if obj, err = w.decode(o, o.Version); err != nil {
 			return false
