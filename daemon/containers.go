@@ -100,7 +100,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	d.run("image watch", images.Watch)
 	objects := sandbox.Objects{Store: from.store}
 	node := volume.Node{
-		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, Tokens: from.tokens,
+		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
 		Allocatable: m.allocatable,
 	}
 	volumes, err := volume.New(c.Root, c.State, node)

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/jobd/jobd/api/hostpath"
 )
 
 // setNamespaceDefaults sets the label with the namespace's name, by which selectors find it.
@@ -48,12 +50,14 @@ func prepareNamespaceFinalize(ns, old *corev1.Namespace) {
 func validateNamespace(ns *corev1.Namespace) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&ns.ObjectMeta, false, validation.ValidateNamespaceName,
 		field.NewPath("metadata"))
+	errs = append(errs, hostpath.Validate(ns)...)
 	return append(errs, validateNamespaceFinalizers(ns)...)
 }
 
 // validateNamespaceUpdate checks a changed namespace.
 func validateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
-	return validation.ValidateObjectMetaUpdate(&ns.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := validation.ValidateObjectMetaUpdate(&ns.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, hostpath.Validate(ns)...)
 }
 
 // validateNamespaceStatusUpdate checks that the phase is what the deletion timestamp says.

@@ -11,11 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -27,6 +29,9 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/metrics"
 	"k8s.io/pod-security-admission/policy"
+
+	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Configuration is the PodSecurityConfiguration of a cluster's API server: what holds in namespaces that have no label,
@@ -77,18 +82,70 @@ func Concerns(r schema.GroupResource) bool {
 	return r == corev1.Resource("namespaces") || admission.DefaultPodSpecExtractor{}.HasPodSpec(r)
 }
 
-// Review decides about a pod, or warns about an object with a template of pods, in the namespace ns.
+// Review decides about a pod, or warns about an object with a template of pods, in the namespace ns. Paths of the host
+// that the namespace lists are no violation; others are forbidden then, whoever is exempt.
 func (p *Policy) Review(ctx context.Context, a api.Attributes, ns *corev1.Namespace) *admissionv1.AdmissionResponse {
-	return p.with(ns, nil).Validate(ctx, a)
+	paths, _ := hostpath.Of(ns) // a list that cannot be read allows nothing
+	forbidden, excused := review(paths, a)
+	isPod := a.GetResource().GroupResource() == corev1.Resource("pods")
+	if forbidden != nil && isPod && a.GetOperation() != admissionv1.Update { // volumes of a pod do not change
+		refusal := apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), forbidden)
+		return &admissionv1.AdmissionResponse{Result: &refusal.ErrStatus}
+	}
+	answer := p.with(ns, nil).Validate(ctx, excused)
+	if forbidden != nil && !isPod && a.GetSubresource() == "" {
+		answer = answer.DeepCopy() // the library shares some
+		answer.Warnings = append(answer.Warnings, "pods will be refused: "+forbidden.Error())
+	}
+	return answer
 }
 
-// Lister lists the pods of a namespace. It should return an error when ctx ends.
+// review returns what in an object the list of host paths forbids, and the object's attributes without the volumes that
+// it allows.
+func review(paths *hostpath.List, a api.Attributes) (forbidden error, excused api.Attributes) {
+	obj, err := a.GetObject()
+	if err != nil || paths == nil {
+		return nil, a
+	}
+	spec, at := podspec.Of(obj)
+	if spec == nil {
+		return nil, a
+	}
+	forbidden = paths.Check(spec, at).ToAggregate()
+	if without := paths.Excused(spec); without != spec {
+		obj = obj.DeepCopyObject()
+		spec, _ = podspec.Of(obj)
+		*spec = *without
+		a = replaced{a, obj}
+	}
+	return forbidden, a
+}
+
+// replaced are the attributes of a request with another object.
+type replaced struct {
+	api.Attributes
+	object runtime.Object
+}
+
+func (r replaced) GetObject() (runtime.Object, error) { return r.object, nil }
+
+// Lister lists the pods of a namespace, which are the caller's own. It should return an error when ctx ends.
 type Lister func(ctx context.Context, namespace string) ([]*corev1.Pod, error)
 
 // ReviewNamespace decides about a write of a namespace, whose labels have to make sense. Warnings name the pods in it that
 // a new level would not let in.
 func (p *Policy) ReviewNamespace(ctx context.Context, a api.Attributes, pods Lister) *admissionv1.AdmissionResponse {
-	return p.with(nil, pods).ValidateNamespace(ctx, a)
+	obj, _ := a.GetObject()
+	ns, _ := obj.(*corev1.Namespace)
+	return p.with(nil, func(ctx context.Context, name string) ([]*corev1.Pod, error) {
+		list, err := pods(ctx, name)
+		if paths, _ := hostpath.Of(ns); paths != nil {
+			for _, pod := range list {
+				pod.Spec = *paths.Excused(&pod.Spec)
+			}
+		}
+		return list, err
+	}).ValidateNamespace(ctx, a)
 }
 
 // Refusal returns why a namespace does not take a pod that a user creates (admissionv1.Create) or gets into
@@ -116,10 +173,15 @@ func Refused(r *admissionv1.AdmissionResponse) error {
 	return &apierrors.StatusError{ErrStatus: *r.Result}
 }
 
-// Enforced is the level that new pods of a namespace must keep to, unless they are exempt.
-func (p *Policy) Enforced(ns *corev1.Namespace) api.LevelVersion {
+// JobController is who creates the pods of Jobs in a cluster, and so here, by which exemptions name it.
+const JobController = "system:serviceaccount:kube-system:job-controller"
+
+// Limits reports whether a namespace takes from those who are not exempt only pods that cannot take over the host.
+func (p *Policy) Limits(ns *corev1.Namespace) bool {
+	exempt := p.library.Configuration.Exemptions
 	level, _ := p.library.PolicyToEvaluate(ns.Labels) // one that cannot be read counts as restricted
-	return level.Enforce
+	return level.Enforce.Level != api.LevelPrivileged && !slices.Contains(exempt.Namespaces, ns.Name) &&
+		!slices.Contains(exempt.Usernames, JobController)
 }
 
 // with is the library's admission where a namespace and its pods are at hand, which it looks up by name.

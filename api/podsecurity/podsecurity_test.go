@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/jobd/jobd/api/hostpath"
 )
 
 func TestConfigurationIsChecked(t *testing.T) {
@@ -58,6 +59,42 @@ func TestRefusal(t *testing.T) {
 		err := tc.policy.Refusal(t.Context(), ns, pod, admissionv1.Create, tc.user)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// A list of host paths is an exception from what a level forbids, and forbids the rest.
+func TestListedHostPaths(t *testing.T) {
+	p, err := New(Configuration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(path string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}}
+		return p
+	}
+	const notListed = `pods "p" is forbidden: spec.volumes[0].hostPath.path: Forbidden: "/etc" is not among the paths that the namespace allows: /data`
+	for _, tc := range []struct{ name, level, list, path, want string }{
+		{"no list", "privileged", "-", "/etc", ""},
+		{"no list, and a level that forbids it", "baseline", "-", "/data", `pods "p" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes (volume "v")`},
+		{"listed", "privileged", "/data", "/data/x", ""},
+		{"listed, and a level that forbids others", "baseline", "/data", "/data/x", ""},
+		{"not listed", "privileged", "/data", "/etc", notListed},
+		{"not listed, and a level that forbids it", "baseline", "/data", "/etc", notListed},
+		{"a list that makes no sense", "baseline", "data", "/data", `pods "p" is forbidden: spec.volumes[0].hostPath.path: Forbidden: "/data" is not among the paths that the namespace allows: none`},
+	} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"pod-security.kubernetes.io/enforce": tc.level}}}
+		if tc.list != "-" {
+			ns.Annotations = map[string]string{hostpath.Annotation: tc.list}
+		}
+		it := pod(tc.path)
+		err := p.Refusal(t.Context(), ns, it, admissionv1.Create, "you")
+		if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+		if it.Spec.Volumes[0].HostPath == nil {
+			t.Errorf("%s: the pod was changed", tc.name)
 		}
 	}
 }

@@ -4,7 +4,10 @@ package podspec
 import (
 	"iter"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
 
@@ -25,6 +28,20 @@ func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 			}
 		}
 	}
+}
+
+// Of returns the spec of the pods that an object is or makes, and its path in the object; nil if it makes none.
+func Of(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
+	path := field.NewPath("spec")
+	switch obj := obj.(type) {
+	case *corev1.Pod:
+		return &obj.Spec, path
+	case *batchv1.Job:
+		return &obj.Spec.Template.Spec, path.Child("template", "spec")
+	case *batchv1.CronJob:
+		return &obj.Spec.JobTemplate.Spec.Template.Spec, path.Child("jobTemplate", "spec", "template", "spec")
+	}
+	return nil, nil
 }
 
 // IsSidecar reports whether an init container keeps running beside the regular ones (KEP-753).

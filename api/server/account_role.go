@@ -5,14 +5,13 @@ import (
 	"context"
 	"fmt"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
 )
@@ -30,7 +29,7 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 	if a.GetSubresource() != "" {
 		return nil
 	}
-	spec, path := podSpecOf(a)
+	spec, path := podspec.Of(a.GetObject())
 	if spec == nil {
 		return nil
 	}
@@ -50,20 +49,6 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 			fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), withoutRole(a.GetNamespace(), name)))
 	}
 	return nil
-}
-
-// podSpecOf returns what the pods of a new object are made of; nil when it has none.
-func podSpecOf(a admission.Attributes) (*corev1.PodSpec, *field.Path) {
-	path := field.NewPath("spec")
-	switch obj := a.GetObject().(type) {
-	case *corev1.Pod:
-		return &obj.Spec, path
-	case *batchv1.Job:
-		return &obj.Spec.Template.Spec, path.Child("template", "spec")
-	case *batchv1.CronJob:
-		return &obj.Spec.JobTemplate.Spec.Template.Spec, path.Child("jobTemplate", "spec", "template", "spec")
-	}
-	return nil, nil
 }
 
 // withoutRole says what a ServiceAccount lacks, and how it is given.

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
@@ -33,6 +34,19 @@ func (o Objects) Secret(namespace, name string) (*corev1.Secret, error) {
 		return nil, oci.NotFound("secret", name)
 	}
 	return object, nil
+}
+
+// HostPaths returns which paths of the host the pods of a namespace may mount; nil means any. A list that makes no sense
+// allows none.
+func (o Objects) HostPaths(namespace string) (*hostpath.List, error) {
+	ns := &corev1.Namespace{}
+	if ok, err := o.get(store.Key(objects.Namespaces, "", namespace), ns); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, oci.NotFound("namespace", namespace)
+	}
+	list, _ := hostpath.Of(ns)
+	return list, nil
 }
 
 // PullSecrets returns the Secrets with which a pod's images are pulled, and the names of those that do not exist.

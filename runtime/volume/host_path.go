@@ -10,12 +10,34 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/hostpath"
 )
 
-// hostPath checks that the path is what its type says, creates it where the type asks for that, and refuses what
+// HostPaths says which paths of the host the pods of a namespace may mount.
+type HostPaths interface {
+	HostPaths(namespace string) (*hostpath.List, error)
+}
+
+// hostPath makes a volume of a path of the host, as far as the namespace allows it.
+func (v *Volumes) hostPath(pod *corev1.Pod, volume *corev1.Volume) (source, error) {
+	if v.node.HostPaths != nil {
+		list, err := v.node.HostPaths.HostPaths(pod.Namespace)
+		if err != nil {
+			return source{}, err
+		}
+		if list != nil {
+			return v.allowedHostPath(pod, volume, list)
+		}
+	}
+	path, err := v.anyHostPath(volume.HostPath)
+	return source{path: path}, err
+}
+
+// anyHostPath checks that the path is what its type says, creates it where the type asks for that, and refuses what
 // belongs to jobd itself. A path without a type that does not exist becomes a directory, as with containerd in a
 // cluster.
-func (v *Volumes) hostPath(source *corev1.HostPathVolumeSource) (string, error) {
+func (v *Volumes) anyHostPath(source *corev1.HostPathVolumeSource) (string, error) {
 	path := filepath.Clean(source.Path)
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("hostPath %q is not absolute: %w", source.Path, errdefs.ErrInvalidArgument)
@@ -42,10 +64,11 @@ func (v *Volumes) hostPath(source *corev1.HostPathVolumeSource) (string, error) 
 			return path, makeFile(path)
 		}
 	}
-	if what, ok := expected(kind); !ok {
-		return "", fmt.Errorf("%s is an invalid volume type: %w", kind, errdefs.ErrInvalidArgument)
+	what, err := expected(kind)
+	if err != nil {
+		return "", err
 	} else if what.is != nil && !(exists && what.is(info.Mode())) {
-		return "", fmt.Errorf("hostPath type check failed: %s is not a %s", path, what.name)
+		return "", what.mismatch(path)
 	}
 	return path, nil
 }
@@ -55,23 +78,27 @@ type fileKind struct {
 	is   func(fs.FileMode) bool
 }
 
-func expected(kind corev1.HostPathType) (fileKind, bool) {
+func (k fileKind) mismatch(path string) error {
+	return fmt.Errorf("hostPath type check failed: %s is not a %s", path, k.name)
+}
+
+func expected(kind corev1.HostPathType) (fileKind, error) {
 	switch kind {
 	case corev1.HostPathUnset:
-		return fileKind{}, true
+		return fileKind{}, nil
 	case corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate:
-		return fileKind{"directory", fs.FileMode.IsDir}, true
+		return fileKind{"directory", fs.FileMode.IsDir}, nil
 	case corev1.HostPathFile, corev1.HostPathFileOrCreate:
-		return fileKind{"file", fs.FileMode.IsRegular}, true
+		return fileKind{"file", fs.FileMode.IsRegular}, nil
 	case corev1.HostPathSocket:
-		return fileKind{"socket file", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }}, true
+		return fileKind{"socket file", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }}, nil
 	case corev1.HostPathCharDev:
-		return fileKind{"character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }}, true
+		return fileKind{"character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }}, nil
 	case corev1.HostPathBlockDev:
 		isBlock := func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }
-		return fileKind{"block device", isBlock}, true
+		return fileKind{"block device", isBlock}, nil
 	}
-	return fileKind{}, false
+	return fileKind{}, fmt.Errorf("%s is an invalid volume type: %w", kind, errdefs.ErrInvalidArgument)
 }
 
 // makeFile creates a file unless there is something of that name, which is not opened: others may have put it there.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
@@ -26,10 +27,14 @@ func UnmountBelow(dir string) error {
 	if err != nil {
 		return err
 	}
+	for _, point := range below { // all of them before one goes: it would take with it what its parent is shared with
+		if err := keepAlone(point); err != nil && !gone(err) {
+			return fmt.Errorf("keep %s alone: %w", point, err)
+		}
+	}
 	for _, point := range slices.Backward(below) {
 		// Detached: a container that still has it open must not keep the pod's directory.
-		err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !gone(err) {
 			return fmt.Errorf("unmount %s: %w", point, err)
 		}
 	}
@@ -39,6 +44,20 @@ func UnmountBelow(dir string) error {
 		return fmt.Errorf("unmount %s: still mounted", below[0])
 	}
 	return nil
+}
+
+// gone reports whether nothing is mounted at a place any more.
+func gone(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) }
+
+// keepAlone keeps what happens to a mount, and to those below it, from happening to mounts that it is shared with: where a
+// path of the host is shown, unmounting what lies below would unmount it on the host too.
+func keepAlone(point string) error {
+	fd, err := unix.Open(point, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Mount("", "/proc/self/fd/"+strconv.Itoa(fd), "", unix.MS_PRIVATE|unix.MS_REC, "")
 }
 
 // mountPoints lists what is mounted below a directory, in the order of mounting.

@@ -28,33 +28,40 @@ func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, 
 	}
 	defer unix.Close(fd)
 
+	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
+	if err := show(fd, target); err != nil {
+		return "", fmt.Errorf("mount %s of %s: %w", sub, volume, err)
+	}
+	return target, nil
+}
+
+// show ensures that an open file is mounted at a place of a pod's own.
+func show(fd int, target string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return "", err
+		return err
 	}
-	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
-	if shown, err := shows(target, &stat); err != nil {
-		return "", fmt.Errorf("%s: %w", target, err)
-	} else if shown {
-		return target, nil
+	if shown, err := shows(target, &stat); err != nil || shown {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o711); err != nil {
-		return "", err
+		return err
 	}
+	var err error
 	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = makeDir(target, 0o711, 0o711)
 	} else {
 		err = makeFile(target)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	crash.At("volume.sub-path.before")
 	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-		return "", fmt.Errorf("mount %s of %s: %w", sub, volume, err)
+		return err
 	}
 	crash.At("volume.sub-path.after")
-	return target, nil
+	return nil
 }
 
 // shows reports whether a file is mounted at a place. What an earlier start of the container has mounted there, and
@@ -66,6 +73,9 @@ func shows(target string, file *unix.Stat_t) (bool, error) {
 	var there unix.Stat_t
 	if err := unix.Stat(target, &there); err == nil && there.Dev == file.Dev && there.Ino == file.Ino {
 		return true, nil
+	}
+	if err := keepAlone(target); err != nil {
+		return false, err
 	}
 	if err := unix.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
 		return false, err
@@ -85,12 +95,7 @@ func openBeneath(volume, sub string) (int, error) {
 	if err := unix.Fstat(dir, &stat); err != nil {
 		return -1, err
 	}
-	open := func(path string) (int, error) {
-		return unix.Openat2(dir, path, &unix.OpenHow{
-			Flags:   unix.O_PATH | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
-		})
-	}
+	open := beneath(dir)
 	fd, err := open(sub)
 	if errors.Is(err, unix.ENOENT) {
 		err = makeBeneath(open, filepath.Clean(sub), stat)
@@ -104,6 +109,23 @@ func openBeneath(volume, sub string) (int, error) {
 		return -1, fmt.Errorf("open %s of %s: %w", sub, volume, err)
 	}
 	return fd, nil
+}
+
+// beneath returns what opens paths inside an open directory, out of which no symlink leads: that is EXDEV.
+func beneath(dir int) func(path string) (int, error) {
+	return func(path string) (int, error) {
+		return openat2(dir, path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+	}
+}
+
+// openat2 finds a file without opening it.
+func openat2(dir int, path string, resolve uint64) (int, error) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
+	fd, err := unix.Openat2(dir, path, how)
+	for tries := 1; err == unix.EAGAIN && tries < 100; tries++ { // something was mounted or renamed on the host meanwhile
+		fd, err = unix.Openat2(dir, path, how)
+	}
+	return fd, err
 }
 
 func makeBeneath(open func(string) (int, error), sub string, like unix.Stat_t) error {

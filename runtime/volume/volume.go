@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/containerd/errdefs"
@@ -43,6 +44,8 @@ type Node struct {
 	Allocatable corev1.ResourceList
 	// Objects are the ConfigMaps and Secrets. Nil: there are none.
 	Objects oci.Objects
+	// HostPaths limits what volumes of the type hostPath may show. Nil: any path.
+	HostPaths HostPaths
 	// Tokens are those of ServiceAccounts. Nil: there are none.
 	Tokens Tokens
 }
@@ -71,6 +74,8 @@ type source struct {
 	path string
 	// readOnly holds whatever the mount says, as with a kubelet, because the pod must not change the content.
 	readOnly bool
+	// allReadOnly is the same for what is mounted below it too.
+	allReadOnly bool
 }
 
 // SetUp ensures that the pod has its volumes and returns the mounts of each container, init containers included, by its
@@ -115,7 +120,7 @@ func (v *Volumes) source(pod *corev1.Pod, volume *corev1.Volume) (out source, er
 	case volume.EmptyDir != nil:
 		out.path, err = v.emptyDir(pod, volume)
 	case volume.HostPath != nil:
-		out.path, err = v.hostPath(volume.HostPath)
+		out, err = v.hostPath(pod, volume)
 	case hasFiles(volume):
 		out.readOnly = true
 		out.path, err = v.files(pod, volume)
@@ -149,7 +154,7 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 		}
 		mode := "rw"
 		switch {
-		case m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled:
+		case source.allReadOnly, m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled:
 			mode = "rro"
 		case m.ReadOnly || source.readOnly:
 			mode = "ro"
@@ -248,6 +253,16 @@ func (v *Volumes) own(path string) bool {
 			dir = real
 		}
 		if path == dir || len(path) > len(dir) && path[:len(dir)] == dir && path[len(dir)] == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsOwn reports whether jobd's root or state is below a path.
+func (v *Volumes) holdsOwn(path string) bool {
+	for _, dir := range []string{v.root, v.state} {
+		if strings.HasPrefix(realPath(dir), strings.TrimSuffix(path, "/")+"/") {
 			return true
 		}
 	}

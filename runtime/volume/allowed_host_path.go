@@ -1,0 +1,142 @@
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/hostpath"
+)
+
+// allowedHostPath mounts a path that the namespace lists at a place of the pod's own. Pods may change what lies below a
+// listed path at any time, so it is opened beneath the listed one, and what was opened is what is mounted. The way to
+// the listed path may have no symlink at all, as it may lie below a path that other pods can write to.
+func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *hostpath.List) (source, error) {
+	path := filepath.Clean(volume.HostPath.Path)
+	allowed, ok := list.Find(path)
+	if !ok {
+		return source{}, fmt.Errorf("hostPath %s is not among the paths that the namespace allows: %s: %w", path, list, errdefs.ErrPermissionDenied)
+	}
+	file, err := openAllowed(allowed, path, volume.HostPath.Type)
+	if err != nil {
+		return source{}, err
+	}
+	defer file.Close()
+	real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(file.Fd())))
+	if err != nil {
+		return source{}, err
+	}
+	if v.own(real) || v.holdsOwn(real) {
+		return source{}, fmt.Errorf("hostPath %s belongs to jobd itself, or something of it is below: %w", path, errdefs.ErrPermissionDenied)
+	}
+	target := filepath.Join(v.statePod(string(pod.UID)), "host-paths", volume.Name)
+	if err := show(int(file.Fd()), target); err != nil {
+		return source{}, fmt.Errorf("mount hostPath %s: %w", path, err)
+	}
+	return source{path: target, allReadOnly: allowed.ReadOnly}, nil
+}
+
+// openAllowed finds a path at or below a listed one, creates it where its type asks for that and it may be written to, and checks that it is what the type says. It is not opened for reading or writing.
+func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType) (*os.File, error) {
+	what, err := expected(ptr.Deref(kind, corev1.HostPathUnset))
+	if err != nil {
+		return nil, err
+	}
+	top, err := openListed(listed.Path)
+	if err != nil {
+		return nil, fmt.Errorf("hostPath %s: %w", path, err)
+	}
+	defer unix.Close(top)
+
+	sub, err := filepath.Rel(listed.Path, path)
+	if err != nil {
+		return nil, err
+	}
+	open := beneath(top)
+	var fd int
+	if sub == "." { // which may be a file
+		fd, err = unix.FcntlInt(uintptr(top), unix.F_DUPFD_CLOEXEC, 0)
+	} else {
+		fd, err = open(sub)
+	}
+	if errors.Is(err, unix.ENOENT) && !listed.ReadOnly {
+		fd, err = makeAllowed(open, sub, ptr.Deref(kind, corev1.HostPathUnset))
+	}
+	switch {
+	case errors.Is(err, unix.EXDEV):
+		return nil, fmt.Errorf("hostPath %s leads out of %s, which the namespace allows: %w", path, listed.Path, errdefs.ErrPermissionDenied)
+	case what.is != nil && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)):
+		return nil, what.mismatch(path)
+	case err != nil:
+		return nil, fmt.Errorf("hostPath %s: %w", path, err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	info, err := file.Stat()
+	if err == nil && what.is != nil && !what.is(info.Mode()) {
+		err = what.mismatch(path)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// openListed finds a path that a namespace lists, which must be there.
+func openListed(listed string) (int, error) {
+	host, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(host)
+	fd, err := openat2(host, strings.TrimPrefix(listed, "/"), unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if errors.Is(err, unix.ELOOP) {
+		return -1, fmt.Errorf("the namespace allows %s, but there is a symlink in that path: "+
+			"the namespace has to name the path that it leads to: %w", listed, errdefs.ErrFailedPrecondition)
+	} else if err != nil {
+		return -1, fmt.Errorf("open %s, which the namespace allows: %w", listed, err)
+	}
+	return fd, nil
+}
+
+// makeAllowed creates what is missing of a path if the type says so: directories that belong to root and all may read, and
+// at their end a file perhaps. Then it opens it.
+func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPathType) (int, error) {
+	var err error
+	switch kind {
+	case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate:
+		err = makeBeneath(open, sub, unix.Stat_t{Mode: 0o755})
+	case corev1.HostPathFileOrCreate:
+		err = makeFileBeneath(open, sub)
+	default:
+		err = unix.ENOENT
+	}
+	if err != nil {
+		return -1, err
+	}
+	return open(sub)
+}
+
+// makeFileBeneath creates a file in a directory that is there, unless there is something of that name.
+func makeFileBeneath(open func(string) (int, error), sub string) error {
+	dir, err := open(filepath.Dir(sub))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat(dir, filepath.Base(sub), unix.O_CREAT|unix.O_EXCL|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
