@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,13 +18,14 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/pod-security-admission/api"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
 )
 
-// podSecurity refuses pods that their namespace does not take (Pod Security Admission), warns about templates of such
-// pods, and checks the labels of namespaces that say which those are. Beyond what a cluster does, it keeps those who
+// podSecurity refuses pods that their namespace does not take (Pod Security Admission, and a list of host paths), warns
+// about templates of such pods, and checks the labels of namespaces that say which those are. Beyond what a cluster does, it keeps those who
 // cannot change the labels out of the containers of pods that they could not have created.
 type podSecurity struct{ server *Server }
 
@@ -72,7 +75,7 @@ func (s podSecurity) namespace(a admission.Attributes) (*corev1.Namespace, error
 // connect decides who gets into the containers of a pod. Such a pod may be older than the level of its namespace, or have
 // been created by somebody who is exempt; who gets into it can do all that it can do.
 func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error {
-	if sub := a.GetSubresource(); sub != "exec" && sub != "attach" {
+	if !slices.Contains(reaching, a.GetSubresource()) {
 		return nil
 	}
 	pod, err := s.server.storedPod(a.GetNamespace(), a.GetName())
@@ -91,7 +94,7 @@ func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error 
 	if may, err := s.mayChangeLabels(ctx, who, ns.Name); err != nil || may {
 		return err
 	}
-	return admission.NewForbidden(a, fmt.Errorf("cannot exec into or attach to a pod that its namespace would now refuse: %v", refusal))
+	return admission.NewForbidden(a, fmt.Errorf("its containers cannot be reached by who may not change its namespace, which would now refuse it: %v", refusal))
 }
 
 // mayChangeLabels reports whether somebody could choose another level for a namespace.
@@ -101,6 +104,45 @@ func (s podSecurity) mayChangeLabels(ctx context.Context, who user.Info, namespa
 		ResourceRequest: true,
 	})
 	return decision == authorizer.DecisionAllow, err
+}
+
+// asGoodAsRoot returns a warning for who hands out a role with which one can become root of the host; empty when that is
+// not so, or clear from the role.
+func (s *Server) asGoodAsRoot(r role) (string, error) {
+	if r.name == core.RoleRead || r == (role{name: core.RoleAdmin}) {
+		return "", nil
+	}
+	var open []string
+	look := func(ns *corev1.Namespace) {
+		if !s.config.PodSecurity.Limits(ns) {
+			open = append(open, ns.Name)
+		}
+	}
+	if r.namespace != "" {
+		ns, _, err := s.namespace(r.namespace)
+		if err != nil {
+			return "", err
+		}
+		ns.Name = r.namespace // it need not be there yet
+		look(ns)
+	} else if err := s.config.Store.View(func(snapshot *store.Snapshot) (err error) {
+		snapshot.Range(store.Key("namespaces", "", ""), "", func(o store.Object) bool {
+			ns := &corev1.Namespace{}
+			if err = scheme.Decode(o.Value, ns); err == nil {
+				look(ns)
+			}
+			return err == nil
+		})
+		return err
+	}); err != nil {
+		return "", err
+	}
+	if len(open) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("who has this can become root of this host, because privileged pods are allowed in the namespace(s) %s: "+
+		"label them pod-security.kubernetes.io/enforce=baseline, or start jobd with --pod-security-enforce baseline",
+		strings.Join(open, ", ")), nil
 }
 
 // storedPod reads a pod, nil when there is none.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 	configv1 "k8s.io/pod-security-admission/admission/api/v1"
@@ -209,7 +211,7 @@ func TestNobodyGetsMoreByAnOlderPod(t *testing.T) {
 	if _, err := c.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"exec", "attach"} {
+	for _, part := range []string{"exec", "attach", "portforward"} {
 		for who, client := range map[string]*kubernetes.Clientset{"submit": submit, "the namespace's admin": admin} {
 			if err := getIn(client, "old", part); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tooPrivileged) {
 				t.Errorf("%s of %s: %v", part, who, err)
@@ -224,5 +226,87 @@ func TestNobodyGetsMoreByAnOlderPod(t *testing.T) {
 	}
 	if _, err := submit.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("who submits changes the level: %v", err)
+	}
+}
+
+func TestListOfHostPaths(t *testing.T) {
+	ts := startServer(t)
+	c, warned := ts.warned(t)
+	namespaces := c.CoreV1().Namespaces()
+	list := func(c kubernetes.Interface, value string) error {
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"jobd.dev/allowed-host-paths":%q},"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`, value)
+		_, err := c.CoreV1().Namespaces().Patch(t.Context(), "default", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	const invalid = `metadata.annotations[jobd.dev/allowed-host-paths]: Invalid value: "data": "data" is not an absolute path`
+	if err := list(c, "data"); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), invalid) {
+		t.Errorf("a list that makes no sense: %v", err)
+	}
+	ns := labelled("n")
+	ns.Annotations = map[string]string{"jobd.dev/allowed-host-paths": "data"}
+	if _, err := namespaces.Create(t.Context(), ns, metav1.CreateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), invalid) {
+		t.Errorf("on a new namespace: %v", err)
+	}
+	for _, query := range []string{"role=submit", "role=submit&namespace=default", "role=admin&namespace=default"} {
+		if err := list(ts.limited(t, query), "/"); !apierrors.IsForbidden(err) {
+			t.Errorf("%s may change it: %v", query, err)
+		}
+	}
+	if err := list(c, "/data"); err != nil {
+		t.Fatal(err)
+	}
+
+	warned.take()
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, SecurityContext: &corev1.PodSecurityContext{
+		RunAsNonRoot: ptr.To(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}}}
+	template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", SecurityContext: &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}}}
+	for path, want := range map[string]string{
+		"/data/x": "",
+		"/etc":    `pods will be refused: spec.template.spec.volumes[0].hostPath.path: Forbidden: "/etc" is not among the paths that the namespace allows: /data`,
+	} {
+		template.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}}
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{GenerateName: "j-"}, Spec: batchv1.JobSpec{Template: template}}
+		if _, err := c.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+		if got := warned.take(); !strings.HasSuffix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: warned that %q, want %q", path, got, want)
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: template.Spec}
+		if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); (err == nil) != (want == "") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestWhoHandsOutASubmitKubeconfigIsWarned(t *testing.T) {
+	ts := startServer(t)
+	c := ts.client(t)
+	asks := func(query string) string {
+		resp := ts.send(t, "GET", "/jobd/v1/kubeconfig?"+query, http.Header{})
+		warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
+		if resp.StatusCode != 200 || len(warnings) > 1 {
+			t.Fatalf("%s: %d, %v", query, resp.StatusCode, warnings)
+		} else if len(warnings) == 0 {
+			return ""
+		}
+		return warnings[0].Text
+	}
+	const all = "in the namespace(s) default, kube-node-lease, kube-public, kube-system:"
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(), labelled("strict", "enforce", "baseline"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"": "", "role=admin": "", "role=read": "", "role=read&namespace=default": "",
+		"role=submit": all, "role=submit&namespace=default": "in the namespace(s) default:",
+		"role=submit&namespace=strict": "", "role=submit&namespace=later": "in the namespace(s) later:",
+		"role=admin&namespace=default": "in the namespace(s) default:", "role=admin&namespace=strict": "",
+	} {
+		if got := asks(query); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/http/pprof"
 	"strings"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/database"
 	wire "github.com/jobd/jobd/api/images"
@@ -61,6 +63,12 @@ func (s *Server) kubeconfig(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
+	}
+	if text, err := s.asGoodAsRoot(granted); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	} else if header, err := utilnet.NewWarningHeader(299, "-", text); text != "" && err == nil {
+		w.Header().Set("Warning", header)
 	}
 	w.Header().Set("Content-Type", "application/yaml")
 	_, _ = w.Write(data)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
@@ -25,11 +26,13 @@ func newKubeconfigCommand(
 		Use:                   "kubeconfig [--role read|submit|admin] [--namespace NAMESPACE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Print a kubeconfig for the address that jobd listens on",
-		Long:                  "Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With --role it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.",
-		Args:                  cobra.NoArgs,
+		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With --role it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.
+
+Who may submit Jobs can become root of the host in a namespace that allows privileged pods, as every namespace does unless its label pod-security.kubernetes.io/enforce is baseline or restricted, or that is the default (jobd serve --pod-security-enforce). A warning says where that is so.`,
+		Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
 			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}},
-				streams.Out))
+				streams))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "admin", "what it allows: read, submit or admin")
@@ -38,7 +41,8 @@ func newKubeconfigCommand(
 }
 
 func printKubeconfig(
-	ctx context.Context, dial func(context.Context) (net.Conn, error), query url.Values, out io.Writer,
+	ctx context.Context, dial func(context.Context) (net.Conn, error), query url.Values,
+	streams genericiooptions.IOStreams,
 ) error {
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
@@ -63,6 +67,10 @@ func printKubeconfig(
 	if resp.StatusCode != http.StatusOK {
 		return errors.New(strings.TrimSpace(string(body)))
 	}
-	_, err = out.Write(body)
+	warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
+	for _, w := range warnings {
+		fmt.Fprintf(streams.ErrOut, "Warning: %s\n", w.Text)
+	}
+	_, err = streams.Out.Write(body)
 	return err
 }

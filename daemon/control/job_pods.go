@@ -14,6 +14,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
@@ -122,9 +123,6 @@ func (c *jobs) changePod(p *loop.Pass, j *batchv1.Job, ref job.Ref, change func(
 	return c.pods.touch(p, key, pod)
 }
 
-// creator is who creates the pods of Jobs in a cluster, by which exemptions name it.
-const creator = "system:serviceaccount:kube-system:job-controller"
-
 // createPods creates the pods that were decided on, up to the first that is refused.
 func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted []job.NewPod) (refused bool, err error) {
 	if len(wanted) == 0 {
@@ -163,7 +161,7 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 		if refusal := references.Resolve(j.Namespace, &pod.Spec); refusal != nil {
 			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
 		}
-		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, creator); refusal != nil {
+		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, podsecurity.JobController); refusal != nil {
 			return true, c.creationRefused(p, rec, j, refusal)
 		}
 		core.PreparePod(pod, p.Now)

@@ -48,7 +48,8 @@ func TestKubectlOnKinds(t *testing.T) {
 	has("whoami", run("", "auth", "whoami"), "jobd:admin")
 
 	run("", "create", "namespace", "team")
-	eventually := func(args ...string) { // kubectl does not wait for what is not there yet
+	run("", "label", "namespace", "team", "pod-security.kubernetes.io/enforce=baseline") // or handing out "submit" is warned of
+	eventually := func(args ...string) {                                                 // kubectl does not wait for what is not there yet
 		t.Helper()
 		d.eventually(strings.Join(args, " "), func() error {
 			if out, err := try(kubeconfig, "", args...); err != nil {
