@@ -25,6 +25,7 @@ func main() {
 	socket := flag.String("socket", "", "`path` of its socket (default: shard.sock in the directory)")
 	readyFD := flag.Int("ready-fd", -1, "file `descriptor` to write to when the socket is open")
 	initDir := flag.String("init", "", "be the first process of a pod that has this `directory`")
+	users := flag.String("user-namespace", "", "with --init: `path` of the user namespace to be it in")
 	idle := flag.Bool("idle", false, "do nothing until killed")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
@@ -38,7 +39,13 @@ func main() {
 		}
 	}
 	if *initDir != "" {
-		if err := processes.Init(*initDir); err != nil {
+		var err error
+		if *users == "" {
+			err = processes.Init(*initDir)
+		} else if err = processes.Join(*initDir, *users); err == nil {
+			return
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "jobd-shim:", err)
 			os.Exit(1)
 		}

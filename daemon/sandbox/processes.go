@@ -2,9 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,10 +18,8 @@ func Processes(shared *processes.Processes) worker.Step {
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			if share := p.Spec.ShareProcessNamespace; share != nil && *share {
-				if sandbox.Users != nil {
-					return fmt.Errorf("shareProcessNamespace in a user namespace of the pod's own: %w", errdefs.ErrNotImplemented)
-				}
-				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID))
+				users := sandbox.Namespaces[specs.UserNamespace]
+				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID), users)
 			}
 			return err
 		},

@@ -41,7 +41,7 @@ type Specs struct {
 func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error) {
 	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
 		// It may have died since the pod was set up, with everything in it.
-		if _, err := b.Processes.SetUp(string(in.Pod.UID)); err != nil {
+		if _, err := b.Processes.SetUp(string(in.Pod.UID), in.Sandbox.Namespaces[specs.UserNamespace]); err != nil {
 			return nil, err
 		}
 	}

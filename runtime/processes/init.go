@@ -12,6 +12,12 @@ import (
 // word goes over the pipes between the daemon and a first process.
 const word = "go\n"
 
+// The descriptors of these pipes in a first process.
+const (
+	waitFD = 3
+	tellFD = 4
+)
+
 // nobody is the user of a first process.
 const nobody = 65534
 
@@ -20,13 +26,17 @@ const nobody = 65534
 // killed. The kernel reaps processes whose parents have ended.
 func Init(dir string) error {
 	signal.Ignore()
-	wait, tell := os.NewFile(3, "wait"), os.NewFile(4, "ready")
+	wait, tell := os.NewFile(waitFD, "wait"), os.NewFile(tellFD, "ready")
 	told := make([]byte, len(word))
 	if n, _ := wait.Read(told); string(told[:n]) != word {
 		return fmt.Errorf("the daemon is gone")
 	}
 	if err := leave(dir); err != nil {
 		return err
+	}
+	// They are the host's /dev/null, whose mode a container that may inspect this process could change.
+	for fd := range waitFD {
+		unix.Close(fd)
 	}
 	_, _ = tell.WriteString(word)
 	wait.Close()

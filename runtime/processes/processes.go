@@ -5,8 +5,10 @@
 package processes
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -37,8 +39,8 @@ const (
 )
 
 // SetUp ensures that a pod has its namespace and returns the path of it. One whose first process has died is replaced:
-// nothing can live in it.
-func (p *Processes) SetUp(podUID string) (string, error) {
+// nothing can live in it. users is the path of the user namespace that it belongs to, empty for the host's.
+func (p *Processes) SetUp(podUID, users string) (string, error) {
 	dir := filepath.Join(p.Dir, podUID)
 	pin := filepath.Join(dir, pinName)
 	if first, err := alive(dir); err == nil {
@@ -48,13 +50,13 @@ func (p *Processes) SetUp(podUID string) (string, error) {
 	if err := p.TearDown(podUID); err != nil {
 		return "", err
 	}
-	if err := p.make(dir); err != nil {
+	if err := p.make(dir, users); err != nil {
 		return "", fmt.Errorf("pid namespace: %w", err)
 	}
 	return pin, nil
 }
 
-func (p *Processes) make(dir string) error {
+func (p *Processes) make(dir, users string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
@@ -72,11 +74,14 @@ func (p *Processes) make(dir string) error {
 	defer tell.Close()
 
 	cmd := exec.Command(p.Shim, "--init", dir)
+	if users != "" {
+		cmd.Args = append(cmd.Args, "--user-namespace", users)
+	}
 	cmd.Env, cmd.Dir = []string{}, "/"
 	cmd.ExtraFiles = []*os.File{wait, tell}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setsid:     true,
-		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET,
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if users == "" {
+		cmd.SysProcAttr.Cloneflags = firstNamespaces
 	}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -84,7 +89,15 @@ func (p *Processes) make(dir string) error {
 	go cmd.Wait() // it outlives us, or else is reaped here
 	tell.Close()
 	crash.At("processes.started")
-	if err := p.record(dir, cmd.Process.Pid); err != nil {
+	first := cmd.Process.Pid
+	if users != "" {
+		var number [4]byte
+		if _, err := io.ReadFull(ready, number[:]); err != nil {
+			return fmt.Errorf("its first process could not enter the user namespace: %w", err)
+		}
+		first = int(binary.NativeEndian.Uint32(number[:]))
+	}
+	if err := p.record(dir, first); err != nil {
 		return err
 	}
 	crash.At("processes.recorded")

@@ -41,7 +41,7 @@ func open(t *testing.T) *Processes {
 
 func setUp(t *testing.T, p *Processes) (first int) {
 	t.Helper()
-	path, err := p.SetUp("u")
+	path, err := p.SetUp("u", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAFirstProcessHasNothingOfTheHost(t *testing.T) {
 func TestAFailedStartLeavesNothing(t *testing.T) {
 	p := open(t)
 	p.Shim = "/bin/false"
-	if _, err := p.SetUp("u"); err == nil {
+	if _, err := p.SetUp("u", ""); err == nil {
 		t.Error("it worked")
 	}
 }
