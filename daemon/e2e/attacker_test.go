@@ -124,7 +124,8 @@ func TestAttemptsOfAPrivilegedContainer(t *testing.T) {
 	want := attemptsOf(t, path, "-privileged")
 	d := start(t)
 	d.importAttacker(path)
-	d.apply(attackerPod("privileged", ", securityContext: {privileged: true}", "/attacker", "-privileged"))
+	manifest := attackerPod("privileged", ", securityContext: {privileged: true}", "/attacker", "-privileged")
+	d.apply(strings.Replace(manifest, "spec:\n", "spec:\n  hostUsers: true\n", 1)) // with users of its own they would be held
 	d.podUntil("privileged", "has ended", ended)
 	said := d.jobctl("logs", "privileged")
 	if got := len(attemptLine.FindAllString(said, -1)); got != len(want) {

@@ -269,3 +269,33 @@ spec:
 		})
 	}
 }
+
+// The processes of a pod that share a PID namespace do so with the pod's own users.
+func TestUserNamespacesWithSharedProcesses(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, d *daemon) {
+		d.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: shared}
+spec:
+  hostUsers: false
+  terminationGracePeriodSeconds: 0
+  shareProcessNamespace: true
+  containers:
+  - {name: waits, image: "busybox:1.36", command: [sleep, "1000"], securityContext: {capabilities: {add: [SYS_PTRACE]}}}
+  - {name: other, image: "busybox:1.36", command: [sleep, "2000"]}
+`)
+		d.jobctl("wait", "--for=condition=Ready", "pod/shared", "--timeout=40s")
+		d.in("shared", "grep -q 65536 /proc/1/uid_map && ps | grep -q 'sleep [2]000' && test -z \"$(ls /proc/1/root/)\" && "+
+			"! readlink /proc/1/fd/0 /proc/1/fd/1 /proc/1/fd/2")
+		d.jobctl("exec", "shared", "-c", "waits", "--", "sh", "-c", "set -- $(ps -o pid,args | grep 'sleep [2]000') && kill $1")
+		d.eventually("the other is started again, there too", func() error {
+			_, err := d.try("jobctl", nil, "wait", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "pod/shared", "--timeout=1s")
+			return err
+		})
+		d.eventually("it is seen", func() error {
+			_, err := d.try("jobctl", nil, "exec", "shared", "-c", "waits", "--", "sh", "-c", "ps | grep 'sleep [2]000'")
+			return err
+		})
+	})
+}

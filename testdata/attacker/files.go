@@ -139,7 +139,8 @@ var fileAttempts = []attempt{
 			point, options, kind := fields[4], strings.Split(fields[5], ","), strings.Fields(after)[0]
 			fresh := slices.Contains([]string{"proc", "tmpfs", "devpts", "mqueue"}, kind) // made for the container
 			device := strings.HasPrefix(point, "/dev/")                                   // bound one by one in a user namespace
-			if slices.Contains(options, "rw") && !own[point] && !fresh && !device {
+			mask := kind == "devtmpfs" && fields[3] == "/null"                            // what runc masks a file with there
+			if slices.Contains(options, "rw") && !own[point] && !fresh && !device && !mask {
 				fmt.Fprint(os.Stderr, line)
 				return nil
 			}
