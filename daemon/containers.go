@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	goruntime "runtime"
 	"strings"
 
@@ -29,10 +30,11 @@ import (
 
 // containers is what runs the pods.
 type containers struct {
-	runtime runtime.Runtime
-	workers worker.Config
-	api     *sandbox.API
-	epoch   string // containers outlive the daemon only within the same epoch
+	runtime  runtime.Runtime
+	handlers []string // of RuntimeClasses
+	workers  worker.Config
+	api      *sandbox.API
+	epoch    string // containers outlive the daemon only within the same epoch
 
 	// The images, and what keeps the disk free of them; nil if there are none to manage.
 	images   *image.Images
@@ -60,7 +62,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}
 	parent := runtime.CgroupParent(c.Root)
 	r, err := containerd.Open(ctx, containerd.Config{
-		Root: c.Root, State: c.State, CgroupParent: parent, OCIRuntime: c.OCIRuntime, ShimPath: shim,
+		Root: c.Root, State: c.State, CgroupParent: parent, OCIRuntime: c.OCIRuntime, Handlers: c.RuntimeHandlers, ShimPath: shim,
 		RuntimeTimeout: c.RuntimeRequestTimeout.Duration, Logger: c.Logger,
 	})
 	if err != nil {
@@ -69,6 +71,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	d.onStop(d.closing("the runtime", r))
 	d.serving.Runtime = r.Describe()
 	m.floors.keep(c.Root, c.Logger)
+	warnOfMissingRuntimes(c)
 
 	pods, err := network.Open(network.Options{
 		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: m.IP, Reserved: d.reserved(), Logger: c.Logger,
@@ -119,7 +122,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	return &containers{
-		runtime: r, api: api, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
+		runtime: r, handlers: r.Handlers(), api: api, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
 		workers: worker.Config{
 			Runtime:     r,
 			Images:      images,
@@ -131,6 +134,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				Devices:  m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Processes: shared,
 			},
 			Steps: []worker.Step{
+				sandbox.RuntimeClass(objects, r, c.StateLayout().Handlers()),
 				sandbox.AppArmor(appArmor),
 				sandbox.Devices(m.devices),
 				sandbox.Cgroup(cgroups, c.PodMaxPids, limits),
@@ -176,6 +180,16 @@ func openUserNamespaces(c *config.Config) (*userns.Namespaces, error) {
 			"ranges", ids.Pods(), "pods", c.MaxPods)
 	}
 	return users, nil
+}
+
+// warnOfMissingRuntimes warns of OCI runtimes that are configured and not there. They may come later.
+func warnOfMissingRuntimes(c *config.Config) {
+	for name, h := range c.RuntimeHandlers {
+		if _, err := os.Stat(h.Path); err != nil {
+			c.Logger.Warn("cannot find the OCI runtime of a handler: no pods of its runtime classes will start",
+				"handler", name, "error", err)
+		}
+	}
 }
 
 // reserved returns the endpoints of the daemon, which no hostPort may take.

@@ -16,6 +16,7 @@ var inState = []entry{
 	{pattern: "devices"},
 	{pattern: "epoch"},
 	{pattern: "epoch~new"}, // being written
+	{pattern: "handlers"},
 	{pattern: "jobd.sock"},
 	{pattern: "ns", mounts: true},
 	{pattern: "pod-api"},
@@ -88,6 +89,9 @@ func (s State) UserNamespaces() string { return s.join("userns") }
 
 // Devices has the record of the devices that each pod was given, by its UID.
 func (s State) Devices() string { return s.join("devices") }
+
+// Handlers has the record of the OCI runtime of each pod that names a runtime class, by its UID.
+func (s State) Handlers() string { return s.join("handlers") }
 
 // Seccomp keeps compiled filters.
 func (s State) Seccomp() string { return s.join("seccomp") }

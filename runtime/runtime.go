@@ -59,6 +59,9 @@ type Container struct {
 	Attempt int    // 0 for the first start, then counted up: restartCount at the time of the start
 
 	Image Image
+	// Handler is the OCI runtime that starts the container. It may be another one in each call: a container that was
+	// created stays with its own.
+	Handler Handler
 	// Spec is complete but for its root path, which the runtime sets.
 	Spec *specs.Spec
 	// Alone: no process of another container can have got hold of one of its files, so the layer that it wrote to may
@@ -72,6 +75,16 @@ type Container struct {
 	// LogMaxSize is how large that file grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
 	LogMaxSize  int64
 	LogMaxFiles int
+}
+
+// Handler is an OCI runtime that pods can name (RuntimeClass.Handler). The zero value is the one of pods that name none.
+type Handler struct {
+	Name string `json:"name"`
+	// Path is the program's, Args are its global options.
+	Path string   `json:"path"`
+	Args []string `json:"args,omitempty"`
+	// Foreign: it is neither crun nor runc, and joins no user namespace that was made for a pod.
+	Foreign bool `json:"foreign,omitempty"`
 }
 
 // State is where a container is in its life.

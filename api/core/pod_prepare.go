@@ -38,14 +38,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	if spec.PreemptionPolicy == nil {
 		spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 	}
-	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		if !toleratesNoExecute(spec.Tolerations, taint) {
-			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
-				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
-				TolerationSeconds: ptr.To(unreadyGrace),
-			})
-		}
-	}
+	TolerateUnreadyNode(spec)
 
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: podQOS(spec)}
 	if len(spec.SchedulingGates) > 0 {
@@ -54,6 +47,18 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 			Message:            "Scheduling is blocked due to non-empty scheduling gates",
 			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}}
+	}
+}
+
+// TolerateUnreadyNode adds the tolerations that every Pod has, unless it says something else itself.
+func TolerateUnreadyNode(spec *corev1.PodSpec) {
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !toleratesNoExecute(spec.Tolerations, taint) {
+			spec.Tolerations = append(spec.Tolerations, corev1.Toleration{
+				Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To(unreadyGrace),
+			})
+		}
 	}
 }
 

@@ -92,10 +92,10 @@ var podSupport = map[reflect.Type]map[string]support{
 		"priority":                      works(),
 		"dnsConfig":                     works(),
 		"readinessGates":                works(),
-		"runtimeClassName":              refused("there is one OCI runtime, and no runtime classes"),
+		"runtimeClassName":              works(),
 		"enableServiceLinks":            works(), // without effect: no Service has a virtual address to link to
 		"preemptionPolicy":              works(),
-		"overhead":                      refused("there are no runtime classes, which set it"),
+		"overhead":                      works(),
 		"topologySpreadConstraints":     warn(oneNode),
 		"setHostnameAsFQDN":             works(),
 		"os":                            works(),

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 )
 
@@ -139,11 +138,11 @@ func TestDefaultsNeedNoWarning(t *testing.T) {
 		t.Errorf("refused %v, warned %v", errs, warnings)
 	}
 	pod.Spec.SchedulerName = "other"
-	pod.Spec.RuntimeClassName = ptr.To("other")
+	pod.Spec.NodeName = "other"
 	if w := warnings(&pod.Spec, path); len(w) != 1 || !strings.HasPrefix(w[0], "spec.schedulerName: ") {
 		t.Errorf("warned %v", w)
 	}
-	if e := unsupported(&pod.Spec, path); len(e) != 1 || !strings.Contains(e[0].Error(), "spec.runtimeClassName: Forbidden: jobd does not support this: ") {
+	if e := unsupported(&pod.Spec, path); len(e) != 1 || !strings.Contains(e[0].Error(), "spec.nodeName: Forbidden: jobd does not support this: ") {
 		t.Errorf("refused %v", e)
 	}
 }

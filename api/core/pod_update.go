@@ -32,7 +32,7 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 			break
 		}
 	}
-	errs = append(errs, validateTolerations(added, path.Child("tolerations"))...)
+	errs = append(errs, ValidateTolerations(added, path.Child("tolerations"))...)
 
 	rest := pod.Spec.DeepCopy()
 	rest.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds

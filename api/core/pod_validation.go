@@ -46,7 +46,8 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, validateGates(spec.SchedulingGates, path.Child("schedulingGates"))...)
 	errs = append(errs, validateSchedulingGroup(spec.SchedulingGroup, path.Child("schedulingGroup"))...)
 	errs = append(errs, validateSpread(spec.TopologySpreadConstraints, path.Child("topologySpreadConstraints"))...)
-	errs = append(errs, validateTolerations(spec.Tolerations, path.Child("tolerations"))...)
+	errs = append(errs, ValidateTolerations(spec.Tolerations, path.Child("tolerations"))...)
+	errs = append(errs, ValidateOverhead(spec.Overhead, path.Child("overhead"))...)
 	errs = append(errs, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
 	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, validateNames(spec, path)...)
@@ -78,6 +79,9 @@ func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		if name.value != "" {
 			errs = append(errs, invalid(path.Child(name.field), name.value, name.rule(name.value))...)
 		}
+	}
+	if name := spec.RuntimeClassName; name != nil { // one that is empty is a name too
+		errs = append(errs, invalid(path.Child("runtimeClassName"), *name, utilvalidation.IsDNS1123Subdomain(*name))...)
 	}
 	for i, gate := range spec.ReadinessGates {
 		errs = append(errs, invalid(path.Child("readinessGates").Index(i).Child("conditionType"), string(gate.ConditionType),

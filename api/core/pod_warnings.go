@@ -23,6 +23,7 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	if g := spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		out = append(out, fmt.Sprintf("%s: must be >= 0; negative values are invalid and will be treated as 1", path.Child("terminationGracePeriodSeconds")))
 	}
+	out = append(out, fractionalBytes(spec.Overhead, path.Child("overhead"))...)
 	for i := range spec.InitContainers {
 		out = append(out, containerWarnings(&spec.InitContainers[i], path.Child("initContainers").Index(i))...)
 	}
@@ -32,19 +33,19 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	return append(out, warnings(spec, path)...)
 }
 
-func containerWarnings(c *corev1.Container, path *field.Path) []string {
-	var out []string
-	for _, list := range []struct {
-		name    string
-		amounts corev1.ResourceList
-	}{{"limits", c.Resources.Limits}, {"requests", c.Resources.Requests}} {
-		for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-			if q, ok := list.amounts[name]; ok && q.MilliValue()%1000 != 0 {
-				out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer",
-					path.Child("resources", list.name).Key(string(name)), q.String()))
-			}
+func fractionalBytes(amounts corev1.ResourceList, path *field.Path) (out []string) {
+	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if q, ok := amounts[name]; ok && q.MilliValue()%1000 != 0 {
+			out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer", path.Key(string(name)), q.String()))
 		}
 	}
+	return out
+}
+
+func containerWarnings(c *corev1.Container, path *field.Path) []string {
+	var out []string
+	out = append(out, fractionalBytes(c.Resources.Limits, path.Child("resources", "limits"))...)
+	out = append(out, fractionalBytes(c.Resources.Requests, path.Child("resources", "requests"))...)
 	seen := map[string]bool{}
 	for i, v := range c.Env {
 		if seen[v.Name] {

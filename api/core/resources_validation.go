@@ -38,6 +38,11 @@ func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.E
 	return errs
 }
 
+// ValidateOverhead checks what a Pod takes beyond its containers (PodSpec.Overhead), or a RuntimeClass has its pods take.
+func ValidateOverhead(overhead corev1.ResourceList, path *field.Path) field.ErrorList {
+	return validateResources(&corev1.ResourceRequirements{Limits: overhead}, path)
+}
+
 // validatePodResources checks what the containers of a Pod may take together (KEP-2837): it covers what each of them
 // asks for.
 func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -21,6 +22,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/discovery"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/node"
 	"github.com/jobd/jobd/api/scheduling"
 )
 
@@ -29,6 +31,7 @@ var groups = []func(*runtime.Scheme) error{
 	corev1.AddToScheme,
 	batchv1.AddToScheme,
 	eventsv1.AddToScheme,
+	nodev1.AddToScheme,
 	policyv1.AddToScheme,
 	schedulingv1.AddToScheme,
 	schedulingv1beta1.AddToScheme,
@@ -59,6 +62,7 @@ func Kinds() []*kind.Kind {
 		core.ServiceAccountKind(),
 		core.NodeKind(),
 		discovery.EndpointSliceKind(),
+		node.RuntimeClassKind(),
 		scheduling.PriorityClassKind(),
 		scheduling.WorkloadKind(),
 		scheduling.PodGroupKind(),

@@ -33,6 +33,7 @@ var examples = map[string]struct{ object, change string }{
 	"workloads.scheduling.k8s.io":       {object: `{spec: {podGroupTemplates: [{name: t, schedulingPolicy: {gang: {minCount: 2}}}]}}`, change: `{"spec":{"podGroupTemplates":[{"name":"t","schedulingPolicy":{"gang":{"minCount":3}}}]}}`},
 	"podgroups.scheduling.k8s.io":       {object: `{spec: {schedulingPolicy: {gang: {minCount: 2}}}}`, change: `{"spec":{"schedulingPolicy":{"gang":{"minCount":3}}}}`},
 	"endpointslices.discovery.k8s.io":   {object: `{addressType: IPv4, endpoints: [{addresses: [192.0.2.1]}], ports: [{port: 80}]}`},
+	"runtimeclasses.node.k8s.io":        {object: `{handler: crun}`, change: `{"overhead":{"podFixed":{"memory":"10Mi"}}}`},
 	"leases.coordination.k8s.io":        {object: `{spec: {holderIdentity: me}}`, change: `{"spec":{"leaseTransitions":1}}`},
 	"services":                          {object: `{spec: {selector: {a: b}, ports: [{port: 80}]}}`, change: `{"spec":{"selector":{"a":"c"}}}`},
 	"configmaps":                        {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},

@@ -21,7 +21,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// podReferences resolves what a new pod or group of pods names, its priority class and its service account, and refuses
+// podReferences resolves what a new pod or group of pods names, its priority class, its service account and its runtime
+// class, and refuses
 // what is not there. It keeps the built-in classes, and one default class.
 type podReferences struct{ store *store.Store }
 

@@ -76,7 +76,7 @@ func (r role) allows(a authorizer.Attributes) bool {
 // allowsBeside is what a role in one namespace may see of what is in none.
 func (r role) allowsBeside(a authorizer.Attributes) bool {
 	return a.GetNamespace() == "" && slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) &&
-		slices.Contains([]string{"nodes", "priorityclasses", "customresourcedefinitions"}, a.GetResource())
+		slices.Contains([]string{"nodes", "priorityclasses", "runtimeclasses", "customresourcedefinitions"}, a.GetResource())
 }
 
 // rolesOf returns the roles of a client: those of its groups and, of a ServiceAccount, that of its annotation.

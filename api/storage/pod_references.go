@@ -5,16 +5,19 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/node"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
 )
 
-// PodReferences resolves what new pods name, for handlers and loop: priority classes and service accounts.
+// PodReferences resolves what new pods name, for handlers and loop: priority classes, runtime classes and
+// service accounts.
 type PodReferences struct {
 	snapshot *store.Snapshot
 	classes  []*schedulingv1.PriorityClass
@@ -27,7 +30,7 @@ func NewPodReferences(s *store.Snapshot) (*PodReferences, error) {
 	return &PodReferences{snapshot: s, classes: classes, accounts: map[string]*corev1.ServiceAccount{}}, err
 }
 
-// Resolve sets a new pod's priority, and adds what its ServiceAccount has for it. An error says why the pod is to be
+// Resolve sets a new pod's priority, and adds what its ServiceAccount and its RuntimeClass have for it. An error says why the pod is to be
 // refused.
 func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 	if err := scheduling.SetPodPriority(spec, r.classes); err != nil {
@@ -38,7 +41,22 @@ func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 		return err
 	}
 	core.UseServiceAccount(spec, account)
-	return nil
+	return node.SetPodRuntimeClass(spec, func(name string) (*nodev1.RuntimeClass, error) {
+		return RuntimeClass(r.snapshot, name)
+	})
+}
+
+// RuntimeClass reads a runtime class, nil if there is none of that name.
+func RuntimeClass(s *store.Snapshot, name string) (*nodev1.RuntimeClass, error) {
+	stored, ok := s.Get(store.Key("runtimeclasses."+nodev1.GroupName, "", name))
+	if !ok {
+		return nil, nil
+	}
+	class := &nodev1.RuntimeClass{}
+	if err := scheme.Decode(stored.Value, class); err != nil {
+		return nil, fmt.Errorf("%s: %w", stored.Key, err)
+	}
+	return class, nil
 }
 
 // ResolveGroup sets the priority of a new group of pods.

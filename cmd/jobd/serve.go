@@ -32,7 +32,9 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.StringVar(&settings.Runtime, "runtime", settings.Runtime,
 		"what runs the pods: containerd, or simulated (no containers)")
 	flags.StringVar(&settings.OCIRuntime, "oci-runtime", settings.OCIRuntime,
-		"crun, runc or a path (the first of these that works)")
+		"what starts the containers of pods without a runtime class: crun, runc, one of --runtime-handlers or a path (the first of these that works)")
+	flags.Var(&settings.RuntimeHandlers, "runtime-handlers",
+		"further OCI runtimes that RuntimeClasses name as their handlers, as runsc=/usr/local/bin/runsc (crun and runc)")
 	flags.DurationVar(&settings.RuntimeRequestTimeout.Duration, "runtime-request-timeout",
 		settings.RuntimeRequestTimeout.Duration, "how long the OCI runtime may take to start a container or a command in it")
 	flags.StringVar(&settings.Shim, "shim", settings.Shim, "path of jobd-shim (beside jobd, or in PATH)")

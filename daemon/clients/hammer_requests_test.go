@@ -85,6 +85,7 @@ var manifests = map[string][]string{
 	"nodes":                             {`{}`},
 	"priorityclasses.scheduling.k8s.io": {`{value: 7}`},
 	"endpointslices.discovery.k8s.io":   {`{addressType: IPv4, endpoints: [{addresses: [192.0.2.1]}], ports: [{port: 80}]}`},
+	"runtimeclasses.node.k8s.io":        {`{handler: crun}`, `{handler: a, overhead: {podFixed: {cpu: 10m}}, scheduling: {nodeSelector: {a: b}}}`},
 	"leases.coordination.k8s.io":        {`{spec: {holderIdentity: me, leaseDurationSeconds: 15}}`},
 	"services":                          {`{spec: {clusterIP: None, selector: {a: b}, ports: [{port: 80}]}}`},
 	"configmaps":                        {`{data: {a: b}}`, `{immutable: true, data: {a: b}}`},

@@ -51,8 +51,12 @@ type Config struct {
 	Listen string `json:"listen,omitempty"`
 	// Runtime is "containerd", or "simulated" for pods without containers.
 	Runtime string `json:"runtime,omitempty"`
-	// OCIRuntime is "crun", "runc" or a path; if it is empty, the first of these that works is used.
+	// OCIRuntime starts the containers of pods without a runtime class: "crun", "runc", another of RuntimeHandlers, or a
+	// path; if it is empty, the first of crun and runc that works is used.
 	OCIRuntime string `json:"oci-runtime,omitempty"`
+	// RuntimeHandlers are further OCI runtimes, by the names that RuntimeClasses have for them. crun and runc are found
+	// by themselves.
+	RuntimeHandlers Handlers `json:"runtime-handlers,omitempty"`
 	// RuntimeRequestTimeout is how long one call of the OCI runtime may take, as a kubelet's setting of that name.
 	RuntimeRequestTimeout metav1.Duration `json:"runtime-request-timeout,omitempty"`
 	// PodBackoffBase and PodBackoffCap are the shortest and the longest delay between a Job's failed pod and the next
@@ -223,6 +227,9 @@ func (c *Config) Complete() error {
 	}
 	if c.RuntimeRequestTimeout.Duration <= 0 {
 		return errors.New("runtime-request-timeout must be above 0")
+	}
+	if err := c.RuntimeHandlers.check(); err != nil {
+		return fmt.Errorf("runtime-handlers: %w", err)
 	}
 	if c.PodBackoffBase.Duration <= 0 || c.PodBackoffCap.Duration < c.PodBackoffBase.Duration {
 		return errors.New("pod-backoff-base must be above 0, and pod-backoff-cap not below it")

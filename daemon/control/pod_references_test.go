@@ -8,7 +8,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -17,31 +19,59 @@ import (
 )
 
 func TestPodsOfAClassThatIsNotThereWaitForIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		defer w.end()
-		j := simulate("a", "0s", "0")
-		j.Spec.Template.Spec.PriorityClassName = "high"
-		w.create(j)
-		time.Sleep(time.Second)
-		var said []string
-		if err := w.store.View(func(s *store.Snapshot) error {
-			return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
-				said = append(said, e.Reason+": "+e.Message)
-				return nil
+	for _, tc := range []struct {
+		name    string
+		names   func(*corev1.PodSpec)
+		refusal string
+		key     string
+		class   objects.Object
+		has     func(*corev1.PodSpec) bool
+	}{
+		{
+			"PriorityClass", func(s *corev1.PodSpec) { s.PriorityClassName = "high" },
+			"no PriorityClass with name high was found", "priorityclasses.scheduling.k8s.io/high",
+			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7},
+			func(s *corev1.PodSpec) bool { return *s.Priority == 7 },
+		},
+		{
+			"RuntimeClass", func(s *corev1.PodSpec) { s.RuntimeClassName = ptr.To("sandboxed") },
+			`pod rejected: RuntimeClass "sandboxed" not found`, "runtimeclasses.node.k8s.io/sandboxed",
+			&nodev1.RuntimeClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "runsc",
+				Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}},
+			},
+			func(s *corev1.PodSpec) bool { return s.Overhead.Cpu().MilliValue() == 1 },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				j := simulate("a", "0s", "0")
+				tc.names(&j.Spec.Template.Spec)
+				w.create(j)
+				time.Sleep(time.Second)
+				var said []string
+				if err := w.store.View(func(s *store.Snapshot) error {
+					return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
+						said = append(said, e.Reason+": "+e.Message)
+						return nil
+					})
+				}); err != nil {
+					t.Fatal(err)
+				}
+				want := `FailedCreate: Error creating: pods "a-" is forbidden: ` + tc.refusal
+				if got := strings.Join(said, "\n"); len(w.pods()) != 0 || !strings.Contains(got, want) {
+					t.Errorf("%d pods, %s", len(w.pods()), got)
+				}
+				w.put(tc.key, tc.class)
+				time.Sleep(time.Hour)
+				if pods := w.pods(); len(pods) != 1 || !tc.has(&pods[0].Spec) || !objects.Finished(w.job("a")) {
+					t.Errorf("once it is there: %v", pods)
+				}
 			})
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(said, "\n"); len(w.pods()) != 0 || !strings.Contains(got, `FailedCreate: Error creating: pods "a-" is forbidden: no PriorityClass with name high was found`) {
-			t.Errorf("%d pods, %s", len(w.pods()), got)
-		}
-		w.put("priorityclasses.scheduling.k8s.io/high", &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7})
-		time.Sleep(time.Hour)
-		if pods := w.pods(); len(pods) != 1 || *pods[0].Spec.Priority != 7 || !objects.Finished(w.job("a")) {
-			t.Errorf("once it is there: %v", pods)
-		}
-	})
+		})
+	}
 }
 
 func TestAFailureCountsOnceItsIndexHasAnotherPod(t *testing.T) {

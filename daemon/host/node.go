@@ -23,6 +23,8 @@ type Description struct {
 	MaxPods               int
 	// Runtime names what runs containers: "containerd 2.4.2 with ...".
 	Runtime string
+	// Handlers are the OCI runtimes that pods can choose, by the names that RuntimeClasses have for them.
+	Handlers []string
 	// Version is the version of this daemon.
 	Version string
 }
@@ -34,6 +36,12 @@ func (h Host) Node(d Description) *corev1.Node {
 	capacity[corev1.ResourcePods] = *resource.NewQuantity(int64(d.MaxPods), resource.DecimalSI)
 	allocatable := maps.Clone(capacity)
 	maps.Copy(allocatable, d.Allocatable)
+	var handlers []corev1.NodeRuntimeHandler
+	if len(d.Handlers) > 0 {
+		for _, name := range append([]string{""}, d.Handlers...) { // that of pods without a class
+			handlers = append(handlers, corev1.NodeRuntimeHandler{Name: name})
+		}
+	}
 	name, rest, _ := strings.Cut(d.Runtime, " ")
 	version, _, _ := strings.Cut(rest, " ")
 	return &corev1.Node{
@@ -42,7 +50,7 @@ func (h Host) Node(d Description) *corev1.Node {
 			Labels: h.Labels(),
 		},
 		Status: corev1.NodeStatus{
-			Capacity: capacity, Allocatable: allocatable,
+			Capacity: capacity, Allocatable: allocatable, RuntimeHandlers: handlers,
 			Conditions: []corev1.NodeCondition{
 				{
 					Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse,

@@ -264,7 +264,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	}
 	request := runtime.Container{
 		ID: containerID(obj, c.Name, l.attempt), PodUID: string(obj.UID), Name: c.Name, Attempt: l.attempt,
-		Image: l.image, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce, Alone: alone(obj, w.sandbox),
+		Image: l.image, Handler: w.sandbox.Handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce, Alone: alone(obj, w.sandbox),
 	}
 	crash.At("launch.spec.after")
 	if p.config.LogPath != nil {

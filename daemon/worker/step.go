@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/devices"
 )
 
@@ -26,6 +27,8 @@ type Sandbox struct {
 	Mounts map[string][]specs.Mount
 	// Cgroup is the parent of the containers' control groups. Empty: they are beside those of all pods.
 	Cgroup string
+	// Handler is the OCI runtime of the containers.
+	Handler runtime.Handler
 	// Devices are those assigned to the containers.
 	Devices devices.Assigned
 	// Yield lets other pods be worked on while wait blocks a step.

@@ -39,7 +39,7 @@ func BenchmarkContainer(b *testing.B) {
 				r.containers[c.ID] = held
 				r.mu.Unlock()
 				t0 := time.Now()
-				if _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
+				if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
 					return err
 				}
 				t1 := time.Now()
@@ -112,7 +112,7 @@ func inParallel(b *testing.B, parallel int, one func() error) {
 // rawBundle is the same container as crun alone would have it: its root file system is mounted once.
 func rawBundle(b *testing.B, r *rig) string {
 	c := r.container(b, benchPod("raw"), "main")
-	_, mounts, err := r.create(inNamespace(context.Background()), c, 0)
+	_, mounts, _, err := r.create(inNamespace(context.Background()), c, 0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -43,8 +43,11 @@ type Config struct {
 	State string // the daemon's: see layout.State
 	// CgroupParent holds the control groups of pods and containers: runtime.CgroupParent(Root).
 	CgroupParent string
-	// OCIRuntime is crun, runc or a path. Empty: crun if it works here, or else runc.
+	// OCIRuntime is the one of pods that name none: a handler or a path. Empty: crun if it works here, or else runc.
 	OCIRuntime string
+	// Handlers are further OCI runtimes by the names by which pods choose them. crun and runc are handlers by themselves
+	// where they are installed.
+	Handlers map[string]runtime.Handler
 	// ShimPath is the binary of the shards.
 	ShimPath string
 	// RuntimeTimeout is how long one call of the OCI runtime may take. 0: as long as the shards let it.
@@ -59,12 +62,13 @@ type Runtime struct {
 	config Config
 	logger *slog.Logger
 
-	server  *embedded
-	shards  *shards
-	oci     ociRuntime
-	filters *filters
-	passwd  passwdCache
-	cgroups cgroup.Hierarchies
+	server   *embedded
+	shards   *shards
+	runtimes *runtimes
+	oci      ociRuntime // of pods that name none
+	filters  *filters
+	passwd   passwdCache
+	cgroups  cgroup.Hierarchies
 
 	epoch string
 
@@ -128,10 +132,11 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 		var err error
 		r.shards, err = openShards(ctx, c, r.ended)
 		if err == nil {
-			r.oci, err = chooseOCIRuntime(ctx, c, r.shards)
+			r.runtimes = &runtimes{config: c, shards: r.shards, tested: map[string]ociRuntime{}}
+			r.oci, err = r.runtimes.choose(ctx)
 		}
 		if err == nil {
-			r.filters, err = newFilters(c, r.shards, r.oci)
+			r.filters, err = newFilters(c, r.shards)
 		}
 		launched <- err
 	}()

@@ -8,22 +8,30 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// ociRuntime is the program that makes containers out of specs, and why it was chosen.
+// ociRuntime is a program that makes containers out of specs, and why it was chosen.
 type ociRuntime struct {
 	Path    string
-	Version string // "crun 1.8.1"
-	Why     string // "" if it was asked for or the first choice
+	Args    []string // global options
+	Version string   // "crun 1.8.1"
+	Why     string   // "" if it was asked for or the first choice
+
+	fingerprint string // of all that its behaviour depends on
 }
 
 func (o ociRuntime) String() string {
@@ -33,61 +41,113 @@ func (o ociRuntime) String() string {
 	return fmt.Sprintf("%s (%s; %s)", o.Version, o.Path, o.Why)
 }
 
+// foreign reports whether it is neither crun nor runc, so that little is known about it.
+func (o ociRuntime) foreign() bool {
+	return !strings.HasPrefix(o.Version, "crun ") && !strings.HasPrefix(o.Version, "runc ")
+}
+
 // verdict is the outcome of a self-test. One that it works is kept for as long as nothing that it depends on has
 // changed; a failure is not, as it may be the host's of that moment: one that is busy, or full, or lacks a mount.
 type verdict struct {
 	Fingerprint string `json:"fingerprint"`
 	Version     string `json:"version"`
-	Failure     string `json:"failure,omitempty"`
 }
 
-// chooseOCIRuntime chooses the runtime that is asked for, or else crun, which is faster, or else runc. It has to run a
-// container on this host before it is trusted.
-func chooseOCIRuntime(ctx context.Context, c Config, s *shards) (ociRuntime, error) {
-	names := []string{"crun", "runc"}
-	if c.OCIRuntime != "" {
-		names = []string{c.OCIRuntime}
+// runtimes are the OCI runtimes that have run a container on this host.
+type runtimes struct {
+	config  Config
+	shards  *shards
+	testing singleflight.Group
+
+	mu     sync.Mutex            // also guards the file of verdicts
+	tested map[string]ociRuntime // by fingerprint
+}
+
+// choose chooses the runtime of pods that name none: the one that is asked for, or else crun, which is faster, or else
+// runc.
+func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
+	names := wellKnown
+	if r.config.OCIRuntime != "" {
+		names = []string{r.config.OCIRuntime}
 	}
-	cache := layout.Root(c.Root).OCIRuntimes()
-	verdicts := readVerdicts(cache)
 	var reasons []string
 	for _, name := range names {
-		path, err := exec.LookPath(name)
+		h, err := r.config.handler(name)
+		if errdefs.IsNotFound(err) {
+			h.Path, err = exec.LookPath(name)
+		}
+		if err == nil {
+			h.Path, err = filepath.Abs(h.Path)
+		}
 		if err != nil {
 			reasons = append(reasons, name+" is not installed")
 			continue
 		}
-		if path, err = filepath.Abs(path); err != nil {
-			return ociRuntime{}, err
+		o, err := r.of(ctx, h)
+		switch {
+		case ctx.Err() != nil:
+			return ociRuntime{}, ctx.Err()
+		case err == nil:
+			o.Why = strings.Join(reasons, ", ")
+			return o, nil
 		}
-		print, err := fingerprint(path, c.ShimPath)
-		if err != nil {
-			return ociRuntime{}, err
-		}
-		v := verdicts[path]
-		if v.Fingerprint != print || v.Failure != "" {
-			if v = selfTest(ctx, c, s.at(0), path); ctx.Err() != nil {
-				return ociRuntime{}, ctx.Err()
-			}
-			v.Fingerprint = print
-		}
-		if v.Failure == "" && verdicts[path] != v {
-			verdicts[path] = v
-			if err := writeVerdicts(cache, verdicts); err != nil {
-				return ociRuntime{}, err
-			}
-		}
-		if v.Failure == "" {
-			return ociRuntime{Path: path, Version: v.Version, Why: strings.Join(reasons, ", ")}, nil
-		}
-		reasons = append(reasons, fmt.Sprintf("%s does not work here: %s", path, v.Failure))
+		reasons = append(reasons, err.Error())
 	}
 	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun)",
 		strings.Join(reasons, ", "))
 }
 
-// fingerprint identifies everything that a verdict depends on: the programs and the kernel.
-func fingerprint(paths ...string) (string, error) {
+// of returns the runtime of a handler. It has to run a container on this host before it is trusted.
+func (r *runtimes) of(ctx context.Context, h runtime.Handler) (ociRuntime, error) {
+	print, err := fingerprint(h.Args, h.Path)
+	if err != nil {
+		return ociRuntime{}, err
+	}
+	r.mu.Lock()
+	known, ok := r.tested[print]
+	r.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	outcome := r.testing.DoChan(print, func() (any, error) { return r.test(context.WithoutCancel(ctx), h, print) })
+	select {
+	case o := <-outcome:
+		return o.Val.(ociRuntime), o.Err
+	case <-ctx.Done():
+		return ociRuntime{}, ctx.Err()
+	}
+}
+
+func (r *runtimes) test(ctx context.Context, h runtime.Handler, print string) (ociRuntime, error) {
+	full, err := fingerprint(h.Args, h.Path, r.config.ShimPath)
+	if err != nil {
+		return ociRuntime{}, err
+	}
+	o := ociRuntime{Path: h.Path, Args: h.Args, fingerprint: print}
+	cache, command := layout.Root(r.config.Root).OCIRuntimes(), strings.Join(append([]string{h.Path}, h.Args...), " ")
+	r.mu.Lock()
+	v := readVerdicts(cache)[command]
+	r.mu.Unlock()
+	if o.Version = v.Version; v.Fingerprint != full {
+		if o.Version, err = selfTest(ctx, r.config, r.shards.at(0), o); err != nil {
+			return ociRuntime{}, fmt.Errorf("%s does not work here: %w", h.Path, err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	verdicts := readVerdicts(cache)
+	if works := (verdict{Fingerprint: full, Version: o.Version}); verdicts[command] != works {
+		verdicts[command] = works
+		if err := writeVerdicts(cache, verdicts); err != nil {
+			return ociRuntime{}, err
+		}
+	}
+	r.tested[print] = o
+	return o, nil
+}
+
+// fingerprint identifies what the behaviour of programs depends on: themselves, their options and the kernel.
+func fingerprint(args []string, paths ...string) (string, error) {
 	var kernel unix.Utsname
 	if err := unix.Uname(&kernel); err != nil {
 		return "", fmt.Errorf("name of the kernel: %w", err)
@@ -99,6 +159,9 @@ func fingerprint(paths ...string) (string, error) {
 			return "", err
 		}
 		out += fmt.Sprintf(" %s:%d:%d", path, info.Size(), info.ModTime().UnixNano())
+	}
+	for _, arg := range args {
+		out += fmt.Sprintf(" %q", arg)
 	}
 	return out, nil
 }
@@ -120,26 +183,22 @@ func writeVerdicts(path string, verdicts map[string]verdict) error {
 }
 
 // selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of
-// one. Its program is the shards' own, which prints its version.
-func selfTest(ctx context.Context, c Config, s *shard.Shard, path string) verdict {
+// one. Its program is the shards' own, which prints its version. It returns the runtime's version.
+func selfTest(ctx context.Context, c Config, s *shard.Shard, o ociRuntime) (version string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	asked := exec.CommandContext(bounded, path, "--version")
+	asked := exec.CommandContext(bounded, o.Path, append(slices.Clone(o.Args), "--version")...)
 	asked.WaitDelay = time.Second
-	version, err := asked.Output()
+	said, err := asked.Output()
 	if err != nil {
-		return verdict{Failure: fmt.Sprintf("--version: %v", err)}
+		return "", fmt.Errorf("--version: %w", err)
 	}
-	name := filepath.Base(path)
-	v := verdict{Version: parseVersion(name, version)}
-	if err := runSelfTest(ctx, c, s, path); err != nil {
-		v.Failure = err.Error()
-	}
-	return v
+	o.Version = parseVersion(filepath.Base(o.Path), said)
+	return o.Version, runSelfTest(ctx, c, s, o)
 }
 
-func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path string) error {
-	return runProbe(ctx, c, s, path, "--version", nil, func(id, log string) error {
+func runSelfTest(ctx context.Context, c Config, s *shard.Shard, o ociRuntime) error {
+	return runProbe(ctx, c, s, o, "--version", nil, func(id, log string) error {
 		for {
 			list, err := s.List(ctx)
 			if err != nil {
@@ -165,12 +224,12 @@ func runSelfTest(ctx context.Context, c Config, s *shard.Shard, path string) err
 	})
 }
 
-// parseVersion takes "crun 1.8.1" out of "crun version 1.8.1\n...".
-func parseVersion(name string, output []byte) string {
-	line, _, _ := bytes.Cut(output, []byte("\n"))
+// parseVersion takes "crun 1.8.1" out of "crun version 1.8.1\n...". A program that says nothing goes by its file's name.
+func parseVersion(file string, said []byte) string {
+	line, _, _ := bytes.Cut(said, []byte("\n"))
 	fields := strings.Fields(string(line))
 	if len(fields) == 0 {
-		return name
+		return file
 	}
-	return name + " " + fields[len(fields)-1]
+	return fields[0] + " " + fields[len(fields)-1]
 }

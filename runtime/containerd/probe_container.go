@@ -27,7 +27,7 @@ const probeTime = time.Minute
 // profile; nil is the default one. It runs the shards' own program with one flag. Once it runs, started is called with
 // its ID and the path of its log; the container is removed when that returns.
 func runProbe(
-	ctx context.Context, c Config, s *shard.Shard, runtime, flag string, profile *specs.LinuxSeccomp,
+	ctx context.Context, c Config, s *shard.Shard, runtime ociRuntime, flag string, profile *specs.LinuxSeccomp,
 	started func(id, log string) error,
 ) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
@@ -48,7 +48,8 @@ func runProbe(
 		err = errors.Join(err, deleteErr)
 	}()
 	_, err = s.Start(ctx, protocol.Start{
-		ID: id, Spec: spec, Runtime: runtime, LogPath: log,
+		ID: id, Spec: spec, LogPath: log,
+		Runtime: runtime.Path, RuntimeArgs: runtime.Args, ForeignRuntime: runtime.foreign(),
 		Rootfs: []protocol.Mount{{Type: "bind", Source: rootfs, Options: []string{"rbind", "rw"}}},
 	})
 	var failed *protocol.StartError

@@ -34,9 +34,8 @@ const mostFilters = 64
 // the kernel do.
 type filters struct {
 	dir string // STATE/seccomp: one file for each profile
-	// compile has the OCI runtime make a filter of a profile.
-	compile func(ctx context.Context, profile *specs.LinuxSeccomp) ([]byte, error)
-	version string // of all that a filter depends on beside its profile
+	// compile has an OCI runtime make a filter of a profile.
+	compile func(ctx context.Context, runtime ociRuntime, profile *specs.LinuxSeccomp) ([]byte, error)
 	logger  *slog.Logger
 
 	// known has the annotation by the hash of a profile, "" where the profile cannot be compiled. The file of an entry
@@ -45,21 +44,12 @@ type filters struct {
 	compiling singleflight.Group
 }
 
-// newFilters returns nil where the OCI runtime takes no filters.
-func newFilters(c Config, s *shards, runtime ociRuntime) (*filters, error) {
-	if !takesFilters(runtime.Version) {
-		return nil, nil
-	}
-	version, err := fingerprint(runtime.Path)
-	if err != nil {
-		return nil, err
-	}
+func newFilters(c Config, s *shards) (*filters, error) {
 	return openFilters(&filters{
-		dir:     layout.State(c.State).Seccomp(),
-		version: version,
-		logger:  c.Logger,
-		compile: func(ctx context.Context, profile *specs.LinuxSeccomp) ([]byte, error) {
-			return compileFilter(ctx, c, s.at(0), runtime.Path, profile)
+		dir:    layout.State(c.State).Seccomp(),
+		logger: c.Logger,
+		compile: func(ctx context.Context, runtime ociRuntime, profile *specs.LinuxSeccomp) ([]byte, error) {
+			return compileFilter(ctx, c, s.at(0), runtime, profile)
 		},
 	})
 }
@@ -97,17 +87,17 @@ func takesFilters(version string) bool {
 	return major > 0 || minor >= 18
 }
 
-// apply replaces a spec's profile by its filter. A profile that cannot be compiled beforehand stays, so that each
+// apply replaces a spec's profile by its filter where the OCI runtime takes one. A profile that cannot be compiled beforehand stays, so that each
 // container gets the OCI runtime's own error; so does one with flags or a listener, which are not part of a filter.
-func (f *filters) apply(ctx context.Context, spec *specs.Spec) error {
-	if f == nil || spec.Linux == nil || spec.Linux.Seccomp == nil {
+func (f *filters) apply(ctx context.Context, runtime ociRuntime, spec *specs.Spec) error {
+	if !takesFilters(runtime.Version) || spec.Linux == nil || spec.Linux.Seccomp == nil {
 		return nil
 	}
 	profile := spec.Linux.Seccomp
 	if len(profile.Flags) > 0 || profile.ListenerPath != "" {
 		return nil
 	}
-	filter, err := f.of(ctx, profile)
+	filter, err := f.of(ctx, runtime, profile)
 	if err != nil || filter == "" {
 		return err
 	}
@@ -121,18 +111,18 @@ func (f *filters) apply(ctx context.Context, spec *specs.Spec) error {
 	return nil
 }
 
-func (f *filters) of(ctx context.Context, profile *specs.LinuxSeccomp) (string, error) {
+func (f *filters) of(ctx context.Context, runtime ociRuntime, profile *specs.LinuxSeccomp) (string, error) {
 	encoded, err := json.Marshal(profile)
 	if err != nil {
 		return "", fmt.Errorf("encode seccomp profile: %w", err)
 	}
-	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(f.version+"\n"), encoded...)))
+	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(runtime.fingerprint+"\n"), encoded...)))
 	for {
 		filter, err, _ := f.compiling.Do(name, func() (any, error) {
 			if filter, ok := f.known.Get(name); ok {
 				return filter, nil
 			}
-			return f.add(ctx, name, profile)
+			return f.add(ctx, name, runtime, profile)
 		})
 		switch {
 		case err == nil:
@@ -146,8 +136,8 @@ func (f *filters) of(ctx context.Context, profile *specs.LinuxSeccomp) (string, 
 }
 
 // add compiles a profile and keeps the result.
-func (f *filters) add(ctx context.Context, name string, profile *specs.LinuxSeccomp) (string, error) {
-	content, err := f.compile(ctx, profile)
+func (f *filters) add(ctx context.Context, name string, runtime ociRuntime, profile *specs.LinuxSeccomp) (string, error) {
+	content, err := f.compile(ctx, runtime, profile)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -166,7 +156,7 @@ func (f *filters) add(ctx context.Context, name string, profile *specs.LinuxSecc
 // compileFilter starts a probe container with a profile and returns the filter that crun keeps for later processes in
 // it.
 func compileFilter(
-	ctx context.Context, c Config, s *shard.Shard, crun string, profile *specs.LinuxSeccomp,
+	ctx context.Context, c Config, s *shard.Shard, crun ociRuntime, profile *specs.LinuxSeccomp,
 ) (filter []byte, err error) {
 	err = runProbe(ctx, c, s, crun, "--idle", profile, func(id, _ string) error {
 		filter, err = os.ReadFile(filepath.Join(s.RuntimeState(id), "seccomp.bpf"))

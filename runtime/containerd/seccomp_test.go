@@ -31,7 +31,7 @@ func TestTakesFilters(t *testing.T) {
 	}
 }
 
-type compiler = func(context.Context, *specs.LinuxSeccomp) ([]byte, error)
+type compiler = func(context.Context, ociRuntime, *specs.LinuxSeccomp) ([]byte, error)
 
 func filtersIn(t *testing.T, dir string, compile compiler) *filters {
 	t.Helper()
@@ -42,6 +42,8 @@ func filtersIn(t *testing.T, dir string, compile compiler) *filters {
 	return f
 }
 
+var anyCrun = ociRuntime{Version: "crun 1.8.1", fingerprint: "crun"}
+
 // profile is one of many.
 func profile(n int) *specs.LinuxSeccomp {
 	return &specs.LinuxSeccomp{DefaultAction: specs.ActErrno, Architectures: []specs.Arch{specs.Arch(fmt.Sprint(n))}}
@@ -50,7 +52,7 @@ func profile(n int) *specs.LinuxSeccomp {
 func TestAProfileIsCompiledOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "seccomp")
 	var compiled atomic.Int32
-	compile := func(context.Context, *specs.LinuxSeccomp) ([]byte, error) {
+	compile := func(context.Context, ociRuntime, *specs.LinuxSeccomp) ([]byte, error) {
 		compiled.Add(1)
 		return []byte("filter"), nil
 	}
@@ -60,7 +62,7 @@ func TestAProfileIsCompiledOnce(t *testing.T) {
 		for range 8 {
 			group.Go(func() {
 				spec := &specs.Spec{Linux: &specs.Linux{Seccomp: profile(1)}}
-				if err := f.apply(t.Context(), spec); err != nil || spec.Linux.Seccomp != nil || spec.Annotations[annotationFilter] != "ZmlsdGVy" {
+				if err := f.apply(t.Context(), anyCrun, spec); err != nil || spec.Linux.Seccomp != nil || spec.Annotations[annotationFilter] != "ZmlsdGVy" {
 					t.Errorf("%s: got %+v, %v", process, spec, err)
 				}
 			})
@@ -74,7 +76,7 @@ func TestAProfileIsCompiledOnce(t *testing.T) {
 
 func TestAProfileDoesNotWaitForAnother(t *testing.T) {
 	second := make(chan struct{})
-	f := filtersIn(t, t.TempDir(), func(_ context.Context, p *specs.LinuxSeccomp) ([]byte, error) {
+	f := filtersIn(t, t.TempDir(), func(_ context.Context, _ ociRuntime, p *specs.LinuxSeccomp) ([]byte, error) {
 		if p.Architectures[0] == "1" {
 			<-second
 		} else {
@@ -85,7 +87,7 @@ func TestAProfileDoesNotWaitForAnother(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 2 {
 		group.Go(func() {
-			if _, err := f.of(t.Context(), profile(1+n)); err != nil {
+			if _, err := f.of(t.Context(), anyCrun, profile(1+n)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -96,7 +98,7 @@ func TestAProfileDoesNotWaitForAnother(t *testing.T) {
 func TestWhoeverGivesUpFailsNobodyElse(t *testing.T) {
 	ctx, giveUp := context.WithCancel(t.Context())
 	begun := make(chan struct{})
-	f := filtersIn(t, t.TempDir(), func(of context.Context, _ *specs.LinuxSeccomp) ([]byte, error) {
+	f := filtersIn(t, t.TempDir(), func(of context.Context, _ ociRuntime, _ *specs.LinuxSeccomp) ([]byte, error) {
 		if of == ctx {
 			close(begun)
 			<-of.Done()
@@ -106,13 +108,13 @@ func TestWhoeverGivesUpFailsNobodyElse(t *testing.T) {
 	})
 	var group sync.WaitGroup
 	group.Go(func() {
-		if _, err := f.of(ctx, profile(1)); !errors.Is(err, context.Canceled) {
+		if _, err := f.of(ctx, anyCrun, profile(1)); !errors.Is(err, context.Canceled) {
 			t.Errorf("who gives up: %v", err)
 		}
 	})
 	<-begun
 	group.Go(func() {
-		if filter, err := f.of(t.Context(), profile(1)); err != nil || filter == "" {
+		if filter, err := f.of(t.Context(), anyCrun, profile(1)); err != nil || filter == "" {
 			t.Errorf("another: %q, %v", filter, err)
 		}
 	})
@@ -123,9 +125,9 @@ func TestWhoeverGivesUpFailsNobodyElse(t *testing.T) {
 func TestFiltersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
-		f := filtersIn(t, dir, func(context.Context, *specs.LinuxSeccomp) ([]byte, error) { return []byte("filter"), nil })
+		f := filtersIn(t, dir, func(context.Context, ociRuntime, *specs.LinuxSeccomp) ([]byte, error) { return []byte("filter"), nil })
 		for n := range mostFilters + 10 {
-			if _, err := f.of(t.Context(), profile(n)); err != nil {
+			if _, err := f.of(t.Context(), anyCrun, profile(n)); err != nil {
 				t.Fatal(err)
 			}
 		}

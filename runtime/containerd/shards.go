@@ -61,7 +61,7 @@ func openShards(ctx context.Context, c Config, onExit func(index int, ended prot
 			}
 			one, err := shard.Open(ctx, o)
 			// A shard of an older version goes on for as long as it holds containers.
-			if err == nil && !(one.Attaches() && one.MapsUsers()) && one.Shutdown(ctx) == nil {
+			if err == nil && one.IsOld() && one.Shutdown(ctx) == nil {
 				one, err = shard.Open(ctx, o)
 			}
 			if err != nil {

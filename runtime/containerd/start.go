@@ -67,7 +67,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, nil
 	}
 
-	spec, rootfs, err := r.create(inNamespace(ctx), c, held.shard)
+	spec, rootfs, by, err := r.create(inNamespace(ctx), c, held.shard)
 	if err != nil {
 		if !known {
 			r.mu.Lock()
@@ -79,13 +79,18 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	}
 	crash.At("container.created")
 	s := r.shards.at(held.shard)
-	if (c.Stdin || c.Spec.Process.Terminal) && !s.Attaches() {
-		return status, fmt.Errorf("its shard is of an older jobd and knows neither terminals nor stdin: "+
-			"once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
+	lacks := ""
+	switch {
+	case (c.Stdin || c.Spec.Process.Terminal) && !s.Can(protocol.CanAttach):
+		lacks = "neither terminals nor stdin"
+	case usersOf(c.Spec).Size > 0 && !s.Can(protocol.CanMapUsers):
+		lacks = "no user namespaces"
+	case by.Foreign && !s.Can(protocol.CanRunForeign):
+		lacks = "no OCI runtimes but crun and runc"
 	}
-	if usersOf(c.Spec).Size > 0 && !s.MapsUsers() {
-		return status, fmt.Errorf("its shard is of an older jobd and knows no user namespaces: "+
-			"once it holds no more containers, a restart of the daemon replaces it: %w", errdefs.ErrUnavailable)
+	if lacks != "" {
+		return status, fmt.Errorf("its shard is of an older jobd and knows %s: "+
+			"once it holds no more containers, a restart of the daemon replaces it: %w", lacks, errdefs.ErrUnavailable)
 	}
 	started, err := s.Start(ctx, protocol.Start{
 		ID:          c.ID,
@@ -97,8 +102,10 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		LogMaxSize:  c.LogMaxSize,
 		LogMaxFiles: c.LogMaxFiles,
 		MessagePath: c.Spec.Annotations[oci.AnnotationTerminationLog],
-		Runtime:     r.oci.Path,
 
+		Runtime:        by.Path,
+		RuntimeArgs:    by.Args,
+		ForeignRuntime: by.Foreign,
 		RuntimeTimeout: r.config.RuntimeTimeout,
 	})
 	var failed *protocol.StartError
@@ -112,30 +119,48 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 }
 
 // create writes the object of a container in a shard and makes its snapshot, in one transaction, or finds both. It
-// returns the spec as the object has it and the mounts of the root file system.
-func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []protocol.Mount, error) {
+// returns the spec as the object has it, the mounts of the root file system, and the OCI runtime that the spec is for.
+func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []protocol.Mount, startedBy, error) {
 	store, snapshotter := r.server.containers(), r.server.snapshots()
 
 	if have, err := store.Get(ctx, c.ID); err == nil {
 		mounts, err := snapshotter.Mounts(ctx, have.SnapshotKey)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, startedBy{}, err
 		}
-		return have.Spec.GetValue(), shardMounts(mounts), nil
+		by, err := r.recordedRuntime(have.Runtime)
+		return have.Spec.GetValue(), shardMounts(mounts), by, err
 	} else if !errors.Is(err, errdefs.ErrNotFound) {
-		return nil, nil, err
+		return nil, nil, startedBy{}, err
+	}
+
+	chosen := r.oci
+	if c.Handler.Path != "" {
+		var err error
+		if chosen, err = r.runtimes.of(ctx, c.Handler); err != nil {
+			return nil, nil, startedBy{}, fmt.Errorf("OCI runtime: %w", err)
+		}
+	}
+	by := startedBy{chosen.Path, chosen.Args, chosen.foreign()}
+	if by.Foreign && usersOf(c.Spec).Size > 0 {
+		return nil, nil, by, fmt.Errorf("%s cannot start containers of a pod with a user namespace of its own (hostUsers: false), "+
+			"only crun and runc can: %w", by.Path, errdefs.ErrFailedPrecondition)
+	}
+	options, err := json.Marshal(by)
+	if err != nil {
+		return nil, nil, by, fmt.Errorf("encode OCI runtime: %w", err)
 	}
 
 	spec := *c.Spec
 	process, root := *spec.Process, *spec.Root
 	root.Path = "rootfs" // in the bundle, where the shard mounts it
 	spec.Process, spec.Root = &process, &root
-	if err := r.filters.apply(ctx, &spec); err != nil {
-		return nil, nil, err
+	if err := r.filters.apply(ctx, chosen, &spec); err != nil {
+		return nil, nil, by, err
 	}
 	var encoded typeurl.Any
 	var mounts []mount.Mount
-	err := r.server.commits.run(ctx, func(ctx context.Context) (err error) {
+	err = r.server.commits.run(ctx, func(ctx context.Context) (err error) {
 		// It may be the second call, and what the first one made is not in the database.
 		if err := r.server.layers.discard(ctx, c.ID); err != nil {
 			return err
@@ -154,7 +179,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 			ID:          c.ID,
 			Labels:      r.labels(c),
 			Image:       c.Image.Name,
-			Runtime:     containers.RuntimeInfo{Name: runtimeName},
+			Runtime:     containers.RuntimeInfo{Name: runtimeName, Options: jsonAny{startedByURL, options}},
 			Spec:        encoded,
 			Snapshotter: r.server.snapshotter,
 			SnapshotKey: c.ID,
@@ -162,10 +187,33 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 		return err
 	})
 	if err != nil {
-		return nil, nil, errors.Join(err, r.server.layers.discard(ctx, c.ID))
+		return nil, nil, by, errors.Join(err, r.server.layers.discard(ctx, c.ID))
 	}
 	r.server.layers.settle(c.ID)
-	return encoded.GetValue(), shardMounts(mounts), nil
+	return encoded.GetValue(), shardMounts(mounts), by, nil
+}
+
+// startedBy is the OCI runtime of a container, as its object records it: the spec is made for this one, so a start that
+// is repeated after the configuration was changed must not use another.
+type startedBy struct {
+	Path    string   `json:"path"`
+	Args    []string `json:"args,omitempty"`
+	Foreign bool     `json:"foreign,omitempty"` // see ociRuntime
+}
+
+const startedByURL = "types.jobd.dev/oci-runtime"
+
+// recordedRuntime returns the OCI runtime of a container's object. Older ones have no record, and are all started by the
+// runtime of pods that name none.
+func (r *Runtime) recordedRuntime(info containers.RuntimeInfo) (startedBy, error) {
+	if info.Options == nil {
+		return startedBy{r.oci.Path, r.oci.Args, r.oci.foreign()}, nil
+	}
+	var by startedBy
+	if err := json.Unmarshal(info.Options.GetValue(), &by); err != nil {
+		return by, fmt.Errorf("OCI runtime of the container: %w", err)
+	}
+	return by, nil
 }
 
 // usersOf are the users, and groups, of a container's own user namespace. Without one, their Size is 0.
@@ -182,14 +230,20 @@ func encodeSpec(spec *specs.Spec) (typeurl.Any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode spec: %w", err)
 	}
-	return specAny(value), nil
+	return jsonAny{specURL, value}, nil
 }
 
-// specAny is a spec in JSON, under the name by which ctr and others decode it.
-type specAny []byte
+// specURL is the name by which ctr and others decode a spec in JSON.
+const specURL = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
-func (specAny) GetTypeUrl() string { return "types.containerd.io/opencontainers/runtime-spec/1/Spec" }
-func (a specAny) GetValue() []byte { return a }
+// jsonAny is a value in JSON under the name of its type.
+type jsonAny struct {
+	url   string
+	value []byte
+}
+
+func (a jsonAny) GetTypeUrl() string { return a.url }
+func (a jsonAny) GetValue() []byte   { return a.value }
 
 func (r *Runtime) labels(c runtime.Container) map[string]string {
 	return map[string]string{

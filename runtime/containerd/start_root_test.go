@@ -108,7 +108,7 @@ func TestObjectWithoutStartIsStartedOnce(t *testing.T) {
 	r := newRig(t, "")
 	c := r.container(t, pod("u1", "echo once"), "main")
 	// A crash between the object and the start.
-	if _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
+	if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
 		t.Fatal(err)
 	}
 	r.Close()

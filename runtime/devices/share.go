@@ -13,7 +13,7 @@ func (d *Devices) asks(pod *corev1.Pod) map[corev1.ResourceName]int {
 		return nil
 	}
 	out := map[corev1.ResourceName]int{}
-	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
 		if _, ok := d.kinds[name]; ok && quantity.Value() > 0 {
 			out[name] = int(quantity.Value())
 		}

@@ -11,21 +11,21 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837), how many processes and
-// threads they may have, 0 for no limit, and how many huge pages: what an init container leaves in a volume is the whole
-// pod's. Nil: nothing of that is limited.
+// PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI runtime
+// takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and how many huge
+// pages: what an init container leaves in a volume is the whole pod's. Nil: nothing of that is limited.
 func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	pages := hugepages(host.HugePages, requests)
 	asksForPages := slices.ContainsFunc(pages, func(l specs.LinuxHugepageLimit) bool { return l.Limit > 0 })
-	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages {
+	if !resourcehelper.IsPodLevelResourcesSet(pod) && pids <= 0 && !asksForPages && len(pod.Spec.Overhead) == 0 {
 		return nil
 	}
-	limits := corev1.ResourceList{}
-	if pod.Spec.Resources != nil {
-		limits = pod.Spec.Resources.Limits
+	limits, share := podLimits(pod), requests[corev1.ResourceCPU]
+	if pod.Status.QOSClass == corev1.PodQOSBestEffort {
+		share = resource.Quantity{} // its overhead does not put it before others of its class
 	}
-	out := &specs.LinuxResources{CPU: cpu(requests[corev1.ResourceCPU], limits[corev1.ResourceCPU])}
+	out := &specs.LinuxResources{CPU: cpu(share, limits[corev1.ResourceCPU])}
 	if limit := limits[corev1.ResourceMemory]; limit.Value() > 0 {
 		bytes := limit.Value()
 		out.Memory = &specs.LinuxMemory{Limit: &bytes}
@@ -37,6 +37,26 @@ func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources 
 		out.Pids = &specs.LinuxPids{Limit: &pids}
 	}
 	return out
+}
+
+// podLimits is how much CPU and memory a pod may take: what it says itself, or else its containers where none of them may
+// take anything. Either way its overhead comes on top.
+func podLimits(pod *corev1.Pod) corev1.ResourceList {
+	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		own := pod.Spec.Resources != nil && hasLimit(pod.Spec.Resources, name)
+		for c := range podspec.Containers(&pod.Spec) {
+			if !own && (len(pod.Spec.Overhead) == 0 || !hasLimit(&c.Resources, name)) {
+				delete(limits, name)
+			}
+		}
+	}
+	return limits
+}
+
+func hasLimit(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
+	quantity := r.Limits[name]
+	return !quantity.IsZero()
 }
 
 // limit is a container's own, or else the whole pod's: what looks for a limit in its cgroup finds that one.

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // input is a pod of one container on a roomy host, changed as the case wants it.
@@ -153,6 +155,46 @@ func TestResources(t *testing.T) {
 			t.Error("not grouped")
 		}
 	})
+}
+
+func TestOverheadOfAPodComesOnTop(t *testing.T) {
+	for _, tc := range []struct{ name, spec, want string }{
+		{"no overhead", `{containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 1, memory: 64Mi}}}]}`, "none"},
+		{"on the sum of what containers may take", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [
+			{resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 64Mi}}}, {resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 48Mi}}}]}`,
+			"shares 1536, quota 250000, memory 128Mi"},
+		{"not where a container may take anything", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [
+			{resources: {requests: {cpu: 500m}, limits: {cpu: 1, memory: 64Mi}}}, {resources: {limits: {memory: 48Mi}}}]}`,
+			"shares 1024, quota 0, memory 128Mi"},
+		{"on what the whole pod may take", `{overhead: {cpu: 500m, memory: 16Mi}, resources: {requests: {cpu: 500m}, limits: {memory: 112Mi}}, containers: [{}]}`,
+			"shares 1024, quota 0, memory 128Mi"},
+		{"of a pod that asks for nothing", `{overhead: {cpu: 500m, memory: 16Mi}, containers: [{}]}`, "shares 2, quota 0, memory 0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{}}
+			if err := yaml.UnmarshalStrict([]byte(tc.spec), &pod.Spec); err != nil {
+				t.Fatal(err)
+			}
+			if tc.want == "shares 2, quota 0, memory 0" {
+				pod.Status.QOSClass = corev1.PodQOSBestEffort
+			}
+			got := "none"
+			if r := PodResources(pod, 0, Host{}); r != nil {
+				memory := resource.NewQuantity(0, resource.BinarySI)
+				if r.Memory != nil {
+					memory.Set(*r.Memory.Limit)
+				}
+				quota := int64(0)
+				if r.CPU.Quota != nil {
+					quota = *r.CPU.Quota
+				}
+				got = fmt.Sprintf("shares %d, quota %d, memory %v", *r.CPU.Shares, quota, memory)
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
 }
 
 func TestResourcesOfAPod(t *testing.T) {

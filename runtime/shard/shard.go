@@ -160,16 +160,16 @@ func (s *Shard) CloseStdin(ctx context.Context, id string) error {
 	return err
 }
 
-// Attaches reports whether the shard knows about attaching, terminals and stdin: one of an older version does not.
-func (s *Shard) Attaches() bool { return s.can(protocol.CanAttach) }
-
-// MapsUsers reports whether the shard knows about user namespaces: one of an older version does not.
-func (s *Shard) MapsUsers() bool { return s.can(protocol.CanMapUsers) }
-
-func (s *Shard) can(capability string) bool {
+// Can reports whether the shard has a capability, one of those of package protocol: one of an older version may not.
+func (s *Shard) Can(capability string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.client.Hello().Capabilities, capability)
+}
+
+// IsOld reports whether the shard lacks anything that one of this version can do.
+func (s *Shard) IsOld() bool {
+	return slices.ContainsFunc(protocol.Capabilities(), func(capability string) bool { return !s.Can(capability) })
 }
 
 // List is Client.List.

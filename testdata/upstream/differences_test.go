@@ -125,7 +125,14 @@ var differences = []*difference{
 		kinds: `Workload|PodGroup`, side: `jobd`, field: `spec.*|warning`,
 		why: "what jobd does not know of gangs is refused, or answered with a warning",
 	},
-
+	{
+		kinds: `RuntimeClass`, side: `cluster|jobd`, refused: `both`, field: `scheduling\.tolerations\[\d+\]`, message: `Duplicate value: .*`,
+		why: "the toleration in the message is printed from Go types that only a cluster has",
+	},
+	{
+		kinds: `RuntimeClass`, verbs: `update`, side: `cluster|jobd`, refused: `both`, field: `handler`, message: `Invalid value: .*: field is immutable`,
+		why: "a cluster writes null for the value",
+	},
 	{
 		kinds: `Lease`, side: `both`, field: `stored Spec\.(PreferredHolder|Strategy)`,
 		why: "a cluster drops these unless it elects the leaders of its own components by them",
@@ -234,8 +241,8 @@ var differences = []*difference{
 		why:   "of an init container without a restart policy, which rules need, a cluster does not check the rules",
 	},
 	{
-		kinds: withPods, side: `cluster`, refused: `both`,
-		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.resources\.(limits|requests)\[.*\]`, message: `.*: must be (a standard resource for containers|an integer)`,
+		kinds: withPods + `|RuntimeClass`, side: `cluster`, refused: `both`,
+		field: `(` + podSpec + `\.((c|initC)ontainers\[\d+\]\.resources|overhead)|overhead)\.(limits|requests)\[.*\]`, message: `.*: must be (a standard resource for containers|an integer)`,
 		why: "of a resource whose name is refused nothing else is checked",
 	},
 	{

@@ -23,6 +23,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/coordination/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
+	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
@@ -37,6 +38,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
 	"k8s.io/kubernetes/pkg/registry/scheduling/podgroup"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 	"k8s.io/kubernetes/pkg/registry/scheduling/workload"
@@ -75,6 +77,7 @@ var clusterStrategies = map[string]strategy{
 	"Pod":            pod.Strategy,
 	"PodGroup":       podgroup.NewStrategy(),
 	"PriorityClass":  priorityclass.Strategy,
+	"RuntimeClass":   runtimeclass.Strategy,
 	"Secret":         secret.Strategy,
 	"Service":        service.Strategy,
 	"ServiceAccount": serviceaccount.Strategy,

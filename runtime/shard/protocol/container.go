@@ -47,9 +47,12 @@ type Start struct {
 	LogMaxFiles int   `json:"logMaxFiles,omitempty"`
 	// MessagePath is the host's path of the termination message file, read at the container's end.
 	MessagePath string `json:"messagePath,omitempty"`
-	// Runtime is the path of crun or runc, RuntimeArgs are its global options before "run".
+	// Runtime is the path of the OCI runtime, RuntimeArgs are its global options before "run".
 	Runtime     string   `json:"runtime"`
 	RuntimeArgs []string `json:"runtimeArgs,omitempty"`
+	// ForeignRuntime: it is neither crun nor runc. It is executed where it lies, not from a copy in memory, and is asked
+	// itself to send signals and to remove what it has left. CanRunForeign says that a shard knows of this.
+	ForeignRuntime bool `json:"foreignRuntime,omitempty"`
 	// RuntimeTimeout is how long one call of the OCI runtime for this container may take, in nanoseconds. Then the call
 	// is killed and has failed. 0: DefaultRuntimeTimeout.
 	RuntimeTimeout time.Duration `json:"runtimeTimeout,omitempty"`

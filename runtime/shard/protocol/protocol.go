@@ -83,7 +83,14 @@ const (
 	CanCallOff = "call-off"
 	// CanMapUsers: it starts containers in user namespaces, with the mounts that go with them.
 	CanMapUsers = "map-users"
+	// CanRunForeign: it runs OCI runtimes that are neither crun nor runc.
+	CanRunForeign = "foreign-runtimes"
 )
+
+// Capabilities returns all that a shard of this version can do.
+func Capabilities() []string {
+	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign}
+}
 
 // Encode makes a frame of a header and a body, for one write.
 func Encode(m *Message, body []byte) ([]byte, error) {

@@ -212,6 +212,11 @@ func (c *container) makeBundle(config []byte) error {
 	if err := os.Mkdir(filepath.Join(c.dir, rootfsDir), 0o711); err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
+	if c.record.ForeignRuntime {
+		if err := os.Mkdir(c.runtimeState(), 0o711); err != nil {
+			return fmt.Errorf("bundle: %w", err)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
@@ -253,12 +258,13 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	}
 	var unrecorded error
 	status, root, err := c.call(c.starting, expected, launch{
-		shared: c.record.Shared,
-		rootfs: filepath.Join(c.dir, rootfsDir),
-		mounts: c.record.Rootfs,
-		users:  c.record.Users,
-		argv:   commandLine(&c.record.Start, c.dir, c.host.state, socket),
-		files:  files,
+		shared:  c.record.Shared,
+		rootfs:  filepath.Join(c.dir, rootfsDir),
+		mounts:  c.record.Rootfs,
+		users:   c.record.Users,
+		argv:    c.commandLine(socket),
+		inPlace: c.record.ForeignRuntime,
+		files:   files,
 		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be repeated.
 		before: func() error {
 			crash.At("shard.start.before")
@@ -421,12 +427,14 @@ func (c *container) clean() {
 	c.host.launcher.overlays.giveBack(c.root)
 }
 
-// release removes control groups and the OCI runtime's state. The runtime itself is run only where it has hooks to run.
+// release removes control groups and the OCI runtime's state. The runtime itself is run only where it has hooks to run, or
+// where nobody else knows what it has left.
 func (c *container) release() error {
-	state := filepath.Join(c.host.state, c.record.ID)
-	if _, err := os.Lstat(state); err == nil && c.record.PostStop {
-		if err := c.runtimeDelete(); err != nil {
-			c.host.logger.Error("cannot run the poststop hooks", "container", c.record.ID, "error", err)
+	state := c.runtimeState()
+	if _, err := os.Lstat(state); err == nil && c.deletedByRuntime() {
+		if err := c.runtimeCommand("delete", "--force", c.record.ID); err != nil {
+			c.host.logger.Error("cannot have the OCI runtime delete a container", "container", c.record.ID,
+				"runtime", c.record.Runtime, "error", err)
 		}
 	}
 	crash.At("shard.cgroup.before")
@@ -435,23 +443,8 @@ func (c *container) release() error {
 	return errors.Join(err, os.RemoveAll(state))
 }
 
-func (c *container) runtimeDelete() error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	argv := append([]string{c.record.Runtime}, c.record.RuntimeArgs...)
-	argv = append(argv, "--root", c.host.state, "--log", filepath.Join(c.dir, runtimeLog), "--log-format", "json",
-		"delete", "--force", c.record.ID)
-	expected := c.host.reaper.expect()
-	defer expected.done()
-	status, _, err := c.call(context.Background(), expected, launch{argv: argv, files: [3]*os.File{null, null, null}})
-	if err == nil && status != 0 {
-		err = errors.New(c.runtimeFailure(status))
-	}
-	return err
-}
+// deletedByRuntime reports whether the OCI runtime itself is run when the container has ended.
+func (c *container) deletedByRuntime() bool { return c.record.PostStop || c.record.ForeignRuntime }
 
 // signal sends a signal to the first process, or with all to every one.
 func (c *container) signal(sig unix.Signal, all bool) error {
@@ -463,6 +456,8 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 		return fmt.Errorf("container %s is being started: %w", c.record.ID, errdefs.ErrFailedPrecondition)
 	case state.Ended():
 		return fmt.Errorf("container %s has ended: %w", c.record.ID, errdefs.ErrNotFound)
+	case c.record.ForeignRuntime && sig != unix.SIGKILL:
+		return c.foreignSignal(sig, all)
 	case all:
 		if c.host.cgroups.Signal(c.record.Cgroup, sig) == 0 {
 			return fmt.Errorf("container %s has no process: %w", c.record.ID, errdefs.ErrNotFound)
@@ -470,6 +465,21 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 		return nil
 	}
 	if err := process.signal(sig); err != nil {
+		return fmt.Errorf("signal container %s: %w", c.record.ID, err)
+	}
+	return nil
+}
+
+// foreignSignal has an OCI runtime send a signal: what runs in the container need not be a process of this host.
+func (c *container) foreignSignal(sig unix.Signal, all bool) error {
+	command := []string{"kill"}
+	if all {
+		command = append(command, "--all")
+	}
+	err := c.runtimeCommand(append(command, c.record.ID, strconv.Itoa(int(sig)))...)
+	if err != nil && c.current().State.Ended() {
+		return fmt.Errorf("container %s has ended: %w", c.record.ID, errdefs.ErrNotFound)
+	} else if err != nil {
 		return fmt.Errorf("signal container %s: %w", c.record.ID, err)
 	}
 	return nil

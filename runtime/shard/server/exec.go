@@ -48,8 +48,7 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	if err := c.writeProcess(process, e); err != nil {
 		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
 	}
-	argv := append(append([]string{c.record.Runtime}, c.record.RuntimeArgs...), "--root", c.host.state,
-		"--log", words, "--log-format", "json", "exec", "--detach", "--process", process, "--pid-file", pids)
+	argv := c.runtime(words, "exec", "--detach", "--process", process, "--pid-file", pids)
 
 	var ends [3]*os.File // the process's
 	x := &execution{exited: make(chan int, 1)}
@@ -65,7 +64,7 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 			return nil, err
 		}
 		defer console.close()
-		argv = append(argv, "--tty", "--console-socket", console.path)
+		argv = append(argv, "--console-socket", console.path) // the process says itself that it has a terminal
 		ends, err = nullFiles(c.null)
 	} else {
 		ends, x.files, err = c.execPipes(e.Stdin)
@@ -76,7 +75,9 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	status, _, err := c.call(ctx, expected, launch{argv: append(argv, c.record.ID), files: ends})
+	status, _, err := c.call(ctx, expected, launch{
+		argv: append(argv, c.record.ID), inPlace: c.record.ForeignRuntime, files: ends,
+	})
 	if err != nil {
 		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
 	}

@@ -67,10 +67,12 @@ type launch struct {
 	mounts []protocol.Mount
 	users  *users // that the mounts are for; nil: the host's
 	argv   []string
-	files  [3]*os.File
-	begun  func()       // called when it is its turn; may be nil
-	before func() error // called last before the process is made; may be nil
-	after  func()       // called once it is made; may be nil
+	// inPlace: the program is executed where it lies, not from a copy in memory.
+	inPlace bool
+	files   [3]*os.File
+	begun   func()       // called when it is its turn; may be nil
+	before  func() error // called last before the process is made; may be nil
+	after   func()       // called once it is made; may be nil
 }
 
 // hangTime is how long a launch may occupy its thread before another one is started for those that wait behind it.
@@ -155,9 +157,12 @@ func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, ro
 			return 0, root, context.Cause(ctx)
 		}
 	}
-	l.mu.Lock()
-	program := l.programs.path(p.argv[0])
-	l.mu.Unlock()
+	program := p.argv[0]
+	if !p.inPlace {
+		l.mu.Lock()
+		program = l.programs.path(program)
+		l.mu.Unlock()
+	}
 	pid, err = fork(program, p.argv, p.files)
 	if err == nil && p.after != nil {
 		p.after()

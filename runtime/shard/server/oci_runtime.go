@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,14 +31,52 @@ func fork(program string, argv []string, files [3]*os.File) (int, error) {
 // commandLine returns the one call of an OCI runtime that starts a container. It is a detached one: the container's
 // first process then becomes our child, so that its exact end is known, and a runtime that fails differs from a
 // container that does.
-func commandLine(s *protocol.Start, dir, state, console string) []string {
-	argv := append([]string{s.Runtime}, s.RuntimeArgs...)
-	argv = append(argv, "--root", state, "--log", filepath.Join(dir, runtimeLog), "--log-format", "json",
-		"run", "--detach", "--pid-file", filepath.Join(dir, pidFile), "--bundle", dir)
+func (c *container) commandLine(console string) []string {
+	argv := c.runtime(filepath.Join(c.dir, runtimeLog),
+		"run", "--detach", "--pid-file", filepath.Join(c.dir, pidFile), "--bundle", c.dir)
 	if console != "" {
 		argv = append(argv, "--console-socket", console)
 	}
-	return append(argv, s.ID)
+	return append(argv, c.record.ID)
+}
+
+// runtime returns a call of the container's OCI runtime, which writes its errors to a log.
+func (c *container) runtime(log string, command ...string) []string {
+	root := c.host.state
+	if c.record.ForeignRuntime {
+		root = c.runtimeState()
+	}
+	argv := append([]string{c.record.Runtime}, c.record.RuntimeArgs...)
+	return append(append(argv, "--root", root, "--log", log, "--log-format", "json"), command...)
+}
+
+// runtimeState is where the OCI runtime keeps what it has to know of the container. crun and runc have a directory for all
+// containers, in which they make one of the container's ID. What others have in theirs nobody knows, so each container has
+// one of its own, which is removed with all that is in it.
+func (c *container) runtimeState() string {
+	if c.record.ForeignRuntime {
+		return filepath.Join(c.dir, stateDir)
+	}
+	return filepath.Join(c.host.state, c.record.ID)
+}
+
+// runtimeCommand runs a command of the OCI runtime to its end, beside the one that starts the container.
+func (c *container) runtimeCommand(command ...string) error {
+	null, err := nullFiles(hostNull)
+	if err != nil {
+		return err
+	}
+	defer protocol.CloseAll(null[:])
+	expected := c.host.reaper.expect()
+	defer expected.done()
+	status, _, err := c.call(context.Background(), expected, launch{
+		argv:    c.runtime(filepath.Join(c.dir, runtimeLog), command...),
+		inPlace: c.record.ForeignRuntime, files: null,
+	})
+	if err == nil && status != 0 {
+		err = errors.New(c.runtimeFailure(status))
+	}
+	return err
 }
 
 // runtimeWords returns the last error in the log of an OCI runtime, which is JSON lines.

@@ -21,6 +21,7 @@ const (
 	stdoutFIFO = "stdout"
 	stderrFIFO = "stderr"
 	stdinFIFO  = "stdin" // if the container has one
+	stateDir   = "oci"   // a foreign OCI runtime's own
 )
 
 // startRecord is what a shard has to know about a container that it finds again.

@@ -34,7 +34,7 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 	}
 	close(c.started)
 	if c.status.State.Ended() {
-		c.clean()
+		c.cleanFound()
 		return c, nil
 	}
 	if c.status.State == protocol.Running && mayAdopt {
@@ -49,8 +49,17 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 	crash.At("shard.recover.ended")
 	c.lost(out, err)
 	crash.At("shard.recover.lost")
-	c.clean()
+	c.cleanFound()
 	return c, nil
+}
+
+// cleanFound is clean, but the shard does not wait with its start for an OCI runtime that has to be run for it.
+func (c *container) cleanFound() {
+	if c.deletedByRuntime() {
+		go c.clean()
+		return
+	}
+	c.clean()
 }
 
 func (c *container) adopt() error {

@@ -267,7 +267,7 @@ func (s *Server) do(m *protocol.Message, body []byte, reply *protocol.Message) e
 	case protocol.OpHello:
 		reply.Hello = &protocol.Hello{
 			Version: protocol.Version, PID: os.Getpid(), Build: s.build,
-			Capabilities: []string{protocol.CanExec, protocol.CanAttach, protocol.CanCallOff, protocol.CanMapUsers},
+			Capabilities: protocol.Capabilities(),
 		}
 		return nil
 	case protocol.OpStart:

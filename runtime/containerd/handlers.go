@@ -1,0 +1,66 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/jobd/jobd/runtime"
+)
+
+// wellKnown are the OCI runtimes that are handlers by themselves where they are installed.
+var wellKnown = []string{"crun", "runc"}
+
+// Handlers returns the names of the OCI runtimes that pods can choose from, in order.
+func (r *Runtime) Handlers() []string {
+	names := slices.Collect(maps.Keys(r.config.Handlers))
+	for _, name := range wellKnown {
+		if _, err := exec.LookPath(name); err == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Handler returns the OCI runtime of a handler's name, once it has run a container here. The error is errdefs.ErrNotFound
+// when there is none of that name.
+func (r *Runtime) Handler(ctx context.Context, name string) (runtime.Handler, error) {
+	h, err := r.config.handler(name)
+	if err != nil {
+		return h, fmt.Errorf("no runtime for %q is configured (runtime-handlers): this node has %s: %w",
+			name, strings.Join(r.Handlers(), ", "), err)
+	}
+	o, err := r.runtimes.of(ctx, h)
+	if err != nil {
+		return h, fmt.Errorf("runtime for %q: %w", name, err)
+	}
+	h.Foreign = o.foreign()
+	return h, nil
+}
+
+// handler finds an OCI runtime by its handler's name.
+func (c *Config) handler(name string) (runtime.Handler, error) {
+	if h, ok := c.Handlers[name]; ok {
+		h.Name = name
+		return h, nil
+	}
+	if !slices.Contains(wellKnown, name) {
+		return runtime.Handler{}, errdefs.ErrNotFound
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return runtime.Handler{}, errors.Join(errdefs.ErrNotFound, err)
+	}
+	return runtime.Handler{Name: name, Path: path}, nil
+}
