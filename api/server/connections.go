@@ -3,9 +3,12 @@ package server
 import (
 	"container/list"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
+
+	"golang.org/x/time/rate"
 )
 
 // maxIdle bounds the connections of one listener on which no request is served: those that have said nothing yet, are
@@ -13,8 +16,17 @@ import (
 // request is served on are bounded with the requests.
 const maxIdle = 1000
 
-// connections are the open ones of a listener, by the peer that has opened them. A new one is always let in: when too
-// many do nothing, one of the peer that has most of those is closed, so that a client which opens connections without
+// A peer over the network may open connectBurst connections at once, and connectRate a second after that: a handshake of
+// TLS costs a millisecond. Programs of the host are exempt, since they cannot be told apart.
+const (
+	connectRate  = 100
+	connectBurst = 1000
+	// manyRates is how many peers' rates are kept before those that have no effect are forgotten.
+	manyRates = 1024
+)
+
+// connections are the open ones of a listener, by the peer that has opened them. There is always room for a new one: when
+// too many do nothing, one of the peer that has most of those is closed, so that a client which opens connections without
 // end takes the place of its own.
 type connections struct {
 	most int // that do nothing
@@ -23,11 +35,12 @@ type connections struct {
 	peers  map[string]*list.List // of *conn that do nothing, the one that was busy last at the back
 	idle   int
 	open   int
-	closed uint64 // to make room
+	rates  map[string]*rate.Limiter
+	closed uint64 // to make room, or because they came too fast
 }
 
 func newConnections(most int) *connections {
-	return &connections{most: most, peers: map[string]*list.List{}}
+	return &connections{most: most, peers: map[string]*list.List{}, rates: map[string]*rate.Limiter{}}
 }
 
 // listen returns a listener whose connections are counted.
@@ -39,16 +52,39 @@ type countedListener struct {
 }
 
 func (l *countedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		counted := &conn{Conn: c, table: l.table, peer: peerName(c)}
+		if _, local := c.LocalAddr().(*net.UnixAddr); !local && counted.peer != loopback && !l.table.inTime(counted.peer) {
+			_ = c.Close()
+			continue
+		}
+		l.table.change(func() {
+			l.table.open++
+			counted.park()
+		})
+		return counted, nil
 	}
-	counted := &conn{Conn: c, table: l.table, peer: peerName(c)}
-	l.table.change(func() {
-		l.table.open++
-		counted.park()
-	})
-	return counted, nil
+}
+
+// inTime reports whether a peer may open one more connection now.
+func (t *connections) inTime(peer string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.rates) >= manyRates && t.rates[peer] == nil {
+		maps.DeleteFunc(t.rates, func(_ string, r *rate.Limiter) bool { return r.Tokens() >= connectBurst })
+	}
+	if t.rates[peer] == nil {
+		t.rates[peer] = rate.NewLimiter(connectRate, connectBurst)
+	}
+	if !t.rates[peer].Allow() {
+		t.closed++
+		return false
+	}
+	return true
 }
 
 // conn is one connection in the table.
@@ -139,7 +175,8 @@ func (t *connections) change(do func()) {
 	}
 }
 
-// figures returns how many connections are open, how many of those do nothing, and how many were closed to make room.
+// figures returns how many connections are open, how many of those do nothing, and how many were closed
+// by the table.
 func (t *connections) figures() (open, idle int, closed uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // pipeFrom is a connection of a peer.
@@ -47,6 +50,38 @@ func TestThePeerThatHoldsMostMakesRoom(t *testing.T) {
 	if open, idle, _ := table.figures(); open != 0 || idle != 0 || len(table.peers) != 0 {
 		t.Errorf("%d are open, %d do nothing, of %v", open, idle, table.peers)
 	}
+}
+
+func TestAPeerThatConnectsTooFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := newConnections(1)
+		let := func(peer string, tries int) (in int) {
+			for range tries {
+				if table.inTime(peer) {
+					in++
+				}
+			}
+			return in
+		}
+		if in := let("hasty", connectBurst+50); in != connectBurst {
+			t.Errorf("%d are let in at once", in)
+		}
+		if in := let("other", 10); in != 10 {
+			t.Errorf("%d of another peer are let in", in)
+		}
+		time.Sleep(time.Second)
+		if in := let("hasty", 500); in != connectRate {
+			t.Errorf("%d are let in after a second", in)
+		}
+		time.Sleep(time.Minute)
+		for i := range 2 * manyRates { // what has no effect is not kept
+			table.inTime(fmt.Sprint("peer", i))
+			time.Sleep(time.Millisecond)
+		}
+		if n := len(table.rates); n > manyRates {
+			t.Errorf("it keeps the rates of %d peers", n)
+		}
+	})
 }
 
 func TestAConnectionThatIsClosedWhileItIsServed(t *testing.T) {

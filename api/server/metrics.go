@@ -21,7 +21,7 @@ var (
 	openDesc = prometheus.NewDesc("jobd_api_connections",
 		"Open connections of clients; idle are those on which no request is served.", []string{"listener", "idle"}, nil)
 	closedDesc = prometheus.NewDesc("jobd_api_connections_closed_total",
-		"Idle connections that were closed to make room for others.", []string{"listener"}, nil)
+		"Idle connections that were closed to make room, and new ones of a peer that opens too many a second.", []string{"listener"}, nil)
 )
 
 // fronts are the metrics of these.

@@ -7,6 +7,7 @@
 //
 //	attacker [-privileged] [-names] [NAME...]
 //	attacker overwrite FILE    tries to write over each program that runs in its PID namespace, until there is the file
+//	attacker crowd             takes connections and requests of the API, without end
 //	attacker sleep             waits for a signal, to be attacked from within by exec
 package main
 
@@ -61,6 +62,11 @@ func main() {
 	case "overwrite":
 		overwrite(flag.Arg(1))
 		return
+	case "crowd":
+		if err := crowd(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	case "sleep":
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, unix.SIGTERM, unix.SIGINT)
