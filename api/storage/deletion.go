@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // MarkDeleted begins the deletion of obj, or hastens one that has begun: deletionTimestamp is when the grace is over,
@@ -22,7 +24,7 @@ func MarkDeleted(obj metav1.Object, now time.Time, graceSeconds int64) bool {
 	if g := obj.GetGeneration(); g > 0 {
 		obj.SetGeneration(g + 1)
 	}
-	setDeletion(obj, now.Add(time.Duration(graceSeconds)*time.Second), graceSeconds)
+	setDeletion(obj, now.Add(podspec.Seconds(graceSeconds)), graceSeconds)
 	return true
 }
 
@@ -36,8 +38,8 @@ func hasten(obj metav1.Object, deletion, now time.Time, graceSeconds int64) bool
 	if graceSeconds >= before {
 		return false
 	}
-	asked := deletion.Add(-time.Duration(before) * time.Second)
-	deletion = asked.Add(time.Duration(graceSeconds) * time.Second)
+	asked := deletion.Add(-podspec.Seconds(before))
+	deletion = asked.Add(podspec.Seconds(graceSeconds))
 	if deletion.Before(now) {
 		deletion = now
 		graceSeconds = min(graceSeconds, 1)

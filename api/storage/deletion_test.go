@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ func TestMarkDeleted(t *testing.T) {
 		"a shorter grace counts from when it was asked for": {deleted(after(20), 30), 15, after(5), 15, 2, true},
 		"a grace that is over already is due now":           {deleted(after(20), 30), 5, now, 1, 2, true},
 		"no grace ends it at once":                          {deleted(after(20), 30), 0, now, 0, 2, true},
+		"a grace of ages does not end it at once":           {metav1.ObjectMeta{Generation: 1}, math.MaxInt64, now.Add(math.MaxInt64).Truncate(time.Second), math.MaxInt64, 2, true},
 		"what has no grace left stays so":                   {deleted(after(-5), 0), 0, after(-5), 0, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {

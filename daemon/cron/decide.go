@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Decision is what is to be done for a CronJob, all in one transaction and in the order of the fields.
@@ -138,7 +140,7 @@ func (d *decision) schedule() {
 		return
 	}
 	if limit := spec.StartingDeadlineSeconds; limit != nil {
-		earliest := d.now.Add(-time.Duration(*limit) * time.Second)
+		earliest := d.now.Add(-podspec.Seconds(*limit))
 		if at.Before(earliest.Truncate(time.Second)) {
 			if d.tell(at) {
 				d.warn("MissSchedule", "Missed scheduled time to start a job: %s", at.UTC().Format(time.RFC1123Z))

@@ -119,7 +119,7 @@ func finishTime(pod *corev1.Pod) time.Time {
 		if pod.DeletionGracePeriodSeconds != nil {
 			grace = *pod.DeletionGracePeriodSeconds
 		}
-		return pod.DeletionTimestamp.Add(-time.Duration(grace) * time.Second)
+		return pod.DeletionTimestamp.Add(-podspec.Seconds(grace))
 	}
 	return pod.CreationTimestamp.Time
 }

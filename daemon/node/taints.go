@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Expelled returns when a pod that runs is to be evicted because of the node's taints (TaintEffectNoExecute): as soon
@@ -29,7 +31,7 @@ func Expelled(tolerations []corev1.Toleration, taints []corev1.Taint, now time.T
 		case t == nil:
 			leave(now)
 		case t.TolerationSeconds != nil:
-			leave(since.Add(max(0, time.Duration(*t.TolerationSeconds)*time.Second)))
+			leave(since.Add(max(0, podspec.Seconds(*t.TolerationSeconds))))
 		}
 	}
 	return first, !first.IsZero()

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // deadline returns when spec.activeDeadlineSeconds is over, counted from the pod's start on the node.
@@ -11,7 +13,7 @@ func deadline(pod *corev1.Pod) (time.Time, bool) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return time.Time{}, false
 	}
-	return pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), true
+	return pod.Status.StartTime.Add(podspec.Seconds(*pod.Spec.ActiveDeadlineSeconds)), true
 }
 
 func deadlineStop(pod *corev1.Pod, now time.Time) (stop, bool) {
@@ -21,7 +23,7 @@ func deadlineStop(pod *corev1.Pod, now time.Time) (stop, bool) {
 	}
 	var grace time.Duration
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		grace = time.Duration(*g) * time.Second
+		grace = podspec.Seconds(*g)
 	}
 	return stop{since: at, kill: at.Add(grace), grace: grace}, true
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // stop is how a pod is to end: since when, and how long its containers have.
@@ -33,7 +35,7 @@ func deletion(pod *corev1.Pod) (stop, bool) {
 	}
 	var grace time.Duration
 	if g := pod.DeletionGracePeriodSeconds; g != nil {
-		grace = time.Duration(*g) * time.Second
+		grace = podspec.Seconds(*g)
 	}
 	at := pod.DeletionTimestamp.Time
 	return stop{since: at.Add(-grace), kill: at, grace: grace}, true

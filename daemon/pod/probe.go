@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Check is a probe or hook of a running container.
@@ -104,7 +106,7 @@ func (i *Issued) condemned(pod *corev1.Pod, c container) (grace time.Duration, o
 		g = p.TerminationGracePeriodSeconds
 	}
 	if g != nil {
-		grace = time.Duration(*g) * time.Second
+		grace = podspec.Seconds(*g)
 	}
 	return grace, true
 }

@@ -52,7 +52,7 @@ func winding(pod *corev1.Pod) (stop, bool) {
 	}
 	var s stop
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		s.grace = time.Duration(*g) * time.Second
+		s.grace = podspec.Seconds(*g)
 	}
 	containers(pod, func(c container) bool {
 		if end := c.ended(); end != nil && !c.sidecar() && end.FinishedAt.After(s.since) {

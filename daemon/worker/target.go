@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"google.golang.org/grpc"
@@ -23,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/netns"
 )
@@ -59,7 +59,7 @@ func (t target) probe(ctx context.Context, h corev1.ProbeHandler) error {
 
 func (t target) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
 	if h.Sleep != nil {
-		pause(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		pause(ctx, podspec.Seconds(h.Sleep.Seconds))
 		return nil
 	}
 	return t.probe(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})

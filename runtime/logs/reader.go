@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // Options selects a part of a log. The zero value is everything that is there now. The fields are those of the API's
@@ -195,7 +197,7 @@ func newPrinter(w io.Writer, o Options, now time.Time) *printer {
 		p.remaining = *o.LimitBytes
 	}
 	if o.SinceSeconds != nil {
-		if since := now.Add(-time.Duration(*o.SinceSeconds) * time.Second); since.After(p.since) {
+		if since := now.Add(-podspec.Seconds(*o.SinceSeconds)); since.After(p.since) {
 			p.since = since
 		}
 	}
