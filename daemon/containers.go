@@ -36,6 +36,8 @@ type containers struct {
 	api      *sandbox.API
 	epoch    string // containers outlive the daemon only within the same epoch
 
+	userNamespaces bool // pods can have some of their own
+
 	// The images, and what keeps the disk free of them; nil if there are none to manage.
 	images   *image.Images
 	diskFull disk.Alarm // raised when the disk was too full for an image
@@ -123,6 +125,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	}
 	return &containers{
 		runtime: r, handlers: r.Handlers(), api: api, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
+		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
 			Images:      images,

@@ -185,7 +185,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		NodeName: m.Name, NodeIP: m.IP, NodeLabels: m.Labels(),
 		Node: m.Node(host.Description{
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
-			Handlers: k.handlers, Version: c.Version,
+			Handlers: k.handlers, Version: c.Version, UserNamespaces: k.userNamespaces,
 		}),
 		RootCA: d.authority.Certificate(),
 		Epoch:  k.epoch,

@@ -49,14 +49,11 @@ func runtimeFlags() []string {
 // jobd does by itself.
 func userNamespaceFlags(flags []string) []string {
 	mode := os.Getenv("JOBD_E2E_USER_NAMESPACES")
-	if mode == "" || slices.Contains(flags, "--user-namespaces") || slices.Contains(flags, "--network=host") {
+	if mode == "" || slices.Contains(flags, "--user-namespaces") || slices.Contains(flags, "host") { // --network host
 		return nil
 	}
 	return []string{"--user-namespaces", mode}
 }
-
-// inUserNamespaces reports whether pods have users of their own unless they say something else.
-func inUserNamespaces() bool { return os.Getenv("JOBD_E2E_USER_NAMESPACES") == "default" }
 
 // needContainers skips a test where containers cannot be run.
 func needContainers(t *testing.T) {

@@ -41,6 +41,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: mounts}
 spec:
+  hostUsers: true # with others nothing spreads to the host
   restartPolicy: Never
   terminationGracePeriodSeconds: 0
   volumes: [{name: v, hostPath: {path: DIR}}]

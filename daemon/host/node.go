@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,8 @@ type Description struct {
 	// Capacity is what the machine has, including devices. Allocatable is what pods may request, if that differs.
 	Capacity, Allocatable corev1.ResourceList
 	MaxPods               int
+	// UserNamespaces says that pods can have user namespaces of their own.
+	UserNamespaces bool
 	// Runtime names what runs containers: "containerd 2.4.2 with ...".
 	Runtime string
 	// Handlers are the OCI runtimes that pods can choose, by the names that RuntimeClasses have for them.
@@ -39,7 +42,11 @@ func (h Host) Node(d Description) *corev1.Node {
 	var handlers []corev1.NodeRuntimeHandler
 	if len(d.Handlers) > 0 {
 		for _, name := range append([]string{""}, d.Handlers...) { // that of pods without a class
-			handlers = append(handlers, corev1.NodeRuntimeHandler{Name: name})
+			handler := corev1.NodeRuntimeHandler{Name: name}
+			if slices.Contains([]string{"", "crun", "runc"}, name) { // nobody knows of others
+				handler.Features = &corev1.NodeRuntimeHandlerFeatures{UserNamespaces: &d.UserNamespaces}
+			}
+			handlers = append(handlers, handler)
 		}
 	}
 	name, rest, _ := strings.Cut(d.Runtime, " ")

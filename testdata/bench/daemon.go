@@ -42,6 +42,9 @@ func startDaemon(ctx context.Context, bin string, flags ...string) (*daemon, err
 	if d.state, err = os.MkdirTemp(memory(), "jobd-bench."); err != nil {
 		return nil, err
 	}
+	if err := os.Chmod(d.state, 0o711); err != nil { // the users of pods pass through it
+		return nil, err
+	}
 	if _, err := d.serve(ctx); err != nil {
 		d.close()
 		return nil, err

@@ -68,6 +68,7 @@ func run(ctx context.Context, b *bench) error {
 		run  func(context.Context) error
 	}{
 		{"throughput", b.throughput},
+		{"users", b.users},
 		{"latency", b.latency},
 		{"sleepers", b.sleepers},
 		{"logs", b.logs},
