@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Annotation of a Namespace lists the directories and files of the host that volumes of the type hostPath may show, with
-// all that is below them, separated by commas: "/data/team,/srv/models:ro". What ends in ":ro" may only be mounted for
-// reading. An empty list allows none; without the annotation there is no limit.
+// Annotation of a Namespace lists the directories and files of the host that volumes of the type hostPath may show,
+// with all that is below them, separated by commas: "/data/team,/srv/models:ro". What ends in ":ro" may only be mounted
+// for reading. An empty list allows none; without the annotation there is no limit.
 const Annotation = "jobd.dev/allowed-host-paths"
 
 // Allowed is a path that may be mounted, with all that is below it.
@@ -93,8 +93,8 @@ func (l *List) String() string {
 	return strings.Join(entries, ", ")
 }
 
-// Find returns the entry that allows a path to be mounted: one that allows writing if there is one, and of those the one
-// that is highest in the tree, since symlinks may lead anywhere below it.
+// Find returns the entry that allows a path to be mounted: one that allows writing if there is one, and of those the
+// one that is highest in the tree, since symlinks may lead anywhere below it.
 func (l *List) Find(name string) (found Allowed, ok bool) {
 	name = path.Clean(name)
 	for _, a := range l.allowed {

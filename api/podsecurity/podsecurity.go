@@ -1,5 +1,5 @@
-// Package podsecurity decides which pods a namespace takes by Kubernetes' Pod Security Standards: the levels privileged,
-// baseline and restricted, which a namespace asks for with its labels pod-security.kubernetes.io/*.
+// Package podsecurity decides which pods a namespace takes by Kubernetes' Pod Security Standards: the levels
+// privileged, baseline and restricted, which a namespace asks for with its labels pod-security.kubernetes.io/*.
 //
 // The decisions are those of k8s.io/pod-security-admission. What comes in is the configuration, and for each question
 // the namespace and the object; what goes out is whether the object is allowed, warnings for who writes it and
@@ -61,7 +61,8 @@ func New(c Configuration) (*Policy, error) {
 		return nil, err
 	}
 	p := &Policy{admission.Admission{
-		Configuration: internal, Evaluator: evaluator, Metrics: recorder(), PodSpecExtractor: admission.DefaultPodSpecExtractor{},
+		Configuration: internal, Evaluator: evaluator, Metrics: recorder(),
+		PodSpecExtractor: admission.DefaultPodSpecExtractor{},
 	}}
 	return p, p.library.CompleteConfiguration()
 }
@@ -132,8 +133,8 @@ func (r replaced) GetObject() (runtime.Object, error) { return r.object, nil }
 // Lister lists the pods of a namespace, which are the caller's own. It should return an error when ctx ends.
 type Lister func(ctx context.Context, namespace string) ([]*corev1.Pod, error)
 
-// ReviewNamespace decides about a write of a namespace, whose labels have to make sense. Warnings name the pods in it that
-// a new level would not let in.
+// ReviewNamespace decides about a write of a namespace, whose labels have to make sense. Warnings name the pods in it
+// that a new level would not let in.
 func (p *Policy) ReviewNamespace(ctx context.Context, a api.Attributes, pods Lister) *admissionv1.AdmissionResponse {
 	obj, _ := a.GetObject()
 	ns, _ := obj.(*corev1.Namespace)

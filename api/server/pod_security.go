@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -25,8 +24,8 @@ import (
 )
 
 // podSecurity refuses pods that their namespace does not take (Pod Security Admission, and a list of host paths), warns
-// about templates of such pods, and checks the labels of namespaces that say which those are. Beyond what a cluster does, it keeps those who
-// cannot change the labels out of the containers of pods that they could not have created.
+// about templates of such pods, and checks the labels of namespaces that say which those are. Beyond what a cluster
+// does, it keeps those who cannot change the labels out of the containers of pods that they could not have created.
 type podSecurity struct{ server *Server }
 
 var _ admission.ValidationInterface = podSecurity{}
@@ -46,7 +45,7 @@ func (s podSecurity) Validate(ctx context.Context, a admission.Attributes, _ adm
 	if resource == corev1.Resource("namespaces") {
 		answer = policy.ReviewNamespace(ctx, attributesOf{a}, s.server.storedPods)
 	} else {
-		ns, err := s.namespace(a)
+		ns, err := s.namespace(a.GetNamespace())
 		if err != nil {
 			return err
 		}
@@ -61,19 +60,18 @@ func (s podSecurity) Validate(ctx context.Context, a admission.Attributes, _ adm
 	return podsecurity.Refused(answer)
 }
 
-func (s podSecurity) namespace(a admission.Attributes) (*corev1.Namespace, error) {
-	ns, found, err := s.server.namespace(a.GetNamespace())
-	switch {
-	case err != nil:
+// namespace reads a namespace. One that does not exist has no labels, and so the default level.
+func (s podSecurity) namespace(name string) (*corev1.Namespace, error) {
+	ns, _, err := s.server.namespace(name)
+	if err != nil {
 		return nil, apierrors.NewInternalError(err)
-	case !found:
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, a.GetNamespace())
 	}
+	ns.Name = name
 	return ns, nil
 }
 
-// connect decides who gets into the containers of a pod. Such a pod may be older than the level of its namespace, or have
-// been created by somebody who is exempt; who gets into it can do all that it can do.
+// connect decides who gets into the containers of a pod. Such a pod may be older than the level of its namespace, or
+// have been created by somebody who is exempt; who gets into it can do all that it can do.
 func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error {
 	if !slices.Contains(reaching, a.GetSubresource()) {
 		return nil
@@ -82,7 +80,7 @@ func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error 
 	if err != nil || pod == nil {
 		return err // that it does not exist is said by who looks for its containers
 	}
-	ns, err := s.namespace(a)
+	ns, err := s.namespace(a.GetNamespace())
 	if err != nil {
 		return err
 	}
@@ -94,7 +92,8 @@ func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error 
 	if may, err := s.mayChangeLabels(ctx, who, ns.Name); err != nil || may {
 		return err
 	}
-	return admission.NewForbidden(a, fmt.Errorf("its containers cannot be reached by who may not change its namespace, which would now refuse it: %v", refusal))
+	return admission.NewForbidden(a,
+		fmt.Errorf("only who may change its namespace reaches its containers, since it would be refused now: %v", refusal))
 }
 
 // mayChangeLabels reports whether somebody could choose another level for a namespace.
@@ -106,8 +105,8 @@ func (s podSecurity) mayChangeLabels(ctx context.Context, who user.Info, namespa
 	return decision == authorizer.DecisionAllow, err
 }
 
-// asGoodAsRoot returns a warning for who hands out a role with which one can become root of the host; empty when that is
-// not so, or clear from the role.
+// asGoodAsRoot returns a warning for who hands out a role with which one can become root of the host; empty when that
+// is not so, or clear from the role.
 func (s *Server) asGoodAsRoot(r role) (string, error) {
 	if r.name == core.RoleRead || r == (role{name: core.RoleAdmin}) {
 		return "", nil
@@ -119,11 +118,10 @@ func (s *Server) asGoodAsRoot(r role) (string, error) {
 		}
 	}
 	if r.namespace != "" {
-		ns, _, err := s.namespace(r.namespace)
+		ns, err := podSecurity{s}.namespace(r.namespace)
 		if err != nil {
 			return "", err
 		}
-		ns.Name = r.namespace // it need not be there yet
 		look(ns)
 	} else if err := s.config.Store.View(func(snapshot *store.Snapshot) (err error) {
 		snapshot.Range(store.Key("namespaces", "", ""), "", func(o store.Object) bool {
@@ -140,8 +138,8 @@ func (s *Server) asGoodAsRoot(r role) (string, error) {
 	if len(open) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("who has this can become root of this host, because privileged pods are allowed in the namespace(s) %s: "+
-		"label them pod-security.kubernetes.io/enforce=baseline, or start jobd with --pod-security-enforce baseline",
+	return fmt.Sprintf("whoever has this kubeconfig can become root of this host, because privileged pods are allowed in "+
+		"the namespace(s) %s: label them pod-security.kubernetes.io/enforce=baseline, or start jobd with --pod-security-enforce baseline",
 		strings.Join(open, ", ")), nil
 }
 

@@ -310,3 +310,20 @@ func TestWhoHandsOutASubmitKubeconfigIsWarned(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAuditLogSaysWhatPodSecurityHasDecided(t *testing.T) {
+	ts, events := auditedServer(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
+	c := ts.client(t)
+	ns := labelled("strict", "enforce", "baseline", "audit", "restricted")
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CoreV1().Pods("strict").Create(t.Context(), podThat("p", true), metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+		t.Error(err)
+	}
+	said := find(t, events, "ResponseComplete", "create", "/api/v1/namespaces/strict/pods").Annotations
+	if said["pod-security.kubernetes.io/enforce-policy"] != "baseline:latest" ||
+		!strings.HasPrefix(said["pod-security.kubernetes.io/audit-violations"], `would violate PodSecurity "restricted:latest": privileged`) {
+		t.Errorf("%v", said)
+	}
+}

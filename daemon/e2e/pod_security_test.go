@@ -54,7 +54,7 @@ spec:
   containers: [{name: c, image: "busybox:1.36", command: [sleep, "3600"], securityContext: {privileged: true}}]
 `)
 	d.podUntil("old", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-	if out := d.jobctl("kubeconfig", "--role", "submit", "-n", "default"); !strings.HasPrefix(out, "Warning: who has this can become root of this host") {
+	if out := d.jobctl("kubeconfig", "--role", "submit", "-n", "default"); !strings.HasPrefix(out, "Warning: whoever has this kubeconfig can become root of this host") {
 		t.Errorf("not warned: %s", out)
 	}
 	if out := d.jobctl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted"); !strings.Contains(out, "old: ") || !strings.Contains(out, "privileged") {

@@ -23,7 +23,8 @@ func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *
 	path := filepath.Clean(volume.HostPath.Path)
 	allowed, ok := list.Find(path)
 	if !ok {
-		return source{}, fmt.Errorf("hostPath %s is not among the paths that the namespace allows: %s: %w", path, list, errdefs.ErrPermissionDenied)
+		return source{}, fmt.Errorf("hostPath %s is not among the paths that the namespace allows: %s: %w",
+			path, list, errdefs.ErrPermissionDenied)
 	}
 	file, err := openAllowed(allowed, path, volume.HostPath.Type)
 	if err != nil {
@@ -35,16 +36,24 @@ func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *
 		return source{}, err
 	}
 	if v.own(real) || v.holdsOwn(real) {
-		return source{}, fmt.Errorf("hostPath %s belongs to jobd itself, or something of it is below: %w", path, errdefs.ErrPermissionDenied)
+		return source{}, fmt.Errorf("hostPath %s belongs to jobd itself, or something of it is below: %w",
+			path, errdefs.ErrPermissionDenied)
 	}
 	target := filepath.Join(v.statePod(string(pod.UID)), "host-paths", volume.Name)
 	if err := show(int(file.Fd()), target); err != nil {
 		return source{}, fmt.Errorf("mount hostPath %s: %w", path, err)
 	}
+	if allowed.ReadOnly { // here already: a subPath that is missing would be created
+		attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+		if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, attributes); err != nil {
+			return source{}, fmt.Errorf("mount hostPath %s for reading only: %w", path, err)
+		}
+	}
 	return source{path: target, allReadOnly: allowed.ReadOnly}, nil
 }
 
-// openAllowed finds a path at or below a listed one, creates it where its type asks for that and it may be written to, and checks that it is what the type says. It is not opened for reading or writing.
+// openAllowed finds a path at or below a listed one, creates it where its type asks for that and it may be written to, and
+// checks that it is what the type says. It is not opened for reading or writing.
 func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType) (*os.File, error) {
 	what, err := expected(ptr.Deref(kind, corev1.HostPathUnset))
 	if err != nil {
@@ -72,7 +81,8 @@ func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType
 	}
 	switch {
 	case errors.Is(err, unix.EXDEV):
-		return nil, fmt.Errorf("hostPath %s leads out of %s, which the namespace allows: %w", path, listed.Path, errdefs.ErrPermissionDenied)
+		return nil, fmt.Errorf("hostPath %s leads out of %s, which the namespace allows: %w",
+			path, listed.Path, errdefs.ErrPermissionDenied)
 	case what.is != nil && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)):
 		return nil, what.mismatch(path)
 	case err != nil:
@@ -107,8 +117,8 @@ func openListed(listed string) (int, error) {
 	return fd, nil
 }
 
-// makeAllowed creates what is missing of a path if the type says so: directories that belong to root and all may read, and
-// at their end a file perhaps. Then it opens it.
+// makeAllowed creates what is missing of a path if the type says so: directories that belong to root and all may read,
+// and at their end a file perhaps. Then it opens it.
 func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPathType) (int, error) {
 	var err error
 	switch kind {

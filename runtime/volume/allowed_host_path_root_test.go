@@ -97,7 +97,20 @@ func TestAllowedHostPaths(t *testing.T) {
 	v.node.HostPaths = allowing(data + ":ro")
 	mounts, err := v.SetUp(podWith(hostPath(data, ""), corev1.VolumeMount{MountPath: "/h"}), "")
 	if err != nil || strings.Join(mounts["main"][0].Options, " ") != "rbind rprivate rro" {
-		t.Errorf("for reading only: %v, %v", mounts, err)
+		t.Fatalf("for reading only: %v, %v", mounts, err)
+	}
+	if _, err := unix.Open(mounts["main"][0].Source+"/mine", unix.O_CREAT|unix.O_WRONLY, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("it can be written to: %v", err)
+	}
+	p := podWith(hostPath(data, ""), corev1.VolumeMount{MountPath: "/h", ReadOnly: true, SubPath: "made"})
+	if _, err := setUp(v, p); !errors.Is(err, unix.EROFS) {
+		t.Errorf("a subPath that is missing: %v", err)
+	}
+	if err := v.TearDown("uid"); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(data+"/mine", nil, 0o600); err != nil {
+		t.Errorf("the host cannot write either: %v", err)
 	}
 }
 
