@@ -55,7 +55,7 @@ func New(c Config) *Pool {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Pool{
-		config: c, limit: limiter{free: c.Parallel}, pods: map[types.UID]*worker{},
+		config: c, limit: newLimiter(c.Parallel), pods: map[types.UID]*worker{},
 		tails: map[string]string{}, monitors: map[string]context.CancelFunc{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -63,12 +63,26 @@ func New(c Config) *Pool {
 	return p
 }
 
-// Close drops the actions that are queued and waits for those under way. Containers keep running.
+// closeTime is how long those actions that are under way may delay the end of the daemon. One that takes longer hangs in the
+// kernel, and is taken up again by the next daemon.
+const closeTime = 15 * time.Second
+
+// Close drops the actions that are queued and waits for those under way, but not for longer than closeTime. Containers keep
+// running.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.cancel()
 	p.mu.Unlock()
-	p.group.Wait()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.group.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTime):
+		p.config.Logger.Warn("a step of a pod hangs, and is no longer waited for", "waited", closeTime)
+	}
 }
 
 // Do queues actions of one pod and returns at once. Actions are carried out in order, but a Stop overtakes launches,

@@ -160,3 +160,27 @@ func TestStepThatHangs(t *testing.T) {
 		h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, Started c/0"})
 	})
 }
+
+// A step that the kernel never returns from does not keep the daemon from ending.
+func TestAStepThatHangsDoesNotKeepThePoolOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end := make(chan struct{})
+		h := newHost(t, func(_ *host, c *Config) {
+			c.Steps = []Step{{
+				Name:     "hangs",
+				SetUp:    func(context.Context, *corev1.Pod, *Sandbox) error { <-end; return nil },
+				TearDown: func(context.Context, types.UID) error { return nil },
+			}}
+		})
+		h.workers.Do(podNamed("a"), []pod.Action{{Kind: pod.Launch, Container: "c"}})
+		synctest.Wait()
+		began := time.Now()
+		h.workers.Close()
+		if took := time.Since(began); took != closeTime {
+			t.Errorf("it took %v", took)
+		}
+		close(end)
+		synctest.Wait()
+		h.close()
+	})
+}

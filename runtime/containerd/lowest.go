@@ -54,13 +54,14 @@ func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
 
 // placesOf lists where mounts are in the root file system itself, directories with a slash at the end.
 func placesOf(mounts []specs.Mount) []string {
+	mounted := make(map[string]bool, len(mounts))
+	for _, m := range mounts {
+		mounted[filepath.Clean("/"+m.Destination)] = true
+	}
 	var places []string
 	for _, m := range mounts {
 		place := filepath.Clean("/" + m.Destination)
-		within := slices.ContainsFunc(mounts, func(other specs.Mount) bool {
-			return strings.HasPrefix(place, strings.TrimSuffix(filepath.Clean("/"+other.Destination), "/")+"/")
-		})
-		if within || place == "/" {
+		if place == "/" || withinOne(mounted, place) {
 			continue
 		}
 		if info, err := os.Stat(m.Source); m.Type != "bind" || err == nil && info.IsDir() {
@@ -70,6 +71,16 @@ func placesOf(mounts []specs.Mount) []string {
 	}
 	slices.Sort(places)
 	return slices.Compact(places)
+}
+
+// withinOne reports whether a path is below one of those that are mounted.
+func withinOne(mounted map[string]bool, path string) bool {
+	for path != "/" {
+		if path = filepath.Dir(path); mounted[path] {
+			return true
+		}
+	}
+	return false
 }
 
 // makePlaces makes a layer under another name first, so that one that exists is complete.

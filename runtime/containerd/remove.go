@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,8 +37,9 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	}
 	if !held.busy.TryLock() {
 		// Whoever starts it is not waited for: it may take minutes.
-		_ = r.shards.at(held.shard).CallOff(ctx, id)
+		stop := r.callOffAgain(ctx, id, held)
 		held.busy.Lock()
+		stop()
 	}
 	defer held.busy.Unlock()
 	if held.removed {
@@ -65,6 +67,30 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	crash.At("remove.acknowledged")
 	r.discard(id)
 	return nil
+}
+
+// callOffPause is the time between attempts to call a start off.
+const callOffPause = 100 * time.Millisecond
+
+// callOffAgain calls off the start of a container again and again, since it may not have come to the shard yet, until it
+// is over or stop is called.
+func (r *Runtime) callOffAgain(ctx context.Context, id string, held *container) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		for {
+			err := r.shards.at(held.shard).CallOff(ctx, id)
+			if errdefs.IsFailedPrecondition(err) || errdefs.IsNotImplemented(err) {
+				return // its start is over, or its shard is of an older version
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(callOffPause):
+			}
+		}
+	})
+	return func() { cancel(); calling.Wait() }
 }
 
 // deleteContainer removes an object and its snapshot from the database, whichever of them exists.

@@ -2,8 +2,15 @@ package containerd
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestRemoveLeavesNothing(t *testing.T) {
@@ -31,4 +38,45 @@ func TestRemoveLeavesNothing(t *testing.T) {
 			t.Errorf("the log: %v", err)
 		}
 	})
+}
+
+// Remove comes while the start of a container has not reached the shard yet, where it then hangs.
+func TestRemoveCallsOffAStartThatHasNotBegun(t *testing.T) {
+	needRoot(t)
+	crun, err := exec.LookPath("crun")
+	if err != nil {
+		t.Skip("needs crun")
+	}
+	hangs := filepath.Join(t.TempDir(), "hangs")
+	script := "#!/bin/sh\ncase \"$*\" in *\" run \"*hangs.main.0) exec sleep 1000 ;; esac\nexec " + crun + " \"$@\"\n"
+	if err := os.WriteFile(hangs, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, hangs)
+	compiling, release := make(chan struct{}), make(chan struct{})
+	r.filters.compile = func(context.Context, ociRuntime, *specs.LinuxSeccomp) ([]byte, error) {
+		close(compiling)
+		<-release
+		return nil, errors.New("not now")
+	}
+	p := pod("hangs", "true")
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+	c := r.container(t, p, "main")
+	started, removed := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := r.Start(context.Background(), c)
+		started <- err
+	}()
+	<-compiling
+	go func() { removed <- r.Remove(context.Background(), c.ID) }()
+	close(release)
+	if err := <-started; !errdefs.IsAborted(err) {
+		t.Errorf("the start: %v", err)
+	}
+	if err := <-removed; err != nil {
+		t.Errorf("its removal: %v", err)
+	}
+	if left := r.held(c.ID); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 }

@@ -30,7 +30,13 @@ type containerEnv struct {
 const maxEnv = 8 << 20
 
 func (e *containerEnv) spend(bytes int) error {
-	if e.spent += bytes; e.spent > maxEnv {
+	e.spent += bytes
+	return e.affords(0)
+}
+
+// affords returns an error unless that much more can be spent.
+func (e *containerEnv) affords(bytes int) error {
+	if e.spent+bytes > maxEnv {
 		return fmt.Errorf("variables and arguments take more than %d bytes: %w", maxEnv, errdefs.ErrInvalidArgument)
 	}
 	return nil
@@ -41,11 +47,12 @@ func (e *containerEnv) lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// expand replaces $(VAR) by the variables that have been declared so far.
+// expand replaces $(VAR) by the variables that have been declared so far. What it returns can be spent, and is
+// once it is set as a variable or becomes an argument.
 func (e *containerEnv) expand(s string) (string, error) {
 	size := 0
 	eachPart(s, e.lookup, func(part string) { size += len(part) })
-	if err := e.spend(size); err != nil {
+	if err := e.affords(size); err != nil {
 		return "", err
 	}
 	return expand(s, e.lookup), nil
@@ -56,7 +63,10 @@ func (e *containerEnv) expandAll(list []string) ([]string, error) {
 	out := make([]string, len(list))
 	for i, s := range list {
 		var err error
-		if out[i], err = e.expand(s); err != nil {
+		if out[i], err = e.expand(s); err == nil {
+			err = e.spend(len(out[i]))
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -61,7 +61,12 @@ func (v *Volumes) anyHostPath(source *corev1.HostPathVolumeSource) (string, erro
 		}
 	case corev1.HostPathFileOrCreate:
 		if !exists {
-			return path, makeFile(path)
+			if err := makeFile(path); err != nil {
+				return "", err
+			}
+			// It may be a symbolic link to nothing, beside which no file was made.
+			info, err = os.Stat(path)
+			exists = err == nil
 		}
 	}
 	what, err := expected(kind)

@@ -118,7 +118,10 @@ func TestHostPathTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	missing := filepath.Join(dir, "missing")
+	missing, dangling := filepath.Join(dir, "missing"), filepath.Join(dir, "dangling")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), dangling); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		path  string
 		kind  corev1.HostPathType
@@ -136,6 +139,7 @@ func TestHostPathTypes(t *testing.T) {
 		{file, corev1.HostPathFile, "", ""},
 		{dir, corev1.HostPathFile, "hostPath type check failed: " + dir + " is not a file", ""},
 		{missing, corev1.HostPathFileOrCreate, "", "file"},
+		{dangling, corev1.HostPathFileOrCreate, "hostPath type check failed: " + dangling + " is not a file", ""},
 		{dir, corev1.HostPathFileOrCreate, "hostPath type check failed: " + dir + " is not a file", ""},
 		{socket, corev1.HostPathSocket, "", ""},
 		{file, corev1.HostPathSocket, "hostPath type check failed: " + file + " is not a socket file", ""},

@@ -19,10 +19,11 @@ import (
 // namespace, so that nothing has to be unmounted, nothing is left when a shard dies, the cost of a start does not grow
 // with the number of containers, and a disk that is mounted on the host is seen by every container that starts later.
 type launcher struct {
-	host int    // the host's mount namespace
-	hide string // what the OCI runtime must not see
-	work chan func(*thread)
-	idle atomic.Int32 // how many threads wait for work
+	host    int    // the host's mount namespace
+	hide    string // what the OCI runtime must not see
+	work    chan func(*thread)
+	idle    atomic.Int32 // how many threads wait for work
+	threads atomic.Int32
 
 	mu       sync.Mutex // guards programs
 	programs programs
@@ -47,7 +48,16 @@ func newLauncher(hide string) (*launcher, error) {
 	return l, nil
 }
 
+// mostThreads bounds the threads that launch. Where so many hang, a further launch waits until one of them comes back, or
+// until it is called off.
+const mostThreads = 64
+
+// addThread starts a thread, unless there are as many as there may be.
 func (l *launcher) addThread() {
+	if l.threads.Add(1) > mostThreads {
+		l.threads.Add(-1)
+		return
+	}
 	go func() {
 		runtime.LockOSThread()
 		t := &thread{}

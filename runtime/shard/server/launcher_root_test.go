@@ -42,3 +42,14 @@ func TestSharedMountsAreNotMountedOnTheHostAgain(t *testing.T) {
 		t.Errorf("%d mounts of it on the host, there was %d", after, before)
 	}
 }
+
+func TestThreadsThatLaunchAreBounded(t *testing.T) {
+	l, err := newLauncher("")
+	must(t, err)
+	for range 3 * mostThreads {
+		l.addThread()
+	}
+	if got := l.threads.Load(); got != mostThreads {
+		t.Errorf("%d threads", got)
+	}
+}
