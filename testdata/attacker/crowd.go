@@ -18,7 +18,8 @@ const (
 )
 
 // crowd takes what the API has for clients, for as long as the process lives: connections on which nothing is said, and
-// requests whose bodies do not come. Whatever is closed is opened anew. It says so once it has all of it.
+// requests whose bodies do not come. Whatever is closed is opened anew. It says so once it has all of it, and returns only
+// if it cannot begin.
 func crowd() error {
 	api := net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
 	token, err := os.ReadFile(accountToken)

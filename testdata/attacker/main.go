@@ -63,10 +63,8 @@ func main() {
 		overwrite(flag.Arg(1))
 		return
 	case "crowd":
-		if err := crowd(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+		fmt.Fprintln(os.Stderr, crowd())
+		os.Exit(1)
 	case "sleep":
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, unix.SIGTERM, unix.SIGINT)
