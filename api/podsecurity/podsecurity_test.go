@@ -37,25 +37,28 @@ func TestConfigurationIsChecked(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{HostPID: true}}
 	var c Configuration
-	c.Defaults.Enforce, c.Exemptions.Usernames = "baseline", []string{"me"}
+	c.Defaults.Enforce = "baseline"
+	c.Exemptions.Usernames, c.Exemptions.RuntimeClasses = []string{"me"}, []string{"sandbox"}
 	p, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`
 	for _, tc := range []struct {
-		name, user string
-		policy     *Policy
-		labels     map[string]string
-		want       string
+		name, user, class string
+		policy            *Policy
+		labels            map[string]string
+		want              string
 	}{
-		{"by default", "you", p, nil, want},
-		{"an exempt user", "me", p, nil, ""},
-		{"a label", "you", p, map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}, ""},
-		{"a label that makes no sense", "you", p, map[string]string{"pod-security.kubernetes.io/enforce": "x"}, `pods "p" is forbidden: violates PodSecurity "restricted:latest": `},
-		{"no policy", "you", nil, nil, ""},
+		{"by default", "you", "", p, nil, want},
+		{"an exempt user", "me", "", p, nil, ""},
+		{"a label", "you", "", p, map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}, ""},
+		{"a label that makes no sense", "you", "", p, map[string]string{"pod-security.kubernetes.io/enforce": "x"}, `pods "p" is forbidden: violates PodSecurity "restricted:latest": `},
+		{"no policy", "you", "", nil, nil, ""},
+		{"an exempt runtime class", "you", "sandbox", p, nil, ""},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: tc.labels}}
+		pod.Spec.RuntimeClassName = &tc.class
 		err := tc.policy.Refusal(t.Context(), ns, pod, admissionv1.Create, tc.user)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
