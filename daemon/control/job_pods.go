@@ -161,10 +161,10 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 		if refusal := references.Resolve(j.Namespace, &pod.Spec); refusal != nil {
 			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
 		}
+		core.PreparePod(pod, p.Now)
 		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, podsecurity.JobController); refusal != nil {
 			return true, c.creationRefused(p, rec, j, refusal)
 		}
-		core.PreparePod(pod, p.Now)
 		p.Pods.Changed(key, pod)
 		p.Figures.PodCreated(j)
 		c.pods.set(key, pod, j.UID)
