@@ -20,11 +20,11 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// maxCronJobName leaves room for the 11 characters that make the names of its Jobs.
+// maxCronJobName leaves room for the suffix of 11 characters in the names of its Jobs.
 const maxCronJobName = utilvalidation.DNS1035LabelMaxLength - 11
 
-// setCronJobDefaults fills in what a CronJob's manifest left out. Of the Job's spec only what belongs to its pods is
-// filled in: the rest is when the Job is made.
+// setCronJobDefaults fills in what a CronJob's manifest left out. Of the Job's spec it sets only the defaults of the
+// pod template; the others are set when the Job is created.
 func setCronJobDefaults(cj *batchv1.CronJob) {
 	spec := &cj.Spec
 	if spec.ConcurrencyPolicy == "" {
@@ -37,7 +37,7 @@ func setCronJobDefaults(cj *batchv1.CronJob) {
 	core.SetPodTemplateDefaults(&spec.JobTemplate.Spec.Template)
 }
 
-// prepareCronJob makes a new CronJob what is stored: generation 1, no status.
+// prepareCronJob brings a new CronJob into the form that is stored: generation 1, no status.
 func prepareCronJob(cj *batchv1.CronJob) {
 	cj.Generation = 1
 	cj.Status = batchv1.CronJobStatus{}
@@ -70,8 +70,8 @@ func validateCronJob(cj *batchv1.CronJob) field.ErrorList {
 	return errs
 }
 
-// validateCronJobUpdate checks a changed CronJob. What was once let in is not held against it again: its name, its time
-// zone, a time zone in its schedule.
+// validateCronJobUpdate checks a changed CronJob. Values that were accepted before and have not changed are not checked
+// again: its name, its time zone, a time zone in its schedule.
 func validateCronJobUpdate(cj, old *batchv1.CronJob) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&cj.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validateCronJobSpec(&cj.Spec, &old.Spec, field.NewPath("spec"))...)
@@ -109,7 +109,10 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	for _, limit := range []struct {
 		name  string
 		value *int32
-	}{{"successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit}, {"failedJobsHistoryLimit", spec.FailedJobsHistoryLimit}} {
+	}{
+		{"successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit},
+		{"failedJobsHistoryLimit", spec.FailedJobsHistoryLimit},
+	} {
 		if limit.value != nil {
 			errs = append(errs, validation.ValidateNonnegativeField(int64(*limit.value), path.Child(limit.name))...)
 		}
@@ -136,7 +139,7 @@ func validateSchedule(spec *batchv1.CronJobSpec, zoneAllowed bool, path *field.P
 	return errs
 }
 
-// zonePart is one part of the path that a zone is found at.
+// zonePart matches one part of the path of a time zone's file.
 var zonePart = regexp.MustCompile(`^[A-Za-z._+0-9][A-Za-z._+0-9-]{0,13}$`)
 
 func validateTimeZone(zone *string, path *field.Path) field.ErrorList {
@@ -162,7 +165,7 @@ func validateTimeZone(zone *string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// cronJobWarnings are sent along with the answer to the creation of a CronJob.
+// cronJobWarnings returns the warnings that are sent with the response to the creation of a CronJob.
 func cronJobWarnings(cj *batchv1.CronJob) []string {
 	return append(nameWarnings(cj.Name), cronJobSpecWarnings(&cj.Spec)...)
 }
@@ -185,7 +188,8 @@ func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	return warnings
 }
 
-// cronJobColumns are those of the table that kubectl prints of CronJobs; priority 1 is for -o wide.
+// cronJobColumns returns the columns of the table that kubectl prints for CronJobs; columns of priority 1 are shown
+// with -o wide.
 func cronJobColumns() []metav1.TableColumnDefinition {
 	spec, status := batchv1.CronJobSpec{}.SwaggerDoc(), batchv1.CronJobStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
@@ -203,7 +207,7 @@ func cronJobColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// cronJobCells is one row of that table.
+// cronJobCells returns one row of that table.
 func cronJobCells(cj *batchv1.CronJob, now time.Time) []any {
 	suspend, last := "<unset>", "<none>"
 	if cj.Spec.Suspend != nil {

@@ -1,6 +1,6 @@
 package batch
 
-// The description of the kind for the server. What the rules are is said in cron_job.go.
+// The description of the kind for the server. The rules are in cron_job.go.
 
 import (
 	batchv1 "k8s.io/api/batch/v1"

@@ -9,8 +9,8 @@ import (
 // interval is a range of indexes, both ends included.
 type interval struct{ first, last int32 }
 
-// parseIndexes reads a list such as "1,3-5,7", whose indexes have to grow and to be below completions. With an error
-// it returns nothing. Its errors are worded as a cluster's.
+// parseIndexes reads a list such as "1,3-5,7", whose indexes have to be in ascending order and below completions. It
+// returns nothing with an error. The texts of its errors are a cluster's.
 func parseIndexes(list string, completions int32) ([]interval, error) {
 	if list == "" {
 		return nil, nil
@@ -53,7 +53,7 @@ func size(intervals []interval) int64 {
 	return n
 }
 
-// firstCommon is the lowest index in both lists.
+// firstCommon returns the lowest index that is in both lists.
 func firstCommon(a, b []interval) (int32, bool) {
 	for len(a) > 0 && len(b) > 0 {
 		if low := max(a[0].first, b[0].first); low <= min(a[0].last, b[0].last) {

@@ -14,7 +14,7 @@ const (
 	BackoffCapAnnotation  = "jobd.dev/backoff-cap"
 )
 
-// JobBackoff is the back-off that a Job's annotations ask for; zero where they say nothing.
+// JobBackoff returns the back-off that a Job's annotations ask for; zero where they do not set it.
 func JobBackoff(annotations map[string]string) (base, limit time.Duration, err error) {
 	if base, err = backoffAnnotation(annotations, BackoffBaseAnnotation); err != nil {
 		return 0, 0, err

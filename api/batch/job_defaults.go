@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// defaultBackoffLimit is JobSpec.BackoffLimit of a Job that does not limit its indexes one by one.
+// defaultBackoffLimit is the default of JobSpec.BackoffLimit for a Job without a back-off limit per index.
 const defaultBackoffLimit = int32(6)
 
 // SetJobDefaults fills in what a Job's manifest left out. Calling it again changes nothing.
@@ -38,7 +38,7 @@ func SetJobDefaults(job *batchv1.Job) {
 	setDefault(&spec.PodReplacementPolicy, replacement)
 	core.SetPodTemplateDefaults(&spec.Template)
 
-	// Before they are generated the template's labels are not whole: of a new Job PrepareJob copies them.
+	// The template's labels are incomplete until they are generated: PrepareJob copies those of a new Job.
 	if _, generated := spec.Template.Labels[batchv1.ControllerUidLabel]; generated || *spec.ManualSelector {
 		copyTemplateLabels(job)
 	}

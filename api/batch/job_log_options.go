@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// JobLogOptions are the parameters of GET .../jobs/NAME/log: those of a pod's log, which hold for each of its logs, and
-// what only many logs have. It is jobd's own; clusters have no log of a Job.
+// JobLogOptions holds the parameters of GET .../jobs/NAME/log: those of a pod's log, which apply to the log of each
+// pod, and some that make sense only for several logs. The endpoint is jobd's own; clusters have no log of a Job.
 type JobLogOptions struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -30,7 +30,7 @@ type JobLogOptions struct {
 	Prefix        bool         `json:"prefix,omitempty"`
 }
 
-// SwaggerDoc says what each parameter means.
+// SwaggerDoc returns the description of each parameter.
 func (JobLogOptions) SwaggerDoc() map[string]string {
 	return map[string]string{
 		"container":     "The container whose log is wanted. Defaults to the one that the annotation kubectl.kubernetes.io/default-container of the Job's template names, or the first.",
@@ -61,7 +61,7 @@ func (o *JobLogOptions) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// Pod returns those of the options that a pod's log has too.
+// Pod returns the options that also apply to the log of a pod.
 func (o *JobLogOptions) Pod() *corev1.PodLogOptions {
 	p := &corev1.PodLogOptions{
 		Container: o.Container, Follow: o.Follow, Previous: o.Previous, SinceSeconds: o.SinceSeconds,
@@ -74,7 +74,7 @@ func (o *JobLogOptions) Pod() *corev1.PodLogOptions {
 	return p
 }
 
-// LogContainers names the containers of a Job's pods, init containers first.
+// LogContainers returns the names of the containers of a Job's pods, init containers first.
 func LogContainers(j *batchv1.Job) (names []string) {
 	spec := &j.Spec.Template.Spec
 	for c := range podspec.Containers(spec) {
@@ -83,10 +83,10 @@ func LogContainers(j *batchv1.Job) (names []string) {
 	return names
 }
 
-// defaultContainer is the annotation that names the container kubectl means when none is named.
+// defaultContainer is the annotation with the name of the container that kubectl uses when the user names none.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// Containers are those of a Job's pods whose logs are wanted.
+// Containers returns the names of the containers whose logs are wanted.
 func (o *JobLogOptions) Containers(j *batchv1.Job) []string {
 	all := LogContainers(j)
 	chosen := j.Spec.Template.Annotations[defaultContainer]

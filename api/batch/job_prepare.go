@@ -7,14 +7,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The labels that a Job's pods carried before labels had a prefix. Many a script selects by them.
+// The labels that a Job's pods carried before labels had a prefix. Many scripts still select by them.
 const (
 	legacyControllerUIDLabel = "controller-uid"
 	legacyJobNameLabel       = "job-name"
 )
 
-// PrepareJob makes a new Job what is stored: generation 1, no status, and, unless the selector is the user's own
-// (JobSpec.ManualSelector), a selector and template labels made from its uid and name, which must be set.
+// PrepareJob brings a new Job into the form that is stored: generation 1, no status, and, unless the selector is the
+// user's own (JobSpec.ManualSelector), a selector and template labels made from its uid and name, which must be set.
 // Defaults must have been set.
 func PrepareJob(job *batchv1.Job) {
 	job.Generation = 1
@@ -25,7 +25,8 @@ func PrepareJob(job *batchv1.Job) {
 	copyTemplateLabels(job)
 }
 
-// generateSelector leaves labels alone that the manifest has set itself: where they differ, validation refuses.
+// generateSelector keeps labels that the manifest sets itself: validation refuses those that differ from the generated
+// ones.
 func generateSelector(job *batchv1.Job) {
 	template := &job.Spec.Template
 	for label, value := range generatedLabels(job) {
@@ -39,7 +40,7 @@ func generateSelector(job *batchv1.Job) {
 	s.MatchLabels = labelsWith(s.MatchLabels, batchv1.ControllerUidLabel, uid)
 }
 
-// generatedLabels are those of every pod of a Job whose selector is not the user's own.
+// generatedLabels returns the labels that every pod of a Job gets, unless the selector is the user's own.
 func generatedLabels(job *batchv1.Job) map[string]string {
 	return map[string]string{
 		batchv1.ControllerUidLabel: string(job.UID),

@@ -14,7 +14,7 @@ import (
 )
 
 // IsGang reports whether the pods of a Job are to start together, or wait together: because its manifest says so
-// (JobSchedulingConfiguration), or, where Jobs get workloads by themselves, because it has one pod for each index.
+// (JobSchedulingConfiguration), or, where Workloads are created automatically, because it runs one pod for each index.
 func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 	if spec.Template.Spec.SchedulingGroup != nil {
 		return false // they have a group of their own
@@ -22,16 +22,16 @@ func IsGang(spec *batchv1.JobSpec, automatic bool) bool {
 	return spec.Scheduling != nil || automatic && automaticGang(spec)
 }
 
-// automaticGang reports whether a Job is of the kind that gets a workload by itself, where that is so: Indexed, with
-// all its indexes at a time.
+// automaticGang reports whether a Job gets a Workload where they are created automatically: it is Indexed, and all its
+// indexes run at once.
 func automaticGang(spec *batchv1.JobSpec) bool {
 	p := ptr.Deref(spec.Parallelism, 1)
 	return spec.Scheduling == nil && spec.Template.Spec.SchedulingGroup == nil && isIndexed(spec) && p > 1 &&
 		ptr.Deref(spec.Completions, 0) == p
 }
 
-// WorkloadItem is how a Job's pods are to be scheduled, as the builder of workloads wants it. A gang needs all pods
-// that run at a time unless it says how many.
+// WorkloadItem returns how a Job's pods are to be scheduled, in the form that the builder of Workloads takes. A gang
+// needs all the pods that run at a time unless it sets its minimum.
 func WorkloadItem(name string, spec *batchv1.JobSpec, path *field.Path) *workloadbuilder.WorkloadItem {
 	parallelism := ptr.Deref(spec.Parallelism, 1)
 	policy := &workloadbuilder.SchedulingPolicy{Basic: &workloadbuilder.BasicSchedulingPolicy{}}
@@ -93,7 +93,7 @@ func validateScheduling(spec *batchv1.JobSpec, path *field.Path) field.ErrorList
 	return errs
 }
 
-// validateSchedulingUpdate lets nothing change but how many pods a gang needs.
+// validateSchedulingUpdate allows only the number of pods that a gang needs to change.
 func validateSchedulingUpdate(now, was *batchv1.JobSchedulingConfiguration, path *field.Path) field.ErrorList {
 	ctx, op := context.Background(), operation.Operation{Type: operation.Update}
 	errs := validate.UpdatePointer(ctx, op, path, now, was, validate.NoSet, validate.NoUnset)
@@ -123,8 +123,8 @@ func minCount(s *batchv1.JobSchedulingConfiguration) *int32 {
 	return s.SchedulingPolicy.Gang.MinCount
 }
 
-// ValidateAutomaticGangUpdate refuses, where Jobs get workloads by themselves, that one which has got its becomes
-// larger or smaller.
+// ValidateAutomaticGangUpdate is called where Workloads are created automatically. It refuses that a Job which has one
+// is scaled up or down.
 func ValidateAutomaticGangUpdate(job, old *batchv1.Job) field.ErrorList {
 	if !automaticGang(&old.Spec) || ptr.Deref(job.Spec.Parallelism, 1) == ptr.Deref(old.Spec.Parallelism, 1) {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // validateJobStatusUpdate checks a changed status, such as that of a Job which another controller manages
-// (JobSpec.ManagedBy): it is sound in itself, and a Job never goes back on what it has said.
+// (JobSpec.ManagedBy): the status has to be consistent, and nothing that is final may change.
 func validateJobStatusUpdate(job, old *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
@@ -63,8 +63,8 @@ func validateUncounted(u *batchv1.UncountedTerminatedPods, path *field.Path) fie
 	return errs
 }
 
-// validateFinish checks what a Complete or Failed condition needs and rules out, each when something changes that it is
-// about: what is stored is not held against a write of something else.
+// validateFinish checks what a Complete or Failed condition requires and excludes. Each rule is checked only when a
+// field that it concerns changes, so that a stored violation does not fail other writes.
 func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s, was := &job.Status, &old.Status
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
@@ -111,7 +111,7 @@ func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	if (finishes || s.Active != was.Active) && s.Active > 0 {
 		errs = append(errs, field.Invalid(path.Child("active"), s.Active, "active>0 is invalid for finished job"))
 	}
-	// A Job that wants nothing completes while it is suspended, without ever having started.
+	// A Job of 0 completions completes while it is suspended, without ever having started.
 	wantsNothing := ptr.Deref(job.Spec.Suspend, false) && ptr.Deref(job.Spec.Completions, -1) == 0
 	if (finishes || startChanges) && s.StartTime == nil && !wantsNothing {
 		errs = append(errs, field.Required(path.Child("startTime"), "startTime is required for finished job"))
@@ -124,7 +124,7 @@ func validateFinish(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 }
 
 // validateIndexLists checks completedIndexes and failedIndexes when they change: after the Job was scaled down they
-// are too long until the controller has cut them.
+// hold indexes that are too high until the controller has removed them.
 func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s := &job.Status
 	completedChanged := s.CompletedIndexes != old.Status.CompletedIndexes
@@ -162,7 +162,7 @@ func validateIndexLists(job, old *batchv1.Job, path *field.Path) field.ErrorList
 	return errs
 }
 
-// validateAgreement checks what the parts of a status say about one another.
+// validateAgreement checks that the fields of a status do not contradict each other.
 func validateAgreement(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s, was := &job.Status, &old.Status
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(s.Conditions, t) }
@@ -185,7 +185,7 @@ func validateAgreement(job, old *batchv1.Job, path *field.Path) field.ErrorList 
 	return errs
 }
 
-// validateTransition checks that what has been said stays said.
+// validateTransition checks that fields of the status which are final do not change.
 func validateTransition(job, old *batchv1.Job, path *field.Path) field.ErrorList {
 	s, was := &job.Status, &old.Status
 	lost := func(t batchv1.JobConditionType) bool {
@@ -227,12 +227,12 @@ func validateTransition(job, old *batchv1.Job, path *field.Path) field.ErrorList
 	return errs
 }
 
-// elastic Jobs can be scaled down, and then lose indexes that have succeeded.
+// elastic reports whether a Job is elastic: elastic Jobs can be scaled down, and then lose indexes that have succeeded.
 func elastic(spec *batchv1.JobSpec) bool {
 	return isIndexed(spec) && ptr.Equal(spec.Completions, spec.Parallelism)
 }
 
-// resumed reports whether this very write takes back the Suspended condition: the Job starts anew then.
+// resumed reports whether this write removes the Suspended condition: the Job then starts anew.
 func resumed(job, old *batchv1.Job) bool {
 	return conditionTrue(old.Status.Conditions, batchv1.JobSuspended) &&
 		!conditionTrue(job.Status.Conditions, batchv1.JobSuspended)

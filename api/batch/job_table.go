@@ -14,7 +14,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// jobColumns are those of the table that kubectl prints of Jobs; priority 1 is for -o wide.
+// jobColumns returns the columns of the table that kubectl prints for Jobs; columns of priority 1 are shown with -o
+// wide.
 func jobColumns() []metav1.TableColumnDefinition {
 	job, spec, status := batchv1.Job{}.SwaggerDoc(), batchv1.JobSpec{}.SwaggerDoc(), batchv1.JobStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
@@ -30,7 +31,7 @@ func jobColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// jobCells is one row of that table.
+// jobCells returns one row of that table.
 func jobCells(job *batchv1.Job, now time.Time) []any {
 	names, images := core.ContainerNamesAndImages(job.Spec.Template.Spec.Containers)
 	return []any{
@@ -39,7 +40,7 @@ func jobCells(job *batchv1.Job, now time.Time) []any {
 	}
 }
 
-// jobState is one word: how the Job ended, or what it is about to be, or what it is.
+// jobState returns the word in the column STATUS: how the Job ended, or what it does now.
 func jobState(job *batchv1.Job) string {
 	is := func(t batchv1.JobConditionType) bool { return conditionTrue(job.Status.Conditions, t) }
 	switch {
@@ -69,7 +70,8 @@ func jobCompletions(job *batchv1.Job) string {
 	return fmt.Sprintf("%d/1", job.Status.Succeeded)
 }
 
-// jobDuration is from the start to the completion; a Job that has neither completed nor failed is still counting.
+// jobDuration returns the time from the start to the completion, or until now for a Job that has neither completed nor
+// failed.
 func jobDuration(job *batchv1.Job, now time.Time) string {
 	start, end := job.Status.StartTime, job.Status.CompletionTime
 	switch {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validateJobUpdate checks a changed Job, all but its status.
+// validateJobUpdate checks a changed Job except for its status.
 func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	metadata, path := field.NewPath("metadata"), field.NewPath("spec")
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, metadata)
@@ -40,7 +40,7 @@ func validateCompletionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) fie
 		return validation.ValidateImmutableField(spec.Completions, old.Completions, path)
 	case equality.Semantic.DeepEqual(spec.Completions, old.Completions):
 		return nil
-	case spec.Completions == nil: // which is refused for an Indexed Job anyway
+	case spec.Completions == nil: // refused for an Indexed Job anyway
 		return nil
 	case *spec.Completions != ptr.Deref(spec.Parallelism, -1):
 		return field.ErrorList{field.Invalid(path, spec.Completions,
@@ -49,8 +49,8 @@ func validateCompletionsUpdate(spec, old *batchv1.JobSpec, path *field.Path) fie
 	return nil
 }
 
-// validateTemplateUpdate lets a Job that is suspended and has no pods change where its pods go, what they are
-// labelled with and what resources they get.
+// validateTemplateUpdate lets a Job that is suspended and has no pods change the scheduling, the labels and the
+// resources of its pods.
 func validateTemplateUpdate(template *corev1.PodTemplateSpec, old *batchv1.Job, path *field.Path) field.ErrorList {
 	if !templateMutable(old) {
 		return validation.ValidateImmutableField(template, &old.Spec.Template, path)
@@ -71,7 +71,7 @@ func templateMutable(job *batchv1.Job) bool {
 		job.Status.Active == 0
 }
 
-// withNodeAffinity is the old affinity with the new one's node affinity.
+// withNodeAffinity returns the old affinity with the node affinity of the new one.
 func withNodeAffinity(old, affinity *corev1.Affinity) *corev1.Affinity {
 	out := corev1.Affinity{}
 	if old != nil {
@@ -87,7 +87,7 @@ func withNodeAffinity(old, affinity *corev1.Affinity) *corev1.Affinity {
 	return &out
 }
 
-// copyResources takes over the resources of containers that are still the same ones.
+// copyResources copies the resources of containers that have kept their name.
 func copyResources(to, from []corev1.Container) {
 	if len(to) != len(from) {
 		return

@@ -17,11 +17,11 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// Limits that keep the lists of indexes in the status, and the counting by index, within reason.
+// Limits that bound the lists of indexes in the status, and the cost of counting by index.
 const (
 	maxIndexedParallelism = 100_000
 	maxFailedIndexes      = 100_000
-	// manyCompletions is where limits by index need bounds of their own.
+	// manyCompletions is the number of completions above which limits per index have lower bounds.
 	manyCompletions                 = 100_000
 	maxParallelismManyCompletions   = 10_000
 	maxFailedIndexesManyCompletions = 10_000
@@ -40,7 +40,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)
 	errs = append(errs, validateSelector(&job.Spec, field.NewPath("spec"))...)
 	if completions := ptr.Deref(job.Spec.Completions, 0); isIndexed(&job.Spec) && completions > 0 {
-		// The index is part of the host name: the last pod's has to be possible too.
+		// The index is part of the host name: that of the last pod has to be valid too.
 		last := fmt.Sprintf("%s-%d", job.Name, completions-1)
 		if len(utilvalidation.IsDNS1123Label(last)) > 0 {
 			errs = append(errs, field.Invalid(metadata.Child("name"), job.Name,
@@ -50,8 +50,9 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	return errs
 }
 
-// givenMetadata is that of a new Job without the labels that were generated for its template and copied from there, where
-// they are checked. A name of 64 characters is no label, and is said once.
+// givenMetadata returns the metadata of a new Job without the labels that were generated for its template and copied
+// from there: they are checked in the template. So the error of a name of 64 characters, which is no valid label, is
+// returned once.
 func givenMetadata(job *batchv1.Job) *metav1.ObjectMeta {
 	given := job.ObjectMeta
 	if job.UID == "" || job.Labels[batchv1.ControllerUidLabel] != string(job.UID) {
@@ -66,7 +67,7 @@ func givenMetadata(job *batchv1.Job) *metav1.ObjectMeta {
 	return &given
 }
 
-// validateGeneratedLabels refuses a manifest that has set by hand what is generated, differently.
+// validateGeneratedLabels refuses a manifest that sets one of the generated labels to another value.
 func validateGeneratedLabels(job *batchv1.Job) field.ErrorList {
 	if ptr.Deref(job.Spec.ManualSelector, false) || job.Spec.Selector == nil {
 		return nil
@@ -111,7 +112,7 @@ func validateSelector(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateJobSpec checks all of a spec but its selector, which a CronJob's template does not have yet.
+// validateJobSpec checks a spec except for its selector, which a CronJob's template does not have yet.
 func validateJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	errs := validateCounts(spec, path)
 	if spec.ManagedBy != nil {
@@ -209,7 +210,8 @@ func validateIndexed(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validatePodReplacementPolicy: a pod failure policy can judge only pods that have ended, so it waits for them.
+// validatePodReplacementPolicy refuses unknown policies, and TerminatingOrFailed with a pod failure policy, which can
+// be applied only to pods that have ended.
 func validatePodReplacementPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	if spec.PodReplacementPolicy == nil {
 		return nil
@@ -231,7 +233,7 @@ func validateRestartPolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorL
 		}
 		return field.ErrorList{field.Invalid(path, policy,
 			`only "Never" is supported when podFailurePolicy is specified`)}
-	case corev1.RestartPolicyAlways, "": // Always is also what a manifest gets that says nothing
+	case corev1.RestartPolicyAlways, "": // Always is also the default
 		return field.ErrorList{field.Required(path, `valid values: "OnFailure", "Never"`)}
 	default:
 		return field.ErrorList{field.NotSupported(path, policy,

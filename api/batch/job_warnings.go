@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// jobWarnings are sent along with the answer to the creation of a Job.
+// jobWarnings returns the warnings that are sent with the response to the creation of a Job.
 func jobWarnings(job *batchv1.Job) []string {
 	return append(nameWarnings(job.Name), jobOwnWarnings(job)...)
 }

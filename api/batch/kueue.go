@@ -8,16 +8,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// KueueLabel names the queue from which Kueue, a controller of clusters, resumes a suspended Job. There is none here.
+// KueueLabel names the queue from which Kueue, a controller of clusters, resumes a suspended Job. jobd has no such
+// controller.
 const KueueLabel = "kueue.x-k8s.io/queue-name"
 
-// AwaitsKueue reports whether a Job is suspended as one that Kueue is to resume. It stays so until somebody else does.
+// AwaitsKueue reports whether a Job is suspended and meant to be resumed by Kueue. It stays suspended until somebody
+// else resumes it.
 func AwaitsKueue(labels map[string]string, spec *batchv1.JobSpec) bool {
 	_, queued := labels[KueueLabel]
 	return queued && ptr.Deref(spec.Suspend, false)
 }
 
-// kueueWarnings says that nobody will resume the Job; path is that of its metadata.
+// kueueWarnings returns a warning that nobody will resume the Job; path is the path of its metadata.
 func kueueWarnings(labels map[string]string, spec *batchv1.JobSpec, path *field.Path) []string {
 	if !AwaitsKueue(labels, spec) {
 		return nil

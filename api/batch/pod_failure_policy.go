@@ -114,7 +114,8 @@ func hasContainer(pod *corev1.PodSpec, name string) bool {
 	return false
 }
 
-// printedFailurePolicy is a policy as a cluster shows it in an error, as printedSuccessPolicy is.
+// printedFailurePolicy returns a policy in the form in which a cluster prints it in an error, as printedSuccessPolicy
+// does.
 func printedFailurePolicy(policy *batchv1.PodFailurePolicy) any {
 	if policy == nil {
 		return nil

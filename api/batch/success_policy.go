@@ -68,8 +68,8 @@ func validateSuccessRule(rule *batchv1.SuccessPolicyRule, completions int32, pat
 	return errs
 }
 
-// printedSuccessPolicy is a policy as a cluster shows it in an error: with the names of Go's fields, and those that are not
-// set too.
+// printedSuccessPolicy returns a policy in the form in which a cluster prints it in an error: with the names of the Go
+// fields, including those that are not set.
 func printedSuccessPolicy(policy *batchv1.SuccessPolicy) any {
 	if policy == nil {
 		return nil
@@ -80,7 +80,7 @@ func printedSuccessPolicy(policy *batchv1.SuccessPolicy) any {
 	}
 	var printed struct{ Rules []rule }
 	if policy.Rules != nil {
-		printed.Rules = []rule{} // null is shown for no list, [] for an empty one
+		printed.Rules = []rule{} // a cluster prints null for no list, [] for an empty one
 	}
 	for _, r := range policy.Rules {
 		printed.Rules = append(printed.Rules, rule(r))

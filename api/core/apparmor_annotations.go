@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// appArmorOf returns the profile that an annotation of before Kubernetes 1.30 asks for, or nil
+// appArmorOf returns the profile that an annotation from before Kubernetes 1.30 asks for, or nil
 // (DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, KEP-24).
 func appArmorOf(value string) *corev1.AppArmorProfile {
 	local, ok := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
@@ -44,7 +44,7 @@ func applyAppArmorAnnotations(annotations map[string]string, spec *corev1.PodSpe
 	}
 }
 
-// eachAppArmorAnnotation calls f with the annotations of that kind, in order.
+// eachAppArmorAnnotation calls f for each AppArmor annotation, in order.
 func eachAppArmorAnnotation(annotations map[string]string, f func(key, container, value string)) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		if container, ok := strings.CutPrefix(key, corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix); ok {
@@ -53,8 +53,8 @@ func eachAppArmorAnnotation(annotations map[string]string, f func(key, container
 	}
 }
 
-// validateAppArmorAnnotations checks that each is of a container and asks for a profile that can be, and for the one of
-// the field if that says something too.
+// validateAppArmorAnnotations checks that each annotation names a container and a valid profile, and the same profile
+// as the field where that is set too.
 func validateAppArmorAnnotations(
 	annotations map[string]string, path *field.Path, spec *corev1.PodSpec, specPath *field.Path,
 ) (errs field.ErrorList) {
@@ -93,7 +93,8 @@ func containerOf(spec *corev1.PodSpec, name string, path *field.Path) (*corev1.C
 	return nil, nil
 }
 
-// appArmorWarnings returns a warning for each annotation that there is a field for; path is that of the annotations.
+// appArmorWarnings returns a warning for each annotation that a field has replaced; path is the path of the
+// annotations.
 func appArmorWarnings(annotations map[string]string, path *field.Path) (out []string) {
 	eachAppArmorAnnotation(annotations, func(key, _, _ string) {
 		out = append(out, fmt.Sprintf(`%s: deprecated since v1.30; use the "appArmorProfile" field instead`,

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// invalid makes an error of each message.
+// invalid returns an error for each message.
 func invalid(path *field.Path, value any, messages []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, msg := range messages {
@@ -54,7 +54,7 @@ func requiredSubdomain(path *field.Path, name string) field.ErrorList {
 	return invalid(path, name, utilvalidation.IsDNS1123Subdomain(name))
 }
 
-// notNegative words its error as a cluster does for all kinds of counts.
+// notNegative returns the error that a cluster returns for negative counts of all kinds.
 func notNegative[T int32 | int64](path *field.Path, value T) field.ErrorList {
 	if value < 0 {
 		return field.ErrorList{field.Invalid(path, value, "must be greater than or equal to 0")}
@@ -62,7 +62,8 @@ func notNegative[T int32 | int64](path *field.Path, value T) field.ErrorList {
 	return nil
 }
 
-// exactlyOne checks a struct of which one member is to be set, and only the first one set counts.
+// exactlyOne checks a struct of which exactly one member has to be set. Only the first one that is set is checked
+// further.
 type exactlyOne struct {
 	path  *field.Path
 	what  string

@@ -36,7 +36,7 @@ func validateConfigMap(cm *corev1.ConfigMap) field.ErrorList {
 	return errs
 }
 
-// validateConfigMapUpdate checks a changed ConfigMap: what was once made immutable stays as it is.
+// validateConfigMapUpdate checks a changed ConfigMap: one that is immutable stays as it is.
 func validateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&cm.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, heldImmutable(old.Immutable, cm.Immutable,
@@ -45,13 +45,13 @@ func validateConfigMapUpdate(cm, old *corev1.ConfigMap) field.ErrorList {
 	return append(errs, validateConfigMap(cm)...)
 }
 
-// part is a field and whether a write leaves it as it was.
+// part is a field, and whether a write leaves it unchanged.
 type part struct {
 	name string
 	same bool
 }
 
-// heldImmutable is the rule of `immutable`, which ConfigMaps and Secrets share.
+// heldImmutable implements the rule of `immutable`, which ConfigMaps and Secrets share.
 func heldImmutable(old, now *bool, parts ...part) field.ErrorList {
 	if old == nil || !*old {
 		return nil
@@ -65,7 +65,7 @@ func heldImmutable(old, now *bool, parts ...part) field.ErrorList {
 	return errs
 }
 
-// configMapColumns are those of the table that kubectl prints of ConfigMaps.
+// configMapColumns returns the columns of the table that kubectl prints for ConfigMaps.
 func configMapColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -74,7 +74,7 @@ func configMapColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// configMapCells is one row of that table.
+// configMapCells returns one row of that table.
 func configMapCells(cm *corev1.ConfigMap, now time.Time) []any {
 	return []any{cm.Name, int64(len(cm.Data) + len(cm.BinaryData)), Age(cm.CreationTimestamp, now)}
 }

@@ -1,6 +1,6 @@
 package core
 
-// The description of the kind for the server. What the rules are is said in config_map.go.
+// The description of the kind for the server. The rules are in config_map.go.
 
 import (
 	corev1 "k8s.io/api/core/v1"

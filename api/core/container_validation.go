@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// podContext is what the rules of a container need to know of its Pod.
+// podContext holds what the rules of a container need to know about its Pod.
 type podContext struct {
 	spec    *corev1.PodSpec
 	volumes map[string]*corev1.Volume
@@ -70,7 +70,8 @@ func (p *podContext) initContainers(path *field.Path) field.ErrorList {
 			{"startupProbe", c.StartupProbe != nil},
 		} {
 			if f.set {
-				errs = append(errs, field.Forbidden(path.Child(f.name), "may not be set for init containers without restartPolicy=Always"))
+				errs = append(errs, field.Forbidden(path.Child(f.name),
+					"may not be set for init containers without restartPolicy=Always"))
 			}
 		}
 	}
@@ -92,7 +93,8 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 		errs = append(errs, field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace"))
 	}
 	errs = append(errs, requiredOneOf(path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
-		[]corev1.TerminationMessagePolicy{corev1.TerminationMessageFallbackToLogsOnError, corev1.TerminationMessageReadFile})...)
+		[]corev1.TerminationMessagePolicy{corev1.TerminationMessageFallbackToLogsOnError,
+			corev1.TerminationMessageReadFile})...)
 	errs = append(errs, p.ports(c.Ports, path.Child("ports"))...)
 	errs = append(errs, validateEnv(c.Env, path.Child("env"))...)
 	errs = append(errs, p.envFiles(c.Env, path.Child("env"))...)
@@ -101,7 +103,8 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 	errs = append(errs, requiredOneOf(path.Child("imagePullPolicy"), c.ImagePullPolicy,
 		[]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})...)
 	errs = append(errs, validateResources(&c.Resources, path.Child("resources"))...)
-	errs = append(errs, validateSecurityContext(c.SecurityContext, path.Child("securityContext"), ptr.Deref(p.spec.HostUsers, true))...)
+	errs = append(errs,
+		validateSecurityContext(c.SecurityContext, path.Child("securityContext"), ptr.Deref(p.spec.HostUsers, true))...)
 	if c.Name != "" {
 		if p.names[c.Name] {
 			errs = append(errs, field.Duplicate(path.Child("name"), c.Name))
@@ -111,12 +114,13 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 	return errs
 }
 
-// longRunning checks what makes sense only for a container that is meant to stay.
+// longRunning checks the fields that make sense only for a container that keeps running.
 func (p *podContext) longRunning(c *corev1.Container, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if c.Lifecycle != nil {
 		if h := c.Lifecycle.PostStart; h != nil {
-			errs = append(errs, validateHandler(lifecycleHandler(h), p.grace(), path.Child("lifecycle", "postStart"))...)
+			errs = append(errs,
+				validateHandler(lifecycleHandler(h), p.grace(), path.Child("lifecycle", "postStart"))...)
 		}
 		if h := c.Lifecycle.PreStop; h != nil {
 			errs = append(errs, validateHandler(lifecycleHandler(h), p.grace(), path.Child("lifecycle", "preStop"))...)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What a resolver takes (resolv.conf(5)), as clusters have it.
+// The limits of a resolver (resolv.conf(5)), as clusters enforce them.
 const (
 	maxNameservers  = 3
 	maxSearchPaths  = 32

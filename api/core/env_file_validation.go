@@ -6,11 +6,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// maxEnvFileKey is how long the name of a variable in a file may be.
+// maxEnvFileKey is the longest name of a variable in a file.
 const maxEnvFileKey = 128
 
-// envFiles checks the variables that come from files (EnvVarSource.FileKeyRef): of volumes in which a container of the
-// Pod can have written them.
+// envFiles checks the variables that come from files (EnvVarSource.FileKeyRef): they must be in a volume that a
+// container of the Pod can have written to.
 func (p *podContext) envFiles(vars []corev1.EnvVar, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range vars {

@@ -62,7 +62,7 @@ func validateValueFrom(v *corev1.EnvVar, path *field.Path) field.ErrorList {
 }
 
 func validateKeyRef(name, key string, path *field.Path) field.ErrorList {
-	// Clusters check an empty name like any other here.
+	// Here clusters check an empty name like any other.
 	errs := invalid(path.Child("name"), name, utilvalidation.IsDNS1123Subdomain(name))
 	if key == "" {
 		return append(errs, field.Required(path.Child("key"), ""))
@@ -96,7 +96,7 @@ func validateEnvFrom(sources []corev1.EnvFromSource, path *field.Path) field.Err
 	return errs
 }
 
-// What a downward API field may name, sorted: in variables, and in files.
+// The fields that the downward API can expose, sorted: in variables, and in files.
 var (
 	envFieldPaths = []string{
 		"metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
@@ -143,7 +143,7 @@ func validateFieldRef(ref *corev1.ObjectFieldSelector, known []string, path *fie
 		"error converting fieldPath: field label not supported: "+name)}
 }
 
-// subscript takes metadata.labels['key'] apart.
+// subscript splits a path such as metadata.labels['key'].
 func subscript(path string) (name, key string, ok bool) {
 	head, tail, ok := strings.Cut(path, "['")
 	if !ok || !strings.HasSuffix(tail, "']") {
@@ -152,7 +152,7 @@ func subscript(path string) (name, key string, ok bool) {
 	return head, strings.TrimSuffix(tail, "']"), true
 }
 
-// What an amount may be divided by: of processors, and of bytes.
+// The divisors that a downward API field accepts: for processors, and for bytes.
 var (
 	cpuDivisors  = []string{"1m", "1"}
 	byteDivisors = []string{"1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"}

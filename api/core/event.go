@@ -16,9 +16,9 @@ func validateEvent(event *corev1.Event) field.ErrorList {
 	return validateAnyEvent(event, "reportingComponent")
 }
 
-// validateAnyEvent is what both groups demand: an event stands in the namespace of what it is about, and that of
-// something without a namespace in "default". One that says when it was (eventTime) may stand elsewhere, and says who
-// reports it and why, too. The groups have different names for the field reporter.
+// validateAnyEvent checks what both groups require: an event is in the namespace of its object, or in "default" if the
+// object has no namespace. An event with an eventTime may be elsewhere, and must also name its reporter, an action and
+// a reason. reporter is the name of that field, which differs between the groups.
 func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
@@ -41,7 +41,10 @@ func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	for _, f := range []struct {
 		name, value string
 		max         int
-	}{{"reportingInstance", event.ReportingInstance, 128}, {"action", event.Action, 128}, {"reason", event.Reason, 128}, {"message", event.Message, 1024}} {
+	}{
+		{"reportingInstance", event.ReportingInstance, 128}, {"action", event.Action, 128},
+		{"reason", event.Reason, 128}, {"message", event.Message, 1024},
+	} {
 		path := field.NewPath(f.name)
 		if f.name != "message" {
 			errs = append(errs, required(path, f.value)...)
@@ -53,7 +56,7 @@ func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 	return errs
 }
 
-// validateNewerEvent checks an event of events.k8s.io: what older events said differently is not said.
+// validateNewerEvent checks an event of events.k8s.io: the fields that only older events use must be empty.
 func validateNewerEvent(event *corev1.Event) field.ErrorList {
 	errs := append(validateAnyEvent(event, "reportingController"), validateEventSeries(event.Series)...)
 	if event.EventTime.IsZero() {
@@ -76,7 +79,7 @@ func validateNewerEvent(event *corev1.Event) field.ErrorList {
 	return errs
 }
 
-// validateEventSeries checks what is said of an event that came again.
+// validateEventSeries checks the series of an event that has occurred again.
 func validateEventSeries(series *corev1.EventSeries) (errs field.ErrorList) {
 	if series == nil {
 		return nil
@@ -126,7 +129,8 @@ func validateEventUpdate(event, old *corev1.Event) field.ErrorList {
 		validateEvent(event)...)
 }
 
-// eventFields are those that a field selector of events may name, beside metadata.name and metadata.namespace.
+// eventFields returns the fields that field selectors of events may name, in addition to metadata.name and
+// metadata.namespace.
 func eventFields() map[string]func(*corev1.Event) string {
 	return map[string]func(*corev1.Event) string{
 		"involvedObject.kind":            func(e *corev1.Event) string { return e.InvolvedObject.Kind },
@@ -143,7 +147,7 @@ func eventFields() map[string]func(*corev1.Event) string {
 	}
 }
 
-// eventReporter is who reports: the two generations of the API have a field each.
+// eventReporter returns who reports the event: the two generations of the API have a field each.
 func eventReporter(e *corev1.Event) string {
 	if e.Source.Component != "" {
 		return e.Source.Component

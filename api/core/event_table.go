@@ -11,7 +11,8 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// eventColumns are those of the table that kubectl prints of events; priority 1 is for -o wide.
+// eventColumns returns the columns of the table that kubectl prints for events; columns of priority 1 are shown with -o
+// wide.
 func eventColumns() []metav1.TableColumnDefinition {
 	doc := corev1.Event{}.SwaggerDoc()
 	name := kind.NameColumn()
@@ -30,7 +31,7 @@ func eventColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// eventCells is one row of that table. The two generations of the API keep times, count and source in different
+// eventCells returns one row of that table. The two generations of the API keep times, count and source in different
 // fields.
 func eventCells(e *corev1.Event, now time.Time) []any {
 	first := e.FirstTimestamp
@@ -57,7 +58,7 @@ func eventCells(e *corev1.Event, now time.Time) []any {
 	}
 }
 
-// eventSource names who reported, and from where: "kubelet, node-1".
+// eventSource returns who reported the event, and from where: "kubelet, node-1".
 func eventSource(e *corev1.Event) string {
 	component, instance := e.Source.Component, e.Source.Host
 	if component == "" {

@@ -13,7 +13,7 @@ import (
 // setNamespaceDefaults sets the label with the namespace's name, by which selectors find it.
 func setNamespaceDefaults(ns *corev1.Namespace) {
 	if ns.Name == "" {
-		return // it is still to be generated
+		return // the name is yet to be generated
 	}
 	if ns.Labels == nil {
 		ns.Labels = map[string]string{}
@@ -21,7 +21,7 @@ func setNamespaceDefaults(ns *corev1.Namespace) {
 	ns.Labels[corev1.LabelMetadataName] = ns.Name
 }
 
-// PrepareNamespace makes a new namespace Active, with the finalizer that holds it until it is empty.
+// PrepareNamespace sets a new namespace's phase to Active, and the finalizer that keeps it until it is empty.
 func PrepareNamespace(ns *corev1.Namespace) {
 	setNamespaceDefaults(ns) // the name may have been generated after the defaults were set
 	ns.Status = corev1.NamespaceStatus{Phase: corev1.NamespaceActive}
@@ -60,7 +60,7 @@ func validateNamespaceUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	return append(errs, hostpath.Validate(ns)...)
 }
 
-// validateNamespaceStatusUpdate checks that the phase is what the deletion timestamp says.
+// validateNamespaceStatusUpdate checks that the phase agrees with the deletion timestamp.
 func validateNamespaceStatusUpdate(ns, old *corev1.Namespace) field.ErrorList {
 	errs := validateNamespaceUpdate(ns, old)
 	phase := field.NewPath("status", "phase")
@@ -97,7 +97,7 @@ func validateNamespaceFinalizers(ns *corev1.Namespace) field.ErrorList {
 	return errs
 }
 
-// namespaceFields are those that a field selector of namespaces may name, beside metadata.name.
+// namespaceFields returns the fields that field selectors of namespaces may name, in addition to metadata.name.
 func namespaceFields() map[string]func(*corev1.Namespace) string {
 	return map[string]func(*corev1.Namespace) string{
 		"status.phase": func(ns *corev1.Namespace) string { return string(ns.Status.Phase) },

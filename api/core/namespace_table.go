@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// namespaceColumns are those of the table that kubectl prints of namespaces.
+// namespaceColumns returns the columns of the table that kubectl prints for namespaces.
 func namespaceColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		kind.NameColumn(),
@@ -18,7 +18,7 @@ func namespaceColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// namespaceCells is one row of that table.
+// namespaceCells returns one row of that table.
 func namespaceCells(ns *corev1.Namespace, now time.Time) []any {
 	return []any{ns.Name, string(ns.Status.Phase), Age(ns.CreationTimestamp, now)}
 }

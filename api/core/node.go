@@ -20,7 +20,7 @@ import (
 const nodeRoleLabel = "node-role.kubernetes.io/"
 
 // prepareNodeUpdate keeps the status, which has a subresource of its own, and the taint that goes with a cordon. It
-// notes since when pods have to leave because of a taint (TaintEffectNoExecute), since some may stay for a while.
+// records when a taint that evicts pods (TaintEffectNoExecute) was added, since some pods may stay for a while.
 func prepareNodeUpdate(node, old *corev1.Node) {
 	node.Status = old.Status
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
@@ -63,7 +63,7 @@ func validateNode(node *corev1.Node) field.ErrorList {
 		field.NewPath("metadata"))
 }
 
-// validateNodeUpdate checks a changed node. The one node there is can be cordoned (NodeSpec.Unschedulable) and tainted.
+// validateNodeUpdate checks a changed node. The only node can be cordoned (NodeSpec.Unschedulable) and tainted.
 func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&node.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
@@ -96,14 +96,15 @@ func validateTaints(taints []corev1.Taint, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// nodeFields are those that a field selector of nodes may name, beside metadata.name.
+// nodeFields returns the fields that field selectors of nodes may name, in addition to metadata.name.
 func nodeFields() map[string]func(*corev1.Node) string {
 	return map[string]func(*corev1.Node) string{
 		"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) },
 	}
 }
 
-// nodeColumns are those of the table that kubectl prints of nodes; priority 1 is for -o wide.
+// nodeColumns returns the columns of the table that kubectl prints for nodes; columns of priority 1 are shown with -o
+// wide.
 func nodeColumns() []metav1.TableColumnDefinition {
 	info, status := corev1.NodeSystemInfo{}.SwaggerDoc(), corev1.NodeStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
@@ -120,7 +121,7 @@ func nodeColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// nodeCells is one row of that table.
+// nodeCells returns one row of that table.
 func nodeCells(node *corev1.Node, now time.Time) []any {
 	status := "Unknown"
 	for _, c := range node.Status.Conditions {

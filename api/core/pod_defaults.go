@@ -37,8 +37,8 @@ func SetPodDefaults(pod *corev1.Pod) {
 	}
 }
 
-// defaultPodResources has a Pod ask for what its containers do, and for its limits where they ask for nothing. Huge
-// pages, of which nobody gets more than the limit, it limits to what its containers do.
+// defaultPodResources sets the requests of a Pod to those of its containers, or to its limits where they have none. It
+// also sets the Pod's limit of huge pages, which cannot be overcommitted, from its containers.
 func defaultPodResources(pod *corev1.Pod) {
 	r, options := pod.Spec.Resources, resourcehelper.PodResourcesOptions{}
 	for name, limit := range resourcehelper.AggregateContainerLimits(pod, options) {
@@ -54,7 +54,7 @@ func defaultPodResources(pod *corev1.Pod) {
 	defaultRequests(r)
 }
 
-// setAmount sets what is not set yet.
+// setAmount sets an amount that is not set yet.
 func setAmount(list *corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) {
 	if _, ok := (*list)[name]; ok {
 		return
@@ -81,7 +81,7 @@ func setPodSpecDefaults(spec *corev1.PodSpec) {
 	if spec.TerminationGracePeriodSeconds == nil {
 		spec.TerminationGracePeriodSeconds = ptr.To(int64(corev1.DefaultTerminationGracePeriodSeconds))
 	}
-	// Both names of the field always say the same; the old one counts only when it stands alone.
+	// Both names of the field always have the same value; the old one counts only when the new one is not set.
 	setDefault(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 
@@ -128,11 +128,11 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
-// pullPolicyFor is Always for :latest, written or implied, else IfNotPresent.
+// pullPolicyFor returns Always for the tag latest, written or implied, else IfNotPresent.
 func pullPolicyFor(image string) corev1.PullPolicy {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return corev1.PullIfNotPresent // validation says what is wrong with it
+		return corev1.PullIfNotPresent // validation reports what is wrong with it
 	}
 	if tagged, ok := reference.TagNameOnly(named).(reference.Tagged); ok && tagged.Tag() == "latest" {
 		return corev1.PullAlways
@@ -214,7 +214,7 @@ func defaultDownwardItems(items []corev1.DownwardAPIVolumeFile) {
 	}
 }
 
-// defaultRequests asks for as much as is allowed where nothing is asked for.
+// defaultRequests sets a missing request to the limit.
 func defaultRequests(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
 		setAmount(&r.Requests, name, limit)

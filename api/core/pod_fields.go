@@ -6,7 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// podFields are those that a field selector of Pods may name, beside metadata.name and metadata.namespace.
+// podFields returns the fields that field selectors of Pods may name, in addition to metadata.name and
+// metadata.namespace.
 func podFields() map[string]func(*corev1.Pod) string {
 	return map[string]func(*corev1.Pod) string{
 		"spec.nodeName":            func(p *corev1.Pod) string { return p.Spec.NodeName },

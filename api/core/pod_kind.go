@@ -1,6 +1,6 @@
 package core
 
-// The description of the kind for the server. What the rules are is said beside it, in pod_*.go.
+// The description of the kind for the server. The rules are in pod_*.go.
 
 import (
 	"time"
@@ -34,7 +34,8 @@ func PodKind() *kind.Kind {
 			"status": {
 				Update:      preparePodStatusUpdate,
 				CheckUpdate: validatePodStatusUpdate,
-				Reset:       kind.Path("spec").Union(kind.Path("metadata", "deletionTimestamp")).Union(kind.Path("metadata", "ownerReferences")),
+				Reset: kind.Path("spec").Union(kind.Path("metadata", "deletionTimestamp")).
+					Union(kind.Path("metadata", "ownerReferences")),
 			},
 		},
 	})

@@ -16,9 +16,9 @@ const (
 	unreadyGrace = int64(300)
 )
 
-// PreparePod makes a new Pod what a cluster stores after admission: Pending, of generation 1, with its QoS class,
-// priority, service account and the tolerations every Pod has. A uid and a creation time are given to one that has
-// none yet. Defaults must have been set.
+// PreparePod brings a new Pod into the form that a cluster stores after admission: Pending, of generation 1, with its
+// QoS class, priority, service account and the tolerations every Pod has. It sets a uid and a creation time if they are
+// missing. Defaults must have been set.
 func PreparePod(pod *corev1.Pod, now time.Time) {
 	if pod.UID == "" {
 		pod.UID = uuid.NewUUID()
@@ -50,7 +50,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// TolerateUnreadyNode adds the tolerations that every Pod has, unless it says something else itself.
+// TolerateUnreadyNode adds the tolerations that every Pod has, unless the Pod sets its own.
 func TolerateUnreadyNode(spec *corev1.PodSpec) {
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		if !toleratesNoExecute(spec.Tolerations, taint) {
@@ -81,8 +81,8 @@ func preparePodStatusUpdate(pod, old *corev1.Pod) {
 	setDefault(&pod.Status.QOSClass, old.Status.QOSClass)
 }
 
-// podGrace sets the grace period of a deletion from the request, else from the Pod, and reports whether the Pod has
-// to be waited for: one that never ran or has ended goes at once.
+// podGrace sets the grace period of a deletion from the request, else from the Pod, and reports whether the Pod has to
+// be waited for: one that never ran or has ended is removed at once.
 func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	if options == nil {
 		return false
@@ -109,7 +109,7 @@ func PodEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// builtinPriority is that of the two classes that exist without an object.
+// builtinPriority returns the priority of the two classes that exist without an object.
 func builtinPriority(class string) int32 {
 	switch class {
 	case "system-cluster-critical":

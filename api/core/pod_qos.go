@@ -8,12 +8,12 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// podQOS is the quality of service class: Guaranteed when every container limits cpu and memory to what it asks for,
-// BestEffort when none asks for or limits anything, else Burstable. Other resources do not count.
+// podQOS returns the quality of service class: Guaranteed when every container limits cpu and memory to what it asks
+// for, BestEffort when none asks for or limits anything, else Burstable. Other resources do not count.
 func podQOS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var all []*corev1.ResourceRequirements
 	if spec.Resources != nil && (anyCompute(spec.Resources.Requests) || anyCompute(spec.Resources.Limits)) {
-		all = append(all, spec.Resources) // resources of the whole Pod decide alone
+		all = append(all, spec.Resources) // where the whole Pod has resources, only they count
 	} else {
 		for c := range podspec.Containers(spec) {
 			all = append(all, &c.Resources)

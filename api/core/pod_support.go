@@ -25,7 +25,7 @@ type support struct {
 type effect int
 
 const (
-	honours effect = iota // honoured; a struct that is in the table, field by field
+	honours effect = iota // honoured; for a struct in the table, field by field
 	warns                 // stored without effect, which does no harm on one node; the answer carries a warning
 	refuses               // refused, since the Pod would not be what its manifest says
 )

@@ -14,7 +14,8 @@ import (
 
 const none = "<none>"
 
-// podColumns are those of the table that kubectl prints of Pods; priority 1 is for -o wide.
+// podColumns returns the columns of the table that kubectl prints for Pods; columns of priority 1 are shown with -o
+// wide.
 func podColumns() []metav1.TableColumnDefinition {
 	spec, status := corev1.PodSpec{}.SwaggerDoc(), corev1.PodStatus{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
@@ -32,7 +33,7 @@ func podColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// podCells is one row of that table.
+// podCells returns one row of that table.
 func podCells(pod *corev1.Pod, now time.Time) []any {
 	s := summarize(pod)
 	return []any{
@@ -71,7 +72,7 @@ func podCondition(pod *corev1.Pod, t corev1.PodConditionType) bool {
 	return false
 }
 
-// podSummary is what kubectl's table says of a Pod's containers.
+// podSummary holds what kubectl's table shows of a Pod's containers.
 type podSummary struct {
 	word              string
 	ready, containers int
@@ -95,8 +96,8 @@ func (s *podSummary) count(c *corev1.ContainerStatus) {
 	}
 }
 
-// summarize finds the one word for a Pod: what its first stuck init container, or else its first container that has
-// something to say, says.
+// summarize finds the one word for a Pod: the state of its first stuck init container, or else of its first container
+// with a reason.
 func summarize(pod *corev1.Pod) podSummary {
 	s := podSummary{word: string(pod.Status.Phase), containers: len(pod.Spec.Containers)}
 	if pod.Status.Reason != "" {
@@ -131,7 +132,7 @@ func summarize(pod *corev1.Pod) podSummary {
 	return s
 }
 
-// initContainers reports whether an init container is still to end.
+// initContainers reports whether an init container has yet to end.
 func (s *podSummary) initContainers(pod *corev1.Pod, sidecars map[string]bool) bool {
 	for i := range pod.Status.InitContainerStatuses {
 		c := &pod.Status.InitContainerStatuses[i]
@@ -166,7 +167,7 @@ func (s *podSummary) mainContainers(pod *corev1.Pod, sidecars map[string]bool) {
 		}
 	}
 	running := false
-	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- { // backwards: the first one has the last word
+	for i := len(pod.Status.ContainerStatuses) - 1; i >= 0; i-- { // backwards, so that the first one prevails
 		c := &pod.Status.ContainerStatuses[i]
 		s.count(c)
 		switch waiting, ended := c.State.Waiting, c.State.Terminated; {

@@ -12,23 +12,26 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validatePodUpdate checks a changed Pod. What runs is not changed any more: a deadline may come closer, tolerations
-// may be added, gates be taken away, and a grace period that makes no sense be mended.
+// validatePodUpdate checks a changed Pod. Little of a Pod can change once it exists: the deadline may become earlier,
+// tolerations may be added, scheduling gates removed, and a negative grace period corrected.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
-	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
+	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds,
+		path.Child("activeDeadlineSeconds"))...)
 	if !slices.EqualFunc(pod.Spec.SchedulingGates, old.Spec.SchedulingGates, func(a, b corev1.PodSchedulingGate) bool { return a == b }) {
 		for i, gate := range pod.Spec.SchedulingGates {
 			if !slices.Contains(old.Spec.SchedulingGates, gate) {
-				errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i), "only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
+				errs = append(errs, field.Forbidden(path.Child("schedulingGates").Index(i),
+					"only deletion is allowed, but found new scheduling gate '"+gate.Name+"'"))
 			}
 		}
 	}
 	added := pod.Spec.Tolerations
 	for _, t := range old.Spec.Tolerations {
 		if !slices.ContainsFunc(added, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, t) }) {
-			errs = append(errs, field.Forbidden(path.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
+			errs = append(errs, field.Forbidden(path.Child("tolerations"),
+				"existing toleration can not be modified except its tolerationSeconds"))
 			break
 		}
 	}
@@ -38,7 +41,8 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	rest.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	rest.SchedulingGates = old.Spec.SchedulingGates
 	rest.Tolerations = old.Spec.Tolerations
-	if ptr.Deref(old.Spec.TerminationGracePeriodSeconds, 0) < 0 && ptr.Deref(rest.TerminationGracePeriodSeconds, 0) == 1 {
+	if ptr.Deref(old.Spec.TerminationGracePeriodSeconds, 0) < 0 &&
+		ptr.Deref(rest.TerminationGracePeriodSeconds, 0) == 1 {
 		rest.TerminationGracePeriodSeconds = old.Spec.TerminationGracePeriodSeconds
 	}
 	if !equality.Semantic.DeepEqual(*rest, old.Spec) {
@@ -61,7 +65,7 @@ func validateDeadlineUpdate(deadline, old *int64, path *field.Path) field.ErrorL
 	return nil
 }
 
-// validatePodStatusUpdate checks a changed status: what has ended stays ended.
+// validatePodStatusUpdate checks a changed status: containers that have ended must stay so.
 func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
@@ -81,7 +85,8 @@ func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 		errs = append(errs, validateStatesUpdate(pod, list.now, list.was, path.Child(list.name))...)
 	}
 	if pod.Status.QOSClass != old.Status.QOSClass {
-		errs = append(errs, field.Invalid(path.Child("qosClass"), pod.Status.QOSClass, validation.FieldImmutableErrorMsg))
+		errs = append(errs,
+			field.Invalid(path.Child("qosClass"), pod.Status.QOSClass, validation.FieldImmutableErrorMsg))
 	}
 	for i, ip := range pod.Status.PodIPs {
 		errs = append(errs, utilvalidation.IsValidIP(path.Child("podIPs").Index(i), ip.IP)...)
@@ -89,7 +94,7 @@ func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	return errs
 }
 
-// validateStatesUpdate refuses that a container which is not started again runs again.
+// validateStatesUpdate refuses that a container which is never restarted leaves its terminated state.
 func validateStatesUpdate(pod *corev1.Pod, now, was []corev1.ContainerStatus, path *field.Path) field.ErrorList {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
 		return nil
@@ -102,7 +107,8 @@ func validateStatesUpdate(pod *corev1.Pod, now, was []corev1.ContainerStatus, pa
 		}
 		for i := range now {
 			if now[i].Name == before.Name && now[i].State.Terminated == nil {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+				errs = append(errs,
+					field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 			}
 		}
 	}

@@ -13,8 +13,10 @@ import (
 
 // validatePod checks a new Pod, after PreparePod.
 func validatePod(pod *corev1.Pod) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
-	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"), &pod.Spec, field.NewPath("spec"))...)
+	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain,
+		field.NewPath("metadata"))
+	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"),
+		&pod.Spec, field.NewPath("spec"))...)
 	return append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
 }
 
@@ -23,22 +25,25 @@ func ValidatePodTemplateSpec(template *corev1.PodTemplateSpec, path *field.Path)
 	// Clusters leave "metadata" out of these two paths.
 	errs := metav1validation.ValidateLabels(template.Labels, path.Child("labels"))
 	errs = append(errs, validation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
-	errs = append(errs, validateAppArmorAnnotations(template.Annotations, path.Child("annotations"), &template.Spec, path.Child("spec"))...)
+	errs = append(errs, validateAppArmorAnnotations(template.Annotations, path.Child("annotations"), &template.Spec,
+		path.Child("spec"))...)
 	return append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
 }
 
 func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	pod := newPodContext(spec)
 	errs := validateVolumes(spec.Volumes, path.Child("volumes"))
-	// Init containers are checked last of the two, so that of a name used twice it is theirs which is refused.
+	// Init containers are checked last of the two, so that the second use of a name, the one refused, is theirs.
 	errs = append(errs, pod.containers(path.Child("containers"))...)
 	errs = append(errs, pod.initContainers(path.Child("initContainers"))...)
 	errs = append(errs, validatePodResources(spec, path.Child("resources"))...)
 	errs = append(errs, requiredOneOf(path.Child("restartPolicy"), spec.RestartPolicy,
-		[]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever})...)
+		[]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure,
+			corev1.RestartPolicyNever})...)
 	errs = append(errs, metav1validation.ValidateLabels(spec.NodeSelector, path.Child("nodeSelector"))...)
 	if spec.HostPID && ptr.Deref(spec.ShareProcessNamespace, false) {
-		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true,
+			"ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
 	errs = append(errs, validatePodSecurityContext(spec.SecurityContext, path.Child("securityContext"))...)
 	errs = append(errs, validateAffinity(spec.Affinity, path.Child("affinity"))...)
@@ -55,15 +60,17 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, required(path.Child("os", "name"), string(spec.OS.Name))...)
 	}
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *d, utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
+		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *d,
+			utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if p := spec.PreemptionPolicy; p != nil {
-		errs = append(errs, oneOf(path.Child("preemptionPolicy"), *p, []corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever})...)
+		errs = append(errs, oneOf(path.Child("preemptionPolicy"), *p,
+			[]corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever})...)
 	}
 	return append(errs, unsupported(spec, path)...)
 }
 
-// validateNames checks those fields of a spec that are names of something.
+// validateNames checks the fields of a spec that name other objects and the like.
 func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []struct {
@@ -80,12 +87,13 @@ func validateNames(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			errs = append(errs, invalid(path.Child(name.field), name.value, name.rule(name.value))...)
 		}
 	}
-	if name := spec.RuntimeClassName; name != nil { // one that is empty is a name too
+	if name := spec.RuntimeClassName; name != nil { // an empty one counts as a name too
 		errs = append(errs, invalid(path.Child("runtimeClassName"), *name, utilvalidation.IsDNS1123Subdomain(*name))...)
 	}
 	for i, gate := range spec.ReadinessGates {
-		errs = append(errs, invalid(path.Child("readinessGates").Index(i).Child("conditionType"), string(gate.ConditionType),
-			utilvalidation.IsQualifiedName(string(gate.ConditionType)))...)
+		errs = append(errs,
+			invalid(path.Child("readinessGates").Index(i).Child("conditionType"), string(gate.ConditionType),
+				utilvalidation.IsQualifiedName(string(gate.ConditionType)))...)
 	}
 	return errs
 }

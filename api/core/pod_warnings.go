@@ -7,21 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// podWarnings are sent along with the answer to the creation of a Pod.
+// podWarnings returns the warnings that are sent with the response to the creation of a Pod.
 func podWarnings(pod *corev1.Pod) []string {
-	return append(appArmorWarnings(pod.Annotations, field.NewPath("metadata", "annotations")), podSpecWarnings(&pod.Spec, field.NewPath("spec"))...)
+	return append(appArmorWarnings(pod.Annotations, field.NewPath("metadata", "annotations")),
+		podSpecWarnings(&pod.Spec, field.NewPath("spec"))...)
 }
 
 // PodTemplateWarnings are sent along with the answer to a write of an object with a template; path is the template's.
 func PodTemplateWarnings(template *corev1.PodTemplateSpec, path *field.Path) []string {
-	return append(appArmorWarnings(template.Annotations, path.Child("metadata", "annotations")), podSpecWarnings(&template.Spec, path.Child("spec"))...)
+	return append(appArmorWarnings(template.Annotations, path.Child("metadata", "annotations")),
+		podSpecWarnings(&template.Spec, path.Child("spec"))...)
 }
 
-// podSpecWarnings says what is likely a mistake, and then what jobd makes nothing of.
+// podSpecWarnings returns warnings about likely mistakes, and then about fields that have no effect in jobd.
 func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	var out []string
 	if g := spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
-		out = append(out, fmt.Sprintf("%s: must be >= 0; negative values are invalid and will be treated as 1", path.Child("terminationGracePeriodSeconds")))
+		out = append(out, fmt.Sprintf("%s: must be >= 0; negative values are invalid and will be treated as 1",
+			path.Child("terminationGracePeriodSeconds")))
 	}
 	out = append(out, fractionalBytes(spec.Overhead, path.Child("overhead"))...)
 	for i := range spec.InitContainers {
@@ -36,7 +39,8 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 func fractionalBytes(amounts corev1.ResourceList, path *field.Path) (out []string) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if q, ok := amounts[name]; ok && q.MilliValue()%1000 != 0 {
-			out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer", path.Key(string(name)), q.String()))
+			out = append(out, fmt.Sprintf("%s: fractional byte value %q is invalid, must be an integer",
+				path.Key(string(name)), q.String()))
 		}
 	}
 	return out
@@ -49,7 +53,8 @@ func containerWarnings(c *corev1.Container, path *field.Path) []string {
 	seen := map[string]bool{}
 	for i, v := range c.Env {
 		if seen[v.Name] {
-			out = append(out, fmt.Sprintf("%s: hides previous definition of %q, which may be dropped when using apply", path.Child("env").Index(i), v.Name))
+			out = append(out, fmt.Sprintf("%s: hides previous definition of %q, which may be dropped when using apply",
+				path.Child("env").Index(i), v.Name))
 		}
 		seen[v.Name] = true
 	}
@@ -57,7 +62,8 @@ func containerWarnings(c *corev1.Container, path *field.Path) []string {
 	for i, p := range c.Ports {
 		key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
 		if first, ok := ports[key]; ok {
-			out = append(out, fmt.Sprintf("%s: duplicate port definition with %s", path.Child("ports").Index(i), path.Child("ports").Index(first)))
+			out = append(out, fmt.Sprintf("%s: duplicate port definition with %s", path.Child("ports").Index(i),
+				path.Child("ports").Index(first)))
 			continue
 		}
 		ports[key] = i

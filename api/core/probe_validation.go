@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// handler is what probes and hooks have in common.
+// handler holds what probes and hooks have in common.
 type handler struct {
 	exec  *corev1.ExecAction
 	http  *corev1.HTTPGetAction
@@ -66,7 +66,7 @@ func validatePort(port intstr.IntOrString, path *field.Path) field.ErrorList {
 	return invalid(path, port.IntValue(), utilvalidation.IsValidPortNum(port.IntValue()))
 }
 
-// probe checks a probe, with what holds for its kind alone.
+// probe checks a probe, including the rules for its kind alone.
 func (p *podContext) probe(
 	probe *corev1.Probe, path *field.Path, alone func(*corev1.Probe, *field.Path) field.ErrorList,
 ) field.ErrorList {

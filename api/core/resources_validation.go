@@ -27,9 +27,11 @@ func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.E
 		case !limited && !overcommit:
 			errs = append(errs, field.Required(limits, "Limit must be set for non overcommitable resources"))
 		case limited && !overcommit && request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
+			errs = append(errs, field.Invalid(requests, request.String(),
+				fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
 		case limited && request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+			errs = append(errs, field.Invalid(requests, request.String(),
+				fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
 	if anyName(r, isHugePages) && !anyName(r, func(n corev1.ResourceName) bool { return n == corev1.ResourceCPU || n == corev1.ResourceMemory }) {
@@ -38,13 +40,14 @@ func validateResources(r *corev1.ResourceRequirements, path *field.Path) field.E
 	return errs
 }
 
-// ValidateOverhead checks what a Pod takes beyond its containers (PodSpec.Overhead), or a RuntimeClass has its pods take.
+// ValidateOverhead checks what a Pod uses in addition to its containers (PodSpec.Overhead), or what a RuntimeClass adds
+// to its pods.
 func ValidateOverhead(overhead corev1.ResourceList, path *field.Path) field.ErrorList {
 	return validateResources(&corev1.ResourceRequirements{Limits: overhead}, path)
 }
 
-// validatePodResources checks what the containers of a Pod may take together (KEP-2837): it covers what each of them
-// asks for.
+// validatePodResources checks what the containers of a Pod may use together (KEP-2837): it has to cover the requests of
+// each of them.
 func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	r := spec.Resources
 	if r == nil {
@@ -88,16 +91,17 @@ func validatePodResources(spec *corev1.PodSpec, path *field.Path) field.ErrorLis
 		for _, name := range sortedKeys(own) {
 			if whole, ok := r.Limits[name]; ok && whole.Cmp(own[name]) < 0 {
 				limit := own[name]
-				// Clusters name the path in this odd way.
-				errs = append(errs, field.Invalid(path.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(),
-					fmt.Sprintf("must be less than or equal to pod limits of %s", whole.String())))
+				// Clusters print this odd path.
+				errs = append(errs,
+					field.Invalid(path.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(),
+						fmt.Sprintf("must be less than or equal to pod limits of %s", whole.String())))
 			}
 		}
 	}
 	return errs
 }
 
-// podResources are those that a whole Pod may ask for.
+// podResources lists the resources that a whole Pod may request.
 var podResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceHugePagesPrefix, corev1.ResourceMemory}
 
 func anyName(r *corev1.ResourceRequirements, is func(corev1.ResourceName) bool) bool {
@@ -110,7 +114,8 @@ func validateAmount(name corev1.ResourceName, amount resource.Quantity, path *fi
 		errs = append(errs, field.Invalid(path, amount.String(), "must be greater than or equal to 0"))
 	}
 	if isHugePages(name) && !wholePages(name, amount) {
-		errs = append(errs, field.Invalid(path, amount.String(), fmt.Sprintf("%s is not positive integer multiple of %s", amount.String(), name)))
+		errs = append(errs, field.Invalid(path, amount.String(),
+			fmt.Sprintf("%s is not positive integer multiple of %s", amount.String(), name)))
 	}
 	if isExtended(name) && amount.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(path, amount, "must be an integer"))
@@ -124,8 +129,10 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 	case len(errs) > 0:
 	case !strings.Contains(string(name), "/"):
 		if !slices.Contains(containerResources, name) && !isHugePages(name) {
-			if !slices.Contains(otherResources, name) && !strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) {
-				errs = append(errs, field.Invalid(path, string(name), "must be a standard resource type or fully qualified"))
+			if !slices.Contains(otherResources, name) &&
+				!strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) {
+				errs = append(errs,
+					field.Invalid(path, string(name), "must be a standard resource type or fully qualified"))
 			}
 			errs = append(errs, field.Invalid(path, string(name), "must be a standard resource for containers"))
 		}
@@ -135,9 +142,10 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 	return errs
 }
 
-var containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+var containerResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,
+	corev1.ResourceEphemeralStorage}
 
-// otherResources are the standard ones of quotas and volumes, which no container has.
+// otherResources lists the standard resources of quotas and volumes, which no container can request.
 var otherResources = []corev1.ResourceName{
 	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsEphemeralStorage,
 	corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage,
@@ -165,7 +173,8 @@ func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// isExtended reports whether a resource belongs to somebody else; most are devices. They are counted whole.
+// isExtended reports whether a resource is not one of Kubernetes' own; most are devices. Their amounts are whole
+// numbers.
 func isExtended(name corev1.ResourceName) bool {
 	return !isNative(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
 		len(utilvalidation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0

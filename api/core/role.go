@@ -11,7 +11,7 @@ import (
 // RoleAnnotation grants a ServiceAccount a role in its namespace.
 const RoleAnnotation = "jobd.dev/role"
 
-// The three roles there are. Each may do what the one before it may.
+// The three roles. Each may do everything that the one before it may.
 const (
 	RoleRead   = "read"   // see everything but secrets
 	RoleSubmit = "submit" // run Jobs and pods, and what they are made of

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateTolerations checks the tolerations of a Pod, or of what brings some into Pods.
+// ValidateTolerations checks the tolerations of a Pod, or of a RuntimeClass, which adds them to Pods.
 func ValidateTolerations(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i := range tolerations {
@@ -35,14 +35,15 @@ func ValidateTolerations(tolerations []corev1.Toleration, path *field.Path) fiel
 		default:
 			known := []corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}
 			if t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt {
-				// A cluster that has not switched on the comparison of numbers names these as if it had.
+				// A cluster lists these operators even if its feature gate for comparing numbers is off.
 				known = append(known, corev1.TolerationOpLt, corev1.TolerationOpGt)
 			}
 			errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator, known))
 		}
 		if t.Effect != "" {
 			errs = append(errs, oneOf(path.Child("effect"), t.Effect,
-				[]corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule})...)
+				[]corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule,
+					corev1.TaintEffectPreferNoSchedule})...)
 		}
 	}
 	return errs
@@ -82,10 +83,12 @@ func validateAffinity(a *corev1.Affinity, path *field.Path) field.ErrorList {
 		}
 	}
 	if p := a.PodAffinity; p != nil {
-		podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAffinity"))
+		podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+			path.Child("podAffinity"))
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, path.Child("podAntiAffinity"))
+		podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution,
+			path.Child("podAntiAffinity"))
 	}
 	return errs
 }
@@ -141,7 +144,8 @@ func validateNodeRequirement(r *corev1.NodeSelectorRequirement, path *field.Path
 func validatePodTerm(term *corev1.PodAffinityTerm, path *field.Path) field.ErrorList {
 	options := metav1validation.LabelSelectorValidationOptions{}
 	errs := metav1validation.ValidateLabelSelector(term.LabelSelector, options, path.Child("labelSelector"))
-	errs = append(errs, metav1validation.ValidateLabelSelector(term.NamespaceSelector, options, path.Child("namespaceSelector"))...)
+	errs = append(errs,
+		metav1validation.ValidateLabelSelector(term.NamespaceSelector, options, path.Child("namespaceSelector"))...)
 	for _, name := range term.Namespaces {
 		errs = append(errs, dnsLabel(path.Child("namespace"), name)...)
 	}
@@ -163,7 +167,8 @@ func validateSpread(constraints []corev1.TopologySpreadConstraint, path *field.P
 		}
 		errs = append(errs, oneOf(path.Child("whenUnsatisfiable"), c.WhenUnsatisfiable,
 			[]corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway})...)
-		errs = append(errs, metav1validation.ValidateLabelSelector(c.LabelSelector, metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
+		errs = append(errs, metav1validation.ValidateLabelSelector(c.LabelSelector,
+			metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
 	}
 	return errs
 }
@@ -188,5 +193,6 @@ func validateSchedulingGroup(group *corev1.PodSchedulingGroup, path *field.Path)
 	case group.PodGroupName == nil:
 		return field.ErrorList{field.Invalid(path.Child("podGroupName"), group.PodGroupName, "must specify one of: `podGroupName`")}
 	}
-	return invalid(path.Child("podGroupName"), *group.PodGroupName, utilvalidation.IsDNS1123Subdomain(*group.PodGroupName))
+	return invalid(path.Child("podGroupName"), *group.PodGroupName,
+		utilvalidation.IsDNS1123Subdomain(*group.PodGroupName))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// setSecretDefaults sets the secret's type, and moves stringData, which is only ever written, into data.
+// setSecretDefaults sets the secret's type, and moves stringData, which is write-only, into data.
 func setSecretDefaults(secret *corev1.Secret) {
 	if secret.Type == "" {
 		secret.Type = corev1.SecretTypeOpaque
@@ -29,7 +29,7 @@ func setSecretDefaults(secret *corev1.Secret) {
 	secret.StringData = nil
 }
 
-// validateSecret checks a secret, new or changed: its keys, its size, and that it holds what its type promises.
+// validateSecret checks a secret, new or changed: its keys, its size, and that it holds the keys its type requires.
 func validateSecret(secret *corev1.Secret) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&secret.ObjectMeta, true, validation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
@@ -87,7 +87,7 @@ func validateSecretType(secret *corev1.Secret) field.ErrorList {
 	return nil // every other type is the user's own
 }
 
-// validateSecretUpdate checks a changed secret: its type stays, and what was made immutable too.
+// validateSecretUpdate checks a changed secret: its type must not change, and nothing of one that is immutable.
 func validateSecretUpdate(secret, old *corev1.Secret) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&secret.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateImmutableField(secret.Type, old.Type, field.NewPath("type"))...)
@@ -107,12 +107,13 @@ func secretWarnings(secret *corev1.Secret) []string {
 	return nil
 }
 
-// secretFields are those that a field selector of secrets may name, beside metadata.name and metadata.namespace.
+// secretFields returns the fields that field selectors of secrets may name, in addition to metadata.name and
+// metadata.namespace.
 func secretFields() map[string]func(*corev1.Secret) string {
 	return map[string]func(*corev1.Secret) string{"type": func(s *corev1.Secret) string { return string(s.Type) }}
 }
 
-// secretColumns are those of the table that kubectl prints of secrets.
+// secretColumns returns the columns of the table that kubectl prints for secrets.
 func secretColumns() []metav1.TableColumnDefinition {
 	doc := corev1.Secret{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
@@ -123,7 +124,7 @@ func secretColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// secretCells is one row of that table.
+// secretCells returns one row of that table.
 func secretCells(secret *corev1.Secret, now time.Time) []any {
 	return []any{secret.Name, string(secret.Type), int64(len(secret.Data)), Age(secret.CreationTimestamp, now)}
 }

@@ -11,14 +11,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validateSecurityContext checks a container's; hostUsers says that its pod is in the host's user namespace.
+// validateSecurityContext checks the security context of a container; hostUsers is true if its pod is in the host's
+// user namespace.
 func validateSecurityContext(s *corev1.SecurityContext, path *field.Path, hostUsers bool) field.ErrorList {
 	if s == nil {
 		return nil
 	}
 	errs := validateUser(s.RunAsUser, s.RunAsGroup, path)
 	if s.ProcMount != nil {
-		errs = append(errs, oneOf(path.Child("procMount"), *s.ProcMount, []corev1.ProcMountType{corev1.DefaultProcMount, corev1.UnmaskedProcMount})...)
+		errs = append(errs, oneOf(path.Child("procMount"), *s.ProcMount,
+			[]corev1.ProcMountType{corev1.DefaultProcMount, corev1.UnmaskedProcMount})...)
 		if hostUsers && *s.ProcMount == corev1.UnmaskedProcMount {
 			errs = append(errs, field.Invalid(path.Child("procMount"), *s.ProcMount, "`hostUsers` must be false to use `Unmasked`"))
 		}
@@ -45,11 +47,13 @@ func validatePodSecurityContext(s *corev1.PodSecurityContext, path *field.Path) 
 		errs = append(errs, invalid(path.Child("fsGroup"), *s.FSGroup, utilvalidation.IsValidGroupID(*s.FSGroup))...)
 	}
 	for i, gid := range s.SupplementalGroups {
-		errs = append(errs, invalid(path.Child("supplementalGroups").Index(i), gid, utilvalidation.IsValidGroupID(gid))...)
+		errs = append(errs,
+			invalid(path.Child("supplementalGroups").Index(i), gid, utilvalidation.IsValidGroupID(gid))...)
 	}
 	if p := s.SupplementalGroupsPolicy; p != nil {
 		errs = append(errs, oneOf(path.Child("supplementalGroupsPolicy"), *p,
-			[]corev1.SupplementalGroupsPolicy{corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict})...)
+			[]corev1.SupplementalGroupsPolicy{corev1.SupplementalGroupsPolicyMerge,
+				corev1.SupplementalGroupsPolicyStrict})...)
 	}
 	if p := s.FSGroupChangePolicy; p != nil {
 		errs = append(errs, oneOf(path.Child("fsGroupChangePolicy"), *p,
@@ -117,7 +121,7 @@ func validateSeccomp(p *corev1.SeccompProfile, path *field.Path) field.ErrorList
 	return errs
 }
 
-// maxAppArmorProfile is how long the name of a profile may be, in bytes.
+// maxAppArmorProfile is the longest name of a profile, in bytes.
 const maxAppArmorProfile = 4095
 
 func validateAppArmor(p *corev1.AppArmorProfile, path *field.Path) field.ErrorList {
@@ -130,7 +134,8 @@ func validateAppArmor(p *corev1.AppArmorProfile, path *field.Path) field.ErrorLi
 		return validateAppArmorName(p.LocalhostProfile, named)
 	case corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined:
 		if p.LocalhostProfile != nil {
-			return field.ErrorList{field.Invalid(named, *p.LocalhostProfile, "can only be set when AppArmor type is Localhost")}
+			return field.ErrorList{field.Invalid(named, *p.LocalhostProfile,
+				"can only be set when AppArmor type is Localhost")}
 		}
 		return nil
 	case "":
@@ -168,7 +173,8 @@ func validateSysctls(sysctls []corev1.Sysctl, path *field.Path) field.ErrorList 
 		case s.Name == "":
 			errs = append(errs, field.Required(path, ""))
 		case len(s.Name) > maxSysctlName || !sysctlName.MatchString(s.Name):
-			errs = append(errs, field.Invalid(path, s.Name, "must have at most 253 characters and match regex "+sysctlName.String()))
+			errs = append(errs,
+				field.Invalid(path, s.Name, "must have at most 253 characters and match regex "+sysctlName.String()))
 		case seen[s.Name]:
 			errs = append(errs, field.Duplicate(path, s.Name))
 		}

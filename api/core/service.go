@@ -52,9 +52,9 @@ func SetServiceDefaults(s *corev1.Service) {
 }
 
 // PrepareService brings a new Service into the form that is stored. No Service has a virtual address yet: its name
-// leads to its pods themselves, as that of a headless one does, and it is shown as one. If its ports lead to other ports
-// of the pods, it is shown without an address instead, since clients such as kubectl port-forward take the ports of
-// a headless Service for those of its pods.
+// resolves to the addresses of its pods, as that of a headless Service does, so it is shown as headless. If a port has
+// another target port, it is shown without an address instead, since clients such as kubectl port-forward take the
+// ports of a headless Service for those of its pods.
 func PrepareService(s *corev1.Service) {
 	s.Status = corev1.ServiceStatus{}
 	switch {
@@ -65,8 +65,8 @@ func PrepareService(s *corev1.Service) {
 	}
 }
 
-// prepareServiceUpdate brings a changed Service into the form that is stored. One that begins to map ports was perhaps
-// made headless by PrepareService alone.
+// prepareServiceUpdate brings a changed Service into the form that is stored. One that now has other target ports may
+// have been made headless by PrepareService, not by its manifest.
 func prepareServiceUpdate(s, old *corev1.Service) {
 	if mapsPorts(s) && !mapsPorts(old) {
 		s.Spec.ClusterIP = ""
@@ -74,14 +74,15 @@ func prepareServiceUpdate(s, old *corev1.Service) {
 	PrepareService(s)
 }
 
-// mapsPorts reports whether a port of the Service leads to another port of its pods.
+// mapsPorts reports whether a port of the Service has another target port in its pods.
 func mapsPorts(s *corev1.Service) bool {
 	return slices.ContainsFunc(s.Spec.Ports, mapped)
 }
 
 func mapped(p corev1.ServicePort) bool { return p.TargetPort != intstr.FromInt32(p.Port) }
 
-// serviceWarnings names what is accepted and is not as in a cluster. It gets the Service as it is stored.
+// serviceWarnings returns warnings about what is accepted and works differently in a cluster. It takes the Service in
+// its stored form.
 func serviceWarnings(s *corev1.Service) []string {
 	var out []string
 	for i, p := range s.Spec.Ports {
@@ -170,7 +171,7 @@ func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	return append(errs, validateService(s)...)
 }
 
-// serviceColumns are those of the table that kubectl prints of Services.
+// serviceColumns returns the columns of the table that kubectl prints for Services.
 func serviceColumns() []metav1.TableColumnDefinition {
 	doc := corev1.ServiceSpec{}.SwaggerDoc()
 	return []metav1.TableColumnDefinition{
@@ -184,7 +185,7 @@ func serviceColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// serviceCells is one row of that table.
+// serviceCells returns one row of that table.
 func serviceCells(s *corev1.Service, now time.Time) []any {
 	var ports []string
 	for _, p := range s.Spec.Ports {

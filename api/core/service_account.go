@@ -11,10 +11,11 @@ import (
 	"github.com/jobd/jobd/api/kind"
 )
 
-// DefaultServiceAccount is the one that every namespace has, and that pods are of which name none.
+// DefaultServiceAccount is the name of the ServiceAccount that every namespace has and that pods get which name none.
 const DefaultServiceAccount = "default"
 
-// prepareServiceAccount keeps of the secrets that it names only the names: they are of its own namespace.
+// prepareServiceAccount drops everything except the names from its references to secrets: they are in its own
+// namespace.
 func prepareServiceAccount(sa *corev1.ServiceAccount) {
 	for i, ref := range sa.Secrets {
 		sa.Secrets[i] = corev1.ObjectReference{Name: ref.Name}

@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// RootCAConfigMap is the ConfigMap of each namespace by which pods know the authority that the API's certificate is
-	// of.
+	// RootCAConfigMap is the ConfigMap of each namespace with the authority that signed the API's certificate.
 	RootCAConfigMap = "kube-root-ca.crt"
-	// RootCAKey is where it has that.
+	// RootCAKey is its key with the certificate of that authority.
 	RootCAKey = "ca.crt"
 
 	accountMountPath  = "/var/run/secrets/kubernetes.io/serviceaccount"
 	accountVolume     = "kube-api-access-"
-	accountTokenLife  = int64(60*60 + 7) // an hour, and so much that it is known as nobody's choice
+	accountTokenLife  = int64(60*60 + 7) // an hour, plus 7 seconds that mark it as the default and nobody's choice
 	accountSuffixSize = 5
 )
 
-// UseServiceAccount adds to a new Pod what its ServiceAccount has for it: the secrets that images are pulled with, and,
-// unless either of them does not want that, a volume with a token, mounted into each container where clients of the API
-// look for it (PodSpec.AutomountServiceAccountToken).
+// UseServiceAccount adds to a new Pod what its ServiceAccount provides: the secrets that images are pulled with, and,
+// unless either of them disables it, a volume with a token, mounted into each container where clients of the API look
+// for it (PodSpec.AutomountServiceAccountToken).
 func UseServiceAccount(spec *corev1.PodSpec, account *corev1.ServiceAccount) {
 	if len(spec.ImagePullSecrets) == 0 {
 		spec.ImagePullSecrets = slices.Clone(account.ImagePullSecrets)
@@ -61,7 +60,7 @@ func mountAccount(spec *corev1.PodSpec) {
 	}
 }
 
-// accountFiles are the token, the authority and the namespace.
+// accountFiles returns the source of the files: the token, the authority and the namespace.
 func accountFiles() *corev1.ProjectedVolumeSource {
 	return &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To(corev1.ProjectedVolumeSourceDefaultMode),

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Age is how long ago something was, as kubectl writes it: "5m12s".
+// Age returns how long ago something happened, in kubectl's notation: "5m12s".
 func Age(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
@@ -17,7 +17,7 @@ func Age(t metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time))
 }
 
-// ContainerNamesAndImages are the two columns of tables of objects with a pod template.
+// ContainerNamesAndImages returns the values of the two columns in tables of objects with a pod template.
 func ContainerNamesAndImages(containers []corev1.Container) (names, images string) {
 	n, i := make([]string, len(containers)), make([]string, len(containers))
 	for k, c := range containers {

@@ -28,13 +28,14 @@ func validateVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateVolumeSource checks the sources that jobd knows of, built or not yet. Of the others it checks that they stand
-// alone: they are refused whatever they say.
+// validateVolumeSource checks the sources that jobd knows of, built or not yet. Of the others it checks only that no
+// other source is set: they are refused whatever they contain.
 func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorList {
 	one := exactlyOne{path: at, what: "volume"}
 	one.member("emptyDir", s.EmptyDir != nil, func(at *field.Path) field.ErrorList {
 		if l := s.EmptyDir.SizeLimit; l != nil && l.Sign() < 0 {
-			return field.ErrorList{field.Forbidden(at.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity")}
+			return field.ErrorList{field.Forbidden(at.Child("sizeLimit"),
+				"SizeLimit field must be a valid resource quantity")}
 		}
 		return nil
 	})
@@ -112,10 +113,12 @@ func validateDownwardFiles(items []corev1.DownwardAPIVolumeFile, at *field.Path)
 		case item.FieldRef != nil:
 			errs = append(errs, validateFieldRef(item.FieldRef, fileFieldPaths, at.Child("fieldRef"))...)
 			if item.ResourceFieldRef != nil {
-				errs = append(errs, field.Invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+				errs = append(errs,
+					field.Invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
 			}
 		case item.ResourceFieldRef != nil:
-			errs = append(errs, required(at.Child("resourceFieldRef", "containerName"), item.ResourceFieldRef.ContainerName)...)
+			errs = append(errs,
+				required(at.Child("resourceFieldRef", "containerName"), item.ResourceFieldRef.ContainerName)...)
 			errs = append(errs, validateResourceFieldRef(item.ResourceFieldRef, at.Child("resourceFieldRef"))...)
 		default:
 			errs = append(errs, field.Required(at, "one of fieldRef and resourceFieldRef is required"))
@@ -148,7 +151,8 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 		if t := s.ServiceAccountToken; t != nil {
 			set++
 			errs = append(errs, validateFilePath(t.Path, at.Child("serviceAccountToken", "path"))...)
-			errs = append(errs, validateTokenLife(t.ExpirationSeconds, at.Child("serviceAccountToken", "expirationSeconds"))...)
+			errs = append(errs,
+				validateTokenLife(t.ExpirationSeconds, at.Child("serviceAccountToken", "expirationSeconds"))...)
 		}
 		if s.ClusterTrustBundle != nil || s.PodCertificate != nil {
 			set++
@@ -163,7 +167,7 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 	return errs
 }
 
-// distinctFiles refuses a path that several files of a volume are to have. Tokens do not count, as in a cluster.
+// distinctFiles refuses a path that several files of a volume share. Tokens do not count, as in a cluster.
 func distinctFiles(p *corev1.ProjectedVolumeSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool{}
@@ -213,7 +217,8 @@ func validateMode(mode *int32, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateFilePath: of a file inside a volume. Names that start with two dots are the volume's own.
+// validateFilePath checks the path of a file inside a volume. Names that start with two dots are reserved for the
+// volume itself.
 func validateFilePath(file string, at *field.Path) field.ErrorList {
 	if file == "" {
 		return field.ErrorList{field.Required(at, "")}
@@ -225,7 +230,7 @@ func validateFilePath(file string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateInside refuses a path that leads out of where it starts.
+// validateInside refuses a path that leads out of its directory.
 func validateInside(p string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if path.IsAbs(p) {
@@ -260,7 +265,8 @@ func (p *podContext) volumeMounts(c *corev1.Container, list *field.Path) field.E
 		}
 		if m.SubPathExpr != "" {
 			if m.SubPath != "" {
-				errs = append(errs, field.Invalid(at.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+				errs = append(errs, field.Invalid(at.Child("subPathExpr"), m.SubPathExpr,
+					"subPathExpr and subPath are mutually exclusive"))
 			}
 			errs = append(errs, validateInside(m.SubPathExpr, at.Child("subPathExpr"))...)
 		}
@@ -277,7 +283,8 @@ func (p *podContext) volumeMounts(c *corev1.Container, list *field.Path) field.E
 func validateMountPropagation(mode corev1.MountPropagationMode, c *corev1.Container, at *field.Path) field.ErrorList {
 	privileged := c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged
 	if mode == corev1.MountPropagationBidirectional && !privileged {
-		return field.ErrorList{field.Forbidden(at, "Bidirectional mount propagation is available only to privileged containers")}
+		return field.ErrorList{field.Forbidden(at,
+			"Bidirectional mount propagation is available only to privileged containers")}
 	}
 	return oneOf(at, mode, []corev1.MountPropagationMode{
 		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone,
@@ -294,7 +301,8 @@ func validateRecursiveReadOnly(m *corev1.VolumeMount, at *field.Path) field.Erro
 			return field.ErrorList{field.Forbidden(at, "may only be specified when readOnly is true")}
 		}
 		if m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone {
-			return field.ErrorList{field.Forbidden(at, "may only be specified when mountPropagation is None or not specified")}
+			return field.ErrorList{field.Forbidden(at,
+				"may only be specified when mountPropagation is None or not specified")}
 		}
 		return nil
 	}

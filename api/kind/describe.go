@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Description is what a group says of a kind, in functions of its Go type. A nil function means that there is nothing
-// to be said. The fields mean what those of Kind do.
+// Description is a group's description of a kind, made of functions of its Go type. A nil function means that there is
+// no such rule. The fields mean what those of Kind do.
 type Description[T runtime.Object] struct {
 	GroupVersion           schema.GroupVersion
 	Name                   string
@@ -35,7 +35,7 @@ type Object[T any] interface {
 	runtime.Object
 }
 
-// Of makes a Kind of the type T, and L of its list. The resource is the plural of the kind's name.
+// Of returns a Kind for the type T, of which L is the list. The resource is the plural of the kind's name.
 func Of[T, L any, P Object[T], Q Object[L]](d Description[P]) *Kind {
 	plural, _ := meta.UnsafeGuessKindToResource(d.GroupVersion.WithKind(d.Name))
 	k := &Kind{
@@ -70,14 +70,14 @@ func Of[T, L any, P Object[T], Q Object[L]](d Description[P]) *Kind {
 	return k
 }
 
-// NameColumn begins the table of every kind.
+// NameColumn returns the first column of the table of every kind.
 func NameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{
 		Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"],
 	}
 }
 
-// AgeColumn shows how old an object is.
+// AgeColumn returns the column that shows how old an object is.
 func AgeColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{
 		Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],

@@ -1,5 +1,5 @@
-// Package kind is how a group of the API describes the kinds it serves: typed functions go in, and a Kind comes out. It
-// is all there is to a kind: the server makes REST endpoints, tables, selectors and field ownership from it, and the
+// Package kind is how a group of the API describes the kinds it serves: typed functions go in, and a Kind comes out.
+// Nothing else defines a kind: the server makes REST endpoints, tables, selectors and field ownership from it, and the
 // scheme registers its types, defaults and field labels. A further kind is one more call of Of.
 package kind
 
@@ -19,7 +19,7 @@ import (
 type Kind struct {
 	// GroupVersion is the version that is stored, and the first that is served.
 	GroupVersion schema.GroupVersion
-	// Name is the kind's own: "Job".
+	// Name is the name of the kind: "Job".
 	Name string
 	// Resource is the plural in URLs, Singular what kubectl also takes.
 	Resource, Singular     string
@@ -34,11 +34,12 @@ type Kind struct {
 
 	// Strategy holds the rules for the object itself.
 	Strategy Strategy
-	// Subresources are those that read and write a part of the object itself: "status", "finalize".
-	// What is more than that, such as a pod's log, belongs to the server.
+	// Subresources are those that read and write a part of the object itself: "status", "finalize". Others, such as a
+	// pod's log, are part of the server.
 	Subresources map[string]Strategy
 
-	// Fields returns the values of what field selectors may name beside metadata.name and metadata.namespace.
+	// Fields returns the values of the fields that field selectors may name in addition to metadata.name and
+	// metadata.namespace.
 	Fields map[string]func(runtime.Object) string
 
 	// Columns and Cells make the table that kubectl prints. Nil: name and age.
@@ -56,8 +57,8 @@ type Alias struct {
 	Register func(*runtime.Scheme) error
 	// Fields maps the names of fields in selectors to those of the stored kind.
 	Fields map[string]string
-	// Check and CheckUpdate take the place of those of the kind, which may call fields by other names. Nil: as the
-	// kind's.
+	// Check and CheckUpdate replace those of the kind, which may use other names for fields. Nil: those of the kind
+	// apply.
 	Check       func(obj runtime.Object) field.ErrorList
 	CheckUpdate func(obj, old runtime.Object) field.ErrorList
 }
@@ -67,7 +68,7 @@ func (k *Kind) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.GroupVersion.Group, Resource: k.Resource}
 }
 
-// Strategy is what apiserver's registry asks of a kind, without what follows from the kind's description.
+// Strategy is the part of the strategies of apiserver's registry that does not follow from the kind's description.
 type Strategy interface {
 	PrepareForCreate(ctx context.Context, obj runtime.Object)
 	PrepareForUpdate(ctx context.Context, obj, old runtime.Object)

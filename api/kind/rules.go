@@ -34,12 +34,12 @@ type Rules[T runtime.Object] struct {
 	// CreateOnPut lets PUT create an object that is not there.
 	CreateOnPut bool
 
-	// Reset are the fields that a write here never sets, such as the status in a write of the object: they are left
+	// Reset holds the fields that a write here never sets, such as the status in a write of the object: they are left
 	// out of field ownership.
 	Reset *fieldpath.Set
 }
 
-// Path names one field, "status" or "metadata", "deletionTimestamp", for Rules.Reset.
+// Path returns the set of one field for Rules.Reset: Path("status"), Path("metadata", "deletionTimestamp").
 func Path(parts ...any) *fieldpath.Set {
 	return fieldpath.NewSet(fieldpath.MakePathOrDie(parts...))
 }

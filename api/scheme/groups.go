@@ -26,7 +26,7 @@ import (
 	"github.com/jobd/jobd/api/scheduling"
 )
 
-// groups register the Go types. Which of them are served is said by Kinds.
+// groups register the Go types. Kinds lists those that are served.
 var groups = []func(*runtime.Scheme) error{
 	corev1.AddToScheme,
 	batchv1.AddToScheme,
@@ -42,7 +42,7 @@ var groups = []func(*runtime.Scheme) error{
 	absent.AddToScheme,
 }
 
-// hubs are kinds that are not stored but decoded: the body of an eviction, what clients ask about themselves.
+// hubs lists the kinds that are decoded and not stored: the body of an eviction, what clients ask about themselves.
 var hubs = map[schema.GroupVersion][]runtime.Object{
 	{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}: {&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{}},
 	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}:  {&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{}},

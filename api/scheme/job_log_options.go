@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 )
 
-// addJobLogOptions lets the parameters of GET .../jobs/NAME/log be read.
+// addJobLogOptions registers the conversion of the parameters of GET .../jobs/NAME/log.
 func addJobLogOptions(s *runtime.Scheme) error {
 	s.AddKnownTypes(batchv1.SchemeGroupVersion, &batch.JobLogOptions{})
 	s.AddKnownTypes(schema.GroupVersion{Group: batchv1.GroupName, Version: runtime.APIVersionInternal},

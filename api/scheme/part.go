@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Fields are some fields of a message by their numbers in generated.proto: nil for a whole field, else some of its own.
+// Fields selects fields of a message by their numbers in generated.proto: nil selects a whole field, else some fields
+// of it.
 type Fields map[protowire.Number]Fields
 
-// FieldsOf returns the fields of a kind that paths of JSON name, such as status.phase. It panics when there is no such
+// FieldsOf returns the fields of a kind at the given JSON paths, such as status.phase. It panics when there is no such
 // field: the paths are those of the program itself.
 func FieldsOf[Kind any](paths ...string) Fields {
 	out := Fields{}
@@ -60,8 +61,8 @@ func fieldNamed(t reflect.Type, name string) (protowire.Number, reflect.Type) {
 	return 0, t
 }
 
-// DecodePart is Decode for some fields only: the others are passed over, and stay what they are in an empty object. So
-// a hundred thousand objects can be looked at when little of each is of interest.
+// DecodePart is Decode for some fields only: the others are skipped and keep their zero values. This makes it cheap to
+// scan a hundred thousand objects when only a little of each is needed.
 func DecodePart(data []byte, fields Fields, into runtime.Object) error {
 	part, err := fields.of(nil, data)
 	if err != nil {
@@ -72,7 +73,7 @@ func DecodePart(data []byte, fields Fields, into runtime.Object) error {
 
 var errCut = errors.New("decode: the message is cut short")
 
-// of appends the fields of a message.
+// of appends the selected fields of a message to part.
 func (f Fields) of(part, data []byte) ([]byte, error) {
 	for len(data) > 0 {
 		number, kind, tag := protowire.ConsumeTag(data)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// addPodLogOptions lets the parameters of GET .../pods/NAME/log be read.
+// addPodLogOptions registers the conversion of the parameters of GET .../pods/NAME/log.
 func addPodLogOptions(s *runtime.Scheme) error {
 	return s.AddConversionFunc((*url.Values)(nil), (*corev1.PodLogOptions)(nil), func(a, b any, _ conversion.Scope) error {
 		return readPodLogOptions(*a.(*url.Values), b.(*corev1.PodLogOptions))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// addPodStreamOptions lets the parameters of .../pods/NAME/exec, attach and portforward be read.
+// addPodStreamOptions registers the conversions of the parameters of .../pods/NAME/exec, attach and portforward.
 func addPodStreamOptions(s *runtime.Scheme) error {
 	if err := s.AddConversionFunc((*url.Values)(nil), (*corev1.PodExecOptions)(nil), func(a, b any, _ conversion.Scope) error {
 		v, o := *a.(*url.Values), b.(*corev1.PodExecOptions)

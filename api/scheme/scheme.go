@@ -40,7 +40,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// register adds what the description of a kind says. The types of k8s.io/api serve as the hub version too:
+// register adds the types, defaults and field labels of a kind. The types of k8s.io/api serve as the hub version too:
 // jobd has one version of each kind, and nothing to gain from a second set of Go types.
 func register(s *runtime.Scheme, k *kind.Kind) error {
 	hub := schema.GroupVersion{Group: k.GroupVersion.Group, Version: runtime.APIVersionInternal}
@@ -65,7 +65,7 @@ func register(s *runtime.Scheme, k *kind.Kind) error {
 	return nil
 }
 
-// fieldLabels accepts the fields that a kind can be selected by, and translates those with another name.
+// fieldLabels accepts the fields that selectors of a kind may name, and translates those with another name.
 func fieldLabels(k *kind.Kind, alias map[string]string) runtime.FieldLabelConversionFunc {
 	return func(label, value string) (string, string, error) {
 		name := label

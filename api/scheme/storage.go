@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// wire is what the generated types of k8s.io/api can do.
+// wire is implemented by the generated types of k8s.io/api.
 type wire interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// Encode returns the bytes that are stored for an object: its plain protobuf. Kind and apiVersion are not in it,
-// the key says them; the resourceVersion should have been cleared, since the store has its own.
+// Encode returns the bytes that are stored for an object: its plain protobuf. Kind and apiVersion are not in it, since
+// the key implies them; the resourceVersion should have been cleared, since the store has its own.
 func Encode(obj runtime.Object) ([]byte, error) {
 	w, ok := obj.(wire)
 	if !ok {
