@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime"
 )
@@ -119,5 +121,26 @@ func TestObjectWithoutStartIsStartedOnce(t *testing.T) {
 	r.start(t, c)
 	if status := r.wait(t, c.ID); status.ExitCode != 0 || output(t, c.LogPath) != "once" {
 		t.Errorf("got %+v", status)
+	}
+}
+
+// A spec is made for one OCI runtime: another one would not know the filter of system calls that stands in it for crun.
+func TestObjectWithoutStartIsStartedByItsOwnRuntime(t *testing.T) {
+	if _, err := exec.LookPath("runc"); err != nil {
+		t.Skip("needs runc")
+	}
+	r := newRig(t, "crun")
+	p := pod("u1", "grep Seccomp: /proc/self/status")
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+	c := r.container(t, p, "main")
+	if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	r.config.OCIRuntime = "runc"
+	r.open(t)
+	r.start(t, c)
+	if status := r.wait(t, c.ID); status.ExitCode != 0 || output(t, c.LogPath) != "Seccomp:\t2" {
+		t.Errorf("got %+v, log %q", status, output(t, c.LogPath))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -177,5 +178,34 @@ func TestAShardThatDiesDuringShutdownIsReachedAgain(t *testing.T) {
 		_, err = s.List(t.Context())
 		must(t, err)
 		must(t, s.Close())
+	}
+}
+
+// The daemon replaces a shard, once it holds nothing, that cannot do all that a new one can.
+func TestWhichShardsAreOld(t *testing.T) {
+	all := protocol.Capabilities()
+	for _, tc := range []struct {
+		name string
+		can  []string
+		old  bool
+	}{
+		{"of this version", all, false},
+		{"of a later one", append(slices.Clone(all), "from the future"), false},
+		{"of the first one", nil, true},
+		{"of the one before", all[:len(all)-1], true},
+		{"that cannot end a start that is under way", slices.DeleteFunc(slices.Clone(all), func(c string) bool { return c == protocol.CanCallOff }), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			socket := otherSide(t, func(m protocol.Message, _ []byte) []protocol.Message {
+				return []protocol.Message{{Op: protocol.OpReply, Seq: m.Seq, Hello: &protocol.Hello{Version: 1, Capabilities: tc.can}}}
+			})
+			must(t, os.Rename(socket, protocol.SocketPath(filepath.Dir(socket))))
+			s, err := Open(t.Context(), Options{Dir: filepath.Dir(socket), Binary: "/does/not/exist"})
+			must(t, err)
+			defer s.Close()
+			if got := s.IsOld(); got != tc.old {
+				t.Errorf("got %v", got)
+			}
+		})
 	}
 }
