@@ -30,6 +30,7 @@ func attacker(t *testing.T) string {
 		return path
 	}
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "github.com/jobd/jobd/testdata/attacker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // its image has no libraries
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the program of attempts: %v\n%s", err, out)
 	}
@@ -79,15 +80,20 @@ func attemptsOf(t *testing.T, path string, flags ...string) []string {
 var attemptLine = regexp.MustCompile(`(?m)^(held|BROKEN|UNCLEAR) ([^:\n]+)`)
 
 // TestAttemptsFromWithin makes every attempt of testdata/attacker in containers that ask for nothing special, as root and
-// as another user, by what they run and by exec.
+// as another user, with the host's users and with users of their own, by what they run and by exec.
 func TestAttemptsFromWithin(t *testing.T) {
 	path := attacker(t)
 	want := attemptsOf(t, path)
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.importAttacker(path)
 		users := map[string]string{"root": "", "other": ", securityContext: {runAsUser: 1000, runAsGroup: 1000}"}
+		kinds := []string{}
 		for user, more := range users {
-			d.apply(attackerPod("run-"+user, more, "/attacker") + attackerPod("exec-"+user, more, "/attacker", "sleep"))
+			for kind, spec := range map[string]string{user: "spec:\n", user + "-of-its-own": "spec:\n  hostUsers: false\n"} {
+				kinds = append(kinds, kind)
+				d.apply(strings.ReplaceAll(attackerPod("run-"+kind, more, "/attacker")+attackerPod("exec-"+kind, more, "/attacker", "sleep"),
+					"spec:\n", spec))
+			}
 		}
 		check := func(t *testing.T, said string) {
 			t.Helper()
@@ -104,14 +110,14 @@ func TestAttemptsFromWithin(t *testing.T) {
 				}
 			}
 		}
-		for user := range users {
-			t.Run("run as "+user, func(t *testing.T) {
-				d.podUntil("run-"+user, "has ended", ended)
-				check(t, d.jobctl("logs", "run-"+user))
+		for _, kind := range kinds {
+			t.Run("run as "+kind, func(t *testing.T) {
+				d.podUntil("run-"+kind, "has ended", ended)
+				check(t, d.jobctl("logs", "run-"+kind))
 			})
-			t.Run("exec as "+user, func(t *testing.T) {
-				d.podUntil("exec-"+user, "runs", runs)
-				said, _ := d.try("jobctl", nil, "exec", "exec-"+user, "--", "/attacker")
+			t.Run("exec as "+kind, func(t *testing.T) {
+				d.podUntil("exec-"+kind, "runs", runs)
+				said, _ := d.try("jobctl", nil, "exec", "exec-"+kind, "--", "/attacker")
 				check(t, said)
 			})
 		}
