@@ -152,6 +152,18 @@ func TestAdmission(t *testing.T) {
 		"what the node has not got is not given": {9, func(t *testing.T, n *Node) {
 			n.Wait(read(t, "a", `{containers: [{name: c, resources: {requests: {nvidia.com/gpu: 1}}}]}`), false)
 		}, ""},
+		"what a pod's runtime class takes for each pod counts too": {9, func(t *testing.T, n *Node) {
+			const spec = `{overhead: {cpu: 400m}, containers: [{name: c, resources: {requests: {cpu: 600m}}}]}`
+			n.run(want("found", 0, 500), 0)
+			n.Wait(read(t, "a", spec), false)
+			n.Wait(read(t, "b", spec), false)
+		}, "+a"},
+		"and for those of a group together": {9, func(t *testing.T, n *Node) {
+			const spec = `{overhead: {cpu: 400m}, containers: [{name: c, resources: {requests: {cpu: 700m}}}]}`
+			n.SetGroup("ns/g", gang(2))
+			n.Wait(read(t, "a", spec).with(of("g")), false)
+			n.Wait(read(t, "b", spec).with(of("g")), false)
+		}, ""},
 		"a pod that is bound or waits twice counts once": {9, func(t *testing.T, n *Node) {
 			n.run(want("found", 0, 1000), 0)
 			n.run(want("found", 0, 1000), 0)
