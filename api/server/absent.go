@@ -26,7 +26,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// nothing serves a kind that jobd does not have, so that clients which look for it find that there are none.
+// nothing serves a kind that jobd does not have, so that clients which list it find no objects.
 type nothing struct {
 	rest.TableConvertor
 	absent.Kind
@@ -97,7 +97,7 @@ func (n nothing) Watch(ctx context.Context, options *metainternalversion.ListOpt
 
 func (n nothing) version() string { return strconv.FormatUint(n.store.Version(), 10) }
 
-// refuseAbsent answers who wants to write an object of an absent kind, which has no endpoint for that.
+// refuseAbsent refuses writes of objects of an absent kind, which has no endpoint for them.
 func refuseAbsent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())

@@ -29,14 +29,14 @@ import (
 // on requests in flight.
 const adminGroup = "jobd:admins"
 
-// public are the paths that anybody may ask, on TLS too.
+// public lists the paths that anybody may request, on TLS too.
 var public = []string{"/livez", "/readyz", "/version"}
 
-// access finds out who asks, and refuses whom it does not know.
+// access authenticates the client of a request, and refuses clients that it does not know.
 type access func(next http.Handler, c *genericserver.Config) http.Handler
 
-// identifyPeer takes the process at the other end of the socket for the user. It may do everything: it was let
-// in by the mode of the socket.
+// identifyPeer makes the process at the other end of the socket the user of a request. It may do everything: the mode
+// of the socket has let it in.
 func identifyPeer(next http.Handler, c *genericserver.Config) http.Handler {
 	next = authorized(next, c)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,8 +49,8 @@ func identifyPeer(next http.Handler, c *genericserver.Config) http.Handler {
 	})
 }
 
-// authorized asks the authorizer what a client may do, and lets one who may do so act as somebody else (kubectl --as).
-// Both is seen by the audit log.
+// authorized asks the authorizer what a client may do, and lets a client with that permission impersonate another user
+// (kubectl --as). The audit log records both users.
 func authorized(next http.Handler, c *genericserver.Config) http.Handler {
 	next = apifilters.WithAuthorization(next, c.Authorization.Authorizer, c.Serializer)
 	next = impersonation.WithImpersonation(next, c.Authorization.Authorizer, c.Serializer)
@@ -67,24 +67,26 @@ func authorized(next http.Handler, c *genericserver.Config) http.Handler {
 	})
 }
 
-// actorKey is where it is kept who acts as somebody else.
+// actorKey is the context key of the client that impersonates another user.
 type actorKey struct{}
 
-// authenticate lets in whom it is told to know, and asks what they may do.
+// authenticate returns an access that authenticates clients by the given authenticators and authorizes their requests.
 func (s *Server) authenticate(known ...authenticator.Request) access {
 	var open []apiserver.AnonymousAuthCondition
 	for _, path := range public {
 		open = append(open, apiserver.AnonymousAuthCondition{Path: path})
 	}
-	// Credentials that are wrong are refused, also where none are needed.
+	// Wrong credentials are refused, even where none are needed.
 	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open))
 	return func(next http.Handler, c *genericserver.Config) http.Handler {
-		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(c.Serializer), c.AuditBackend, c.AuditPolicyRuleEvaluator)
+		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(c.Serializer), c.AuditBackend,
+			c.AuditPolicyRuleEvaluator)
 		return apifilters.WithAuthentication(authorized(next, c), who, failed, nil, nil)
 	}
 }
 
-// everybody knows all clients: the administrator, those that have a certificate, and ServiceAccounts.
+// everybody returns the authenticators for all clients: the administrator, those that have a certificate, and
+// ServiceAccounts.
 func (s *Server) everybody() []authenticator.Request {
 	a := s.config.Authority
 	if a == nil {
@@ -100,7 +102,7 @@ func (s *Server) everybody() []authenticator.Request {
 	return []authenticator.Request{certificates, bearertoken.New(tokenunion.New(bearers...))}
 }
 
-// accounts knows ServiceAccounts by their tokens, and nobody else.
+// accounts returns the authenticators for ServiceAccounts, by their tokens, and for nobody else.
 func (s *Server) accounts() []authenticator.Request {
 	if s.config.Tokens == nil {
 		return nil
@@ -108,8 +110,8 @@ func (s *Server) accounts() []authenticator.Request {
 	return []authenticator.Request{bearertoken.New(s.config.Tokens)}
 }
 
-// authorize lets administrators do everything, which are also all on the socket, and anybody see that the server
-// lives; who is known may see what it serves. It asks the authorizer of the configuration about the rest.
+// authorize allows administrators, including every client of the socket, everything, anybody the public paths, and
+// authenticated clients discovery. It asks the authorizer of the configuration about the rest.
 func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
 	who := attr.GetUser()
 	if !attr.IsResourceRequest() && attr.IsReadOnly() {
@@ -125,7 +127,8 @@ func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (aut
 	if in(who, adminGroup) || in(who, user.SystemPrivilegedGroup) {
 		return authorizer.DecisionAllow, "", nil
 	}
-	if attr.IsResourceRequest() && isOwnReview(attr.GetVerb(), attr.GetAPIGroup(), attr.GetResource()) && in(who, user.AllAuthenticated) {
+	if attr.IsResourceRequest() && isOwnReview(attr.GetVerb(), attr.GetAPIGroup(), attr.GetResource()) &&
+		in(who, user.AllAuthenticated) {
 		return authorizer.DecisionAllow, "", nil
 	}
 	decision, reason, err := s.authorizeByRole(ctx, attr)
@@ -148,7 +151,7 @@ func in(who user.Info, group string) bool {
 	return false
 }
 
-// isDiscovery reports whether a path is one by which clients learn what is served.
+// isDiscovery reports whether a path is one of API discovery.
 func isDiscovery(path string) bool {
 	for _, root := range []string{"/api", "/apis", "/openapi"} {
 		if path == root || strings.HasPrefix(path, root+"/") {

@@ -16,9 +16,9 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// accountRole warns who creates pods with a ServiceAccount of their own that has no role: a cluster would give it one
-// by RBAC, which is not served, and so its token may do nothing. The default account is left alone unless somebody asks
-// for its token, since all ordinary pods have it.
+// accountRole warns clients that create pods with a ServiceAccount of their own that has no role: in a cluster RBAC
+// would grant it one, but RBAC is not served here, and so its token allows nothing. It does not warn about the default
+// account unless its token is requested, since all ordinary pods have it.
 type accountRole struct{ store *store.Store }
 
 var _ admission.ValidationInterface = accountRole{}
@@ -36,7 +36,7 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 	name := cmp.Or(spec.ServiceAccountName, core.DefaultServiceAccount)
 	account, err := storedAccount(r.store, a.GetNamespace(), name)
 	if err != nil || account == nil && name != core.DefaultServiceAccount {
-		return err // pods of an account that is not there are refused with words of their own
+		return err // pods of an account that does not exist are refused elsewhere, with another message
 	}
 	wanted := name != core.DefaultServiceAccount
 	granted := ""
@@ -51,14 +51,14 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 	return nil
 }
 
-// withoutRole says what a ServiceAccount lacks, and how it is given.
+// withoutRole returns a message that a ServiceAccount has no role, and how to grant one.
 func withoutRole(namespace, name string) string {
 	return fmt.Sprintf("the ServiceAccount %q has no role in jobd, which serves no RBAC, so its token may do nothing: "+
 		"kubectl annotate serviceaccount %s --namespace %s %s=%s|%s|%s",
 		name, name, namespace, core.RoleAnnotation, core.RoleRead, core.RoleSubmit, core.RoleAdmin)
 }
 
-// storedAccount reads a ServiceAccount, nil when there is none.
+// storedAccount returns a ServiceAccount, nil if there is none.
 func storedAccount(s *store.Store, namespace, name string) (account *corev1.ServiceAccount, err error) {
 	err = s.View(func(snapshot *store.Snapshot) error {
 		o, ok := snapshot.Get(store.Key("serviceaccounts", namespace, name))

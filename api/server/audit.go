@@ -16,7 +16,7 @@ const (
 	auditPeerPID = "jobd.dev/peer-pid"
 )
 
-// audited writes requests to the audit log, if there is one.
+// audited records requests in the audit log, if there is one.
 func audited(next http.Handler, c *genericserver.Config) http.Handler {
 	if c.AuditBackend == nil {
 		return next

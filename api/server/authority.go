@@ -36,11 +36,11 @@ const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	serverLife    = 90 * 24 * time.Hour
 	clientLife    = 365 * 24 * time.Hour
-	// skew is how far clocks may differ.
+	// skew is how much clocks may differ.
 	skew = time.Hour
 )
 
-// Authority is the root of trust of the TLS listener: it signs the server's certificates, knows the clients'
+// Authority is the root of trust of the TLS listener: it signs the server's certificates, recognizes the clients'
 // certificates that it signed, and holds the administrator's token.
 type Authority struct {
 	certificate *x509.Certificate
@@ -54,8 +54,8 @@ type Authority struct {
 	issued map[string]*tls.Certificate // by the address that clients connected to
 }
 
-// OpenAuthority reads the authority in dir, or makes one: ca.crt, ca.key and admin.token. Keys and token are
-// readable by the owner alone. A certificate of the authority near its end is made anew with the same key.
+// OpenAuthority reads the authority in dir, or makes one: ca.crt, ca.key and admin.token. Keys and token are readable
+// by the owner alone. A certificate of the authority that is near its expiry is renewed with the same key.
 func OpenAuthority(dir string) (*Authority, error) {
 	return openAuthority(dir, time.Now)
 }
@@ -74,7 +74,7 @@ func openAuthority(dir string, now func() time.Time) (*Authority, error) {
 	return a, nil
 }
 
-// Certificate is the authority's own, in PEM: what clients verify the server with.
+// Certificate returns the authority's own certificate, in PEM, with which clients verify the server.
 func (a *Authority) Certificate() []byte { return a.pem }
 
 func (a *Authority) loadKey(dir string) (err error) {
@@ -155,7 +155,7 @@ func (a *Authority) loadToken(dir string) error {
 	return nil
 }
 
-// fresh reports whether a third of a certificate's life is still to come.
+// fresh reports whether at least a third of a certificate's life is left.
 func (a *Authority) fresh(c *x509.Certificate) bool {
 	return a.now().Add(c.NotAfter.Sub(c.NotBefore) / 3).Before(c.NotAfter)
 }
@@ -178,7 +178,7 @@ func (a *Authority) sign(
 	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
-// issueClient makes a certificate and key, in PEM, for a client that is known by this name and in these groups.
+// issueClient makes a certificate and key, in PEM, for a client of this name and these groups.
 func (a *Authority) issueClient(name string, groups []string, life time.Duration) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -197,11 +197,11 @@ func (a *Authority) issueClient(name string, groups []string, life time.Duration
 }
 
 // serverConfig presents to every connection a certificate that is valid for the address it was made to. Certificates
-// are short-lived, are held in memory only, and are made anew in time.
+// are short-lived, are held in memory only, and are renewed in time.
 func (a *Authority) serverConfig(host string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		ClientAuth: tls.RequestClientCert, // the authenticator verifies it, and can say what is wrong with it
+		ClientAuth: tls.RequestClientCert, // the authenticator verifies it, and can report what is wrong with it
 		NextProtos: []string{"h2", "http/1.1"},
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			at, _, err := net.SplitHostPort(hello.Conn.LocalAddr().String())
@@ -253,7 +253,7 @@ func (a *Authority) serverCertificate(names ...string) (*tls.Certificate, error)
 	return c, nil
 }
 
-// authenticateToken knows the administrator.
+// authenticateToken authenticates the administrator.
 func (a *Authority) authenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
 	if subtle.ConstantTimeCompare([]byte(token), []byte(a.token)) != 1 {
 		return nil, false, nil
@@ -270,7 +270,8 @@ func (a *Authority) WriteKubeconfig(path string, address net.Addr) error {
 	return atomicfile.WriteDurable(path, data, 0o600)
 }
 
-// kubeconfig lets its holder do what the role allows: the administrator by a token, others by a certificate.
+// kubeconfig returns a kubeconfig with the permissions of a role: an administrator's holds a token, others a
+// certificate.
 func (a *Authority) kubeconfig(address net.Addr, granted role) ([]byte, error) {
 	const name = "jobd"
 	host, port, err := net.SplitHostPort(address.String())

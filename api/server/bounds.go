@@ -16,17 +16,18 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// What clients can take of the daemon is bounded. The bodies of requests (3 MiB) and how many of them are served at a
-// time (400 that read, 200 that write) are bounded as in a cluster; how those are divided among clients is in sharing.go,
-// and the rest is here.
+// What clients can use of the daemon's resources is bounded. The bodies of requests (3 MiB) and how many of them are
+// served at a time (400 that read, 200 that write) are bounded as in a cluster; how those are divided among clients is
+// in sharing.go, and the rest is here.
 const (
 	// maxHeaderBytes bounds the line and the headers of a request, and maxHeaders how many there are: each costs memory
-	// before it is known who asks.
+	// before the client is authenticated.
 	maxHeaderBytes = 128 << 10
 	maxHeaders     = 256
 	// maxPath bounds the path of a request, with the names in it.
 	maxPath = 8 << 10
-	// maxSelector bounds a selector, and maxRequirements what it asks of an object: each is looked up in every object.
+	// maxSelector bounds a selector, and maxRequirements the number of its requirements: each is matched against every
+	// object.
 	maxSelector     = 64 << 10
 	maxRequirements = 1000
 	// maxContinue bounds the token by which a list is continued.
@@ -46,14 +47,16 @@ func refuseExcess(next http.Handler, negotiated runtime.NegotiatedSerializer) ht
 
 func checkExtent(r *http.Request) *apierrors.StatusError {
 	if n := len(r.URL.Path); n > maxPath {
-		return tooLarge(http.StatusRequestURITooLong, "the path of the request has %d bytes: at most %d are allowed", n, maxPath)
+		return tooLarge(http.StatusRequestURITooLong, "the path of the request has %d bytes: at most %d are allowed", n,
+			maxPath)
 	}
 	count := 0
 	for _, values := range r.Header {
 		count += len(values)
 	}
 	if count > maxHeaders {
-		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "the request has %d headers: at most %d are allowed", count, maxHeaders)
+		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "the request has %d headers: at most %d are allowed",
+			count, maxHeaders)
 	}
 	if r.URL.RawQuery == "" {
 		return nil
@@ -65,7 +68,8 @@ func checkExtent(r *http.Request) *apierrors.StatusError {
 				return tooLarge(http.StatusBadRequest, "%s has %d bytes: at most %d are allowed", name, n, maxSelector)
 			}
 			if n := requirements(selector); n > maxRequirements {
-				return tooLarge(http.StatusBadRequest, "%s has %d requirements: at most %d are allowed", name, n, maxRequirements)
+				return tooLarge(http.StatusBadRequest, "%s has %d requirements: at most %d are allowed", name, n,
+					maxRequirements)
 			}
 		}
 	}
@@ -78,11 +82,12 @@ func checkExtent(r *http.Request) *apierrors.StatusError {
 }
 
 func tooLarge(code int32, format string, args ...any) *apierrors.StatusError {
-	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonBadRequest, Message: fmt.Sprintf(format, args...)}
+	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonBadRequest,
+		Message: fmt.Sprintf(format, args...)}
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// requirements counts those of a selector: commas within parentheses separate values.
+// requirements counts the requirements of a selector: commas within parentheses separate values.
 func requirements(selector string) int {
 	n, depth := 1, 0
 	for _, c := range selector {
@@ -98,9 +103,9 @@ func requirements(selector string) int {
 	return n
 }
 
-// dropSlowReaders hangs up on clients that do not take what they have asked for: an answer or the next events of a
-// watch must be taken within the time that a request may last. Logs and processes are another matter, since there is a
-// person at the other end who may have paused them.
+// dropSlowReaders closes the connections of clients that do not read what they have requested: a response or the next
+// events of a watch must be read within the time that a request may last. Logs and the streams of processes are exempt,
+// since a person at the other end may have paused them.
 func (s *Server) dropSlowReaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -135,7 +140,7 @@ type takenInTime struct {
 	ended bool // the request; nobody may touch its ResponseWriter any more
 }
 
-// hangUp ends the write that is going on, and every later one. It does nothing when the request has just ended.
+// hangUp ends the current write and every later one. It does nothing if the request has just ended.
 func (w *takenInTime) hangUp() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +177,7 @@ func (w *takenInTime) CloseNotify() <-chan bool {
 	return w.ResponseWriter.(http.CloseNotifier).CloseNotify()
 }
 
-// hijackable is for connections of HTTP/1, which watches over WebSocket take for themselves.
+// hijackable is for connections of HTTP/1, which watches over WebSocket hijack.
 type hijackable struct{ *takenInTime }
 
 func (w hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxIdle bounds the connections of one listener on which no request is served: those that have said nothing yet, are
+// maxIdle bounds the connections of one listener on which no request is served: those that have sent nothing yet, are
 // in the middle of a handshake or of the headers of a request, or wait for the client's next request. Those that a
 // request is served on are bounded with the requests.
 const maxIdle = 1000
@@ -25,9 +25,9 @@ const (
 	manyRates = 1024
 )
 
-// connections are the open ones of a listener, by the peer that has opened them. There is always room for a new one: when
-// too many do nothing, one of the peer that has most of those is closed, so that a client which opens connections without
-// end takes the place of its own.
+// connections holds the open connections of a listener, by the peer that has opened them. There is always room for a
+// new one: when too many do nothing, one of the peer that has most of those is closed, so that a client which opens
+// connections without end takes the place of its own.
 type connections struct {
 	most int // that do nothing
 
@@ -58,7 +58,8 @@ func (l *countedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		counted := &conn{Conn: c, table: l.table, peer: peerName(c)}
-		if _, local := c.LocalAddr().(*net.UnixAddr); !local && counted.peer != loopback && !l.table.inTime(counted.peer) {
+		if _, local := c.LocalAddr().(*net.UnixAddr); !local && counted.peer != loopback &&
+			!l.table.inTime(counted.peer) {
 			_ = c.Close()
 			continue
 		}
@@ -70,7 +71,7 @@ func (l *countedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// inTime reports whether a peer may open one more connection now.
+// inTime reports whether a peer may open another connection now.
 func (t *connections) inTime(peer string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +131,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// park puts the connection among those that do nothing.
+// park adds the connection to those that do nothing.
 func (c *conn) park() {
 	t := c.table
 	if t.peers[c.peer] == nil {
@@ -140,7 +141,7 @@ func (c *conn) park() {
 	t.idle++
 }
 
-// leave takes the connection from among those that do nothing.
+// leave removes the connection from those that do nothing.
 func (c *conn) leave() {
 	if c.place == nil {
 		return
@@ -153,7 +154,7 @@ func (c *conn) leave() {
 	t.idle--
 }
 
-// change carries out a change of the table, and then closes a connection if too many do nothing.
+// change changes the table by calling do, and then closes a connection if too many do nothing.
 func (t *connections) change(do func()) {
 	t.mu.Lock()
 	do()
@@ -199,9 +200,9 @@ func innermost(c net.Conn) (net.Conn, *conn) {
 	}
 }
 
-// peerName says who has opened a connection: the user, on the socket, or else the address. All of the host's own
-// programs share one, since any of them may use any address of the loopback network; and a network of IPv6 is one, since
-// a machine has as many addresses there as it likes.
+// peerName returns who has opened a connection: the user, on the socket, or else the address. All of the host's own
+// programs share one, since any of them may use any address of the loopback network; and a network of IPv6 is one,
+// since a machine has as many addresses there as it likes.
 func peerName(c net.Conn) string {
 	if p, err := peerOf(c); err == nil {
 		return fmt.Sprintf("uid:%d", p.UID)

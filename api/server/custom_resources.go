@@ -9,11 +9,12 @@ import (
 )
 
 // customResourcesPath is where kubectl looks for a kind that the API's own groups do not have, such as a
-// PersistentVolumeClaim: it would stop there with words about this list instead of saying that there is no such kind.
+// PersistentVolumeClaim: without this list it would fail with an error about the list itself instead of reporting that
+// there is no such kind.
 const customResourcesPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
-// serveCustomResources says that nobody has defined further kinds. Nothing can be written there, and discovery has no
-// such resource.
+// serveCustomResources serves an empty list: nobody has defined further kinds. Nothing can be written there, and
+// discovery has no such resource.
 func (s *Server) serveCustomResources() {
 	s.generic.Handler.NonGoRestfulMux.UnlistedHandle(customResourcesPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// database serves the upkeep of the database as package api/database says.
+// database serves the maintenance of the database as described in package api/database.
 func (s *Server) database(w http.ResponseWriter, r *http.Request) {
 	db := s.config.Store
 	switch op := r.URL.Query().Get("op"); {
@@ -35,8 +35,8 @@ func (s *Server) database(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// backup streams the copy. A failure in the middle ends the connection, so that the client does not take a part for the
-// whole.
+// backup streams the copy. A failure in the middle ends the connection, so that the client does not mistake a part for
+// the whole.
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	n, err := s.config.Store.Backup(w)

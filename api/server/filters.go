@@ -16,7 +16,7 @@ import (
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 )
 
-// chain puts the filters in front of the API, in the order in which an apiserver has them.
+// chain puts the filters in front of the API, in the order of a kube-apiserver.
 func (s *Server) chain(h http.Handler, c *genericserver.Config, access access, sharing *sharing) http.Handler {
 	h = s.logWrites(h)
 	h = sharing.fairly(h, c)
@@ -25,7 +25,8 @@ func (s *Server) chain(h http.Handler, c *genericserver.Config, access access, s
 	// Inside the timeout, so that no warning is added to a response that has been given up.
 	h = apifilters.WithWarningRecorder(h)
 	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
-	h = apifilters.WithRequestDeadline(h, c.AuditBackend, c.AuditPolicyRuleEvaluator, c.LongRunningFunc, c.Serializer, c.RequestTimeout)
+	h = apifilters.WithRequestDeadline(h, c.AuditBackend, c.AuditPolicyRuleEvaluator, c.LongRunningFunc, c.Serializer,
+		c.RequestTimeout)
 	h = s.endWithServer(h)
 	h = s.dropSlowReaders(h)
 	h = s.dropSlowWriters(h)
@@ -69,18 +70,20 @@ func (s *Server) endWithServer(next http.Handler) http.Handler {
 	})
 }
 
-// logWrites logs who changed what, and who reached into a container.
+// logWrites logs who changed what, and who opened a connection into a container.
 func (s *Server) logWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if !ok || reads && !slices.Contains(reaching, info.Subresource) || isOwnReview(info.Verb, info.APIGroup, info.Resource) {
+		if !ok || reads && !slices.Contains(reaching, info.Subresource) ||
+			isOwnReview(info.Verb, info.APIGroup, info.Resource) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		wr := &write{}
 		status := &statusWriter{ResponseWriter: w}
-		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(status), r.WithContext(context.WithValue(r.Context(), writeKey{}, wr)))
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(status),
+			r.WithContext(context.WithValue(r.Context(), writeKey{}, wr)))
 
 		attrs := []any{"verb", info.Verb, "code", status.code}
 		if info.IsResourceRequest {
@@ -112,8 +115,8 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 	})
 }
 
-// write is what the log of a write learns further in: the name of what was created is not in the URL of a POST, only in
-// that of an apply. The object may still be under way when its request has been given up.
+// write carries facts for the log of a write out of the inner handlers: the name of a created object is not in the URL
+// of a POST, only in that of an apply. The object may still be in progress when its request has been given up.
 type write struct{ created atomic.Pointer[string] }
 
 func (w *write) name() string {

@@ -10,7 +10,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 )
 
-// gangs keeps the size of Jobs that are gangs by themselves.
+// gangs refuses to change the size of Jobs that are gangs automatically.
 type gangs struct{}
 
 var _ admission.ValidationInterface = gangs{}

@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// newImagesHandler serves images as package api/images says. Without Images every request is refused.
+// newImagesHandler serves images as described in package api/images. Without Images every request is refused.
 func newImagesHandler(i Images) http.Handler { return &images{i} }
 
 type images struct{ runtime Images }
@@ -43,7 +43,7 @@ func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pull answers with the headers at once, so its failure is told in the last line.
+// pull sends the headers of its response at once, so a failure is reported in the last line.
 func (h *images) pull(w http.ResponseWriter, r *http.Request, ref string) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
@@ -85,8 +85,8 @@ func refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// imageStatus puts an error of the runtime into the terms of the API. What a registry refuses is no refusal of ours:
-// the client would take a 401 as its own.
+// imageStatus converts an error of the runtime into a status of the API. The refusal of a registry is not passed on as
+// ours: the client would take a 401 for its own.
 func imageStatus(err error) *metav1.Status {
 	s := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},

@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 )
 
-// jobLog is GET .../jobs/NAME/log: what all pods of a Job have written, those that are gone too.
+// jobLog serves GET .../jobs/NAME/log: what all pods of a Job have written, including those that are gone.
 type jobLog struct {
 	jobs *registry.Store
 	logs JobLogs
@@ -44,7 +44,8 @@ func (l *jobLog) OverrideMetricsVerb(string) string { return "CONNECT" }
 
 func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
 	opts := options.(*batch.JobLogOptions).DeepCopyObject().(*batch.JobLogOptions)
-	// Each log's own stream has an end of its own: the two options do not exclude each other, as those of a pod do.
+	// The lines of each stream are counted separately, so the two options do not exclude each other as those of a pod
+	// do.
 	lines, stream := opts.Pod(), &corev1.PodLogOptions{Stream: opts.Pod().Stream}
 	lines.Stream = nil
 	if errs := append(checkLogOptions(lines), checkLogOptions(stream)...); len(errs) > 0 {

@@ -23,8 +23,8 @@ import (
 // kubernetesService is the name by which clients in pods find the API, in the namespace default.
 const kubernetesService = "kubernetes"
 
-// showKubernetesService makes default/kubernetes if it is missing or leads elsewhere, and says in its EndpointSlice
-// where pods reach the API: it selects none itself. Where they cannot there is no slice.
+// showKubernetesService creates or corrects default/kubernetes, and writes the address at which pods reach the API to
+// its EndpointSlice: the Service has no selector. If pods cannot reach the API there is no slice.
 func (s *Server) showKubernetesService() error {
 	names := metav1.ObjectMeta{
 		Name: kubernetesService, Namespace: metav1.NamespaceDefault, UID: uuid.NewUUID(),
@@ -86,8 +86,8 @@ func (s *Server) showKubernetesService() error {
 	return nil
 }
 
-// keepKubernetesService brings back what somebody has deleted or changed of it: who clears a namespace does not mean to
-// take the API from all pods.
+// keepKubernetesService restores what somebody has deleted or changed of it: a user that clears a namespace does not
+// mean to take the API from all pods.
 func (s *Server) keepKubernetesService(touched runtime.Object) {
 	m, err := meta.Accessor(touched)
 	if err != nil || m.GetNamespace() != metav1.NamespaceDefault || m.GetName() != kubernetesService {
@@ -98,7 +98,7 @@ func (s *Server) keepKubernetesService(touched runtime.Object) {
 	}
 }
 
-// put writes an object of the server's own.
+// put writes one of the server's own objects.
 func put(tx *store.Tx, key string, obj interface {
 	runtime.Object
 	metav1.Object

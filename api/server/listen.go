@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// socketGroup is the unix group whose members may use the socket. They can start containers as root: it is as good as
-// being root.
+// socketGroup is the unix group whose members may use the socket. They can start containers as root, which is as good
+// as being root.
 const socketGroup = "jobd"
 
-// Listener is where a Server answers: made by ListenUnix, ListenTLS or ListenForPods.
+// Listener is what a Server serves on: made by ListenUnix, ListenTLS or ListenForPods.
 type Listener struct {
 	net.Listener
 	tls  *tls.Config // nil on the socket
@@ -53,25 +53,27 @@ func (l *Listener) Close() error {
 	return errors.Join(err, l.Listener.Close())
 }
 
-// SocketInUseError says that another process serves the socket.
+// SocketInUseError reports that another process serves the socket.
 type SocketInUseError struct {
 	Path string
 	Peer Peer
 }
 
 func (e *SocketInUseError) Error() string {
-	return fmt.Sprintf("the socket %s is served by process %d (%s): stop it, or choose another --socket", e.Path, e.Peer.PID, processName(e.Peer.PID))
+	return fmt.Sprintf("the socket %s is served by process %d (%s): stop it, or choose another --socket", e.Path,
+		e.Peer.PID, processName(e.Peer.PID))
 }
 
-// AddressInUseError says that another process listens on the port.
+// AddressInUseError reports that another process listens on the port.
 type AddressInUseError struct{ Address string }
 
 func (e *AddressInUseError) Error() string {
 	_, port, _ := net.SplitHostPort(e.Address)
-	return fmt.Sprintf("another process listens on %s: choose another --listen, or find it with: ss -ltnp sport = :%s", e.Address, port)
+	return fmt.Sprintf("another process listens on %s: choose another --listen, or find it with: ss -ltnp sport = :%s",
+		e.Address, port)
 }
 
-// NotLoopbackError says that an address can be reached from outside, and that nobody asked for that.
+// NotLoopbackError reports that an address can be reached from outside, which was not asked for.
 type NotLoopbackError struct{ Address string }
 
 func (e *NotLoopbackError) Error() string {
@@ -84,10 +86,11 @@ func ListenUnix(path string) (*Listener, error) {
 	if err := checkStale(path); err != nil {
 		return nil, err
 	}
-	// It gets its name when its mode is set, and nobody can ask too early.
+	// It gets its name only when its mode is set, so that nobody can connect too early.
 	young := youngSocket(path)
 	if longest := 107; len(young) > longest || len(path) > longest {
-		return nil, fmt.Errorf("the path of the socket %s is too long: the system allows %d bytes", path, longest-len(filepath.Base(young)))
+		return nil, fmt.Errorf("the path of the socket %s is too long: the system allows %d bytes", path,
+			longest-len(filepath.Base(young)))
 	}
 	// One may have been left by a process of the same number that was killed.
 	if err := os.Remove(young); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +107,7 @@ func ListenUnix(path string) (*Listener, error) {
 	return &Listener{Listener: l, path: path}, nil
 }
 
-// youngSocket is what a socket of this process is called until it may be found.
+// youngSocket returns the temporary path of a socket of this process, until it may be found.
 func youngSocket(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+strconv.Itoa(os.Getpid())+".sock")
 }
@@ -181,7 +184,7 @@ func ListenTLS(address string, authority *Authority, exposed bool) (*Listener, e
 }
 
 // ListenForPods takes a free port of an address, or the one given, for clients whose addresses are among those given:
-// with the tokens of their ServiceAccounts they are let in, and with nothing else.
+// it authenticates them by the tokens of their ServiceAccounts, and by nothing else.
 func ListenForPods(at netip.AddrPort, clients netip.Prefix, authority *Authority) (*Listener, error) {
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
 	if err != nil {
@@ -190,8 +193,8 @@ func ListenForPods(at netip.AddrPort, clients netip.Prefix, authority *Authority
 	return &Listener{Listener: within{l, clients}, tls: authority.serverConfig(""), pods: true}, nil
 }
 
-// within accepts connections from some addresses only. That others can reach the port is for the network to prevent;
-// what it lets through is closed before a byte is read.
+// within accepts connections from some addresses only. The network should keep others from the port; a connection that
+// it lets through is closed before a byte is read.
 type within struct {
 	*net.TCPListener
 	clients netip.Prefix

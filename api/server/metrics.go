@@ -2,7 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Register makes a registry show how the API is shared among clients, until unregister is called.
+// Register adds metrics of how the API is shared among clients to a registry, until unregister is called.
 func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error) {
 	c := fronts{s.local, s.remote, s.pods}
 	if err := r.Register(c); err != nil {
@@ -24,7 +24,7 @@ var (
 		"Idle connections that were closed to make room, and new ones of a peer that opens too many a second.", []string{"listener"}, nil)
 )
 
-// fronts are the metrics of these.
+// fronts collects the metrics of the fronts.
 type fronts []*front
 
 func (fronts) Describe(ch chan<- *prometheus.Desc) {

@@ -23,9 +23,9 @@ import (
 )
 
 var (
-	// permanent are the namespaces that cannot be deleted.
+	// permanent lists the namespaces that cannot be deleted.
 	permanent = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic}
-	// system are those that every start makes if they are missing.
+	// system lists the namespaces that every start creates if they are missing.
 	system = append([]string{corev1.NamespaceNodeLease}, permanent...)
 )
 
@@ -77,7 +77,7 @@ func (s *Server) namespace(name string) (ns *corev1.Namespace, found bool, err e
 	return ns, found, nil
 }
 
-// namespaceLifecycle refuses new objects in namespaces that are not there or are going, and the deletion of the
+// namespaceLifecycle refuses new objects in namespaces that do not exist or are being deleted, and the deletion of the
 // permanent ones.
 type namespaceLifecycle struct{ server *Server }
 
@@ -173,8 +173,8 @@ func (n *namespaces) Delete(
 // DeleteCollection hides that of the registry: namespaces are deleted one by one, as in a cluster.
 func (n *namespaces) DeleteCollection() {}
 
-// namespaceIsDone reports whether nothing holds a deleted namespace any more. metadata.finalizers are looked at for
-// every kind; a namespace has finalizers in its spec too.
+// namespaceIsDone reports whether a deleted namespace has no finalizers left. metadata.finalizers are checked for every
+// kind; a namespace has finalizers in its spec too.
 func namespaceIsDone(_ context.Context, _ string, obj, _ runtime.Object) bool {
 	return len(obj.(*corev1.Namespace).Spec.Finalizers) == 0
 }

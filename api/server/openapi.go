@@ -9,8 +9,8 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 )
 
-// serveOpenAPI serves /openapi/v2 and /openapi/v3. The documents are made when the first client asks: that takes
-// as long as everything else at the start together.
+// serveOpenAPI serves /openapi/v2 and /openapi/v3. The documents are built on the first request: that takes as long as
+// the rest of the start together.
 func (s *Server) serveOpenAPI(v2 *common.Config, v3 *common.OpenAPIV3Config) {
 	documents := sync.OnceValue(func() http.Handler {
 		m := mux.NewPathRecorderMux("openapi")

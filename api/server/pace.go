@@ -19,16 +19,16 @@ const (
 	// bodyRate is how fast the body of a request has to come on average, in bytes a second: slow enough for any link, and
 	// fast enough that a client cannot hold a place for nothing.
 	bodyRate = 4 << 10
-	// bodyPause is how long nothing of it may come, and what is allowed beyond the average.
+	// bodyPause is how long a body may pause, and how far it may fall behind the average.
 	bodyPause = 30 * time.Second
 	// imagePause is the same for images: a `docker save` is silent until it has written the whole archive to its own disk.
 	imagePause = 15 * time.Minute
-	// drainPause is how long the rest of a body is waited for that nobody reads any more.
+	// drainPause is how long to wait for the rest of a body that nobody reads any more.
 	drainPause = time.Second
 )
 
-// dropSlowWriters ends requests whose bodies do not come: the time for them grows with what has come. The body of a
-// request that does not last has the time of the request at most.
+// dropSlowWriters ends requests whose bodies do not arrive: the time for a body grows with what has arrived. Unless the
+// request is long-running, its timeout applies to the body too.
 func (s *Server) dropSlowWriters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -36,7 +36,8 @@ func (s *Server) dropSlowWriters(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		b := &pacedBody{ReadCloser: r.Body, setDeadline: http.NewResponseController(w).SetReadDeadline, pace: pace{pause: s.config.bodyPause}}
+		b := &pacedBody{ReadCloser: r.Body, setDeadline: http.NewResponseController(w).SetReadDeadline,
+			pace: pace{pause: s.config.bodyPause}}
 		switch {
 		case isImagePath(r.URL.Path):
 			b.pause = max(b.pause, imagePause)
@@ -44,7 +45,8 @@ func (s *Server) dropSlowWriters(next http.Handler) http.Handler {
 			b.latest = time.Now().Add(s.config.RequestTimeout)
 		}
 		defer b.end()
-		// The server takes a body that does not come for a client that has hung up. It has not, and is to get an answer.
+		// The server takes a body that does not arrive for a closed connection. It is open, and the client is to get a
+		// response.
 		ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 		defer cancel(nil)
 		defer context.AfterFunc(r.Context(), func() {
@@ -58,7 +60,7 @@ func (s *Server) dropSlowWriters(next http.Handler) http.Handler {
 	})
 }
 
-// pace is how fast a body has to come. What counts is the time for which somebody waits for it.
+// pace measures how fast a body arrives. Only the time that a reader waits for it counts.
 type pace struct {
 	pause  time.Duration
 	latest time.Time // when all of it has to be there; zero if there is no such time
@@ -67,7 +69,7 @@ type pace struct {
 	bytes  int64
 }
 
-// until returns when the next byte has to be there.
+// until returns the time by which the next byte has to arrive.
 func (p *pace) until(now time.Time) time.Time {
 	due := now.Add(min(p.pause, p.pause+time.Duration(p.bytes/bodyRate)*time.Second-p.waited))
 	if !p.latest.IsZero() && p.latest.Before(due) {
@@ -103,7 +105,8 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	// The deadline stays: late has to know that it was the cause.
 	return n, &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
-		Message: fmt.Sprintf("the body of the request comes too slowly: %d bytes in %v", b.bytes, b.waited.Round(time.Millisecond)),
+		Message: fmt.Sprintf("the body of the request comes too slowly: %d bytes in %v", b.bytes,
+			b.waited.Round(time.Millisecond)),
 	}}
 }
 

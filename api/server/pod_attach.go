@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// podAttach is .../pods/NAME/attach: like exec, but to the process that the container is.
+// podAttach serves .../pods/NAME/attach: like exec, but with the first process of the container.
 type podAttach struct{ *reach }
 
 var _ rest.Connecter = podAttach{}
@@ -46,8 +46,8 @@ func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.
 	}), nil
 }
 
-// clientWords is what a client writes. If it was the server that ended the connection there is no telling what more the
-// client had to say: that is not the end of it.
+// clientWords reads what a client writes. If the server has ended the connection, the client may have had more to
+// write, so that is not reported as the end of its input.
 type clientWords struct {
 	io.Reader
 	ctx context.Context
@@ -60,7 +60,7 @@ func (w clientWords) Read(b []byte) (int, error) {
 	case errors.Is(context.Cause(w.ctx), errStopping):
 		err = errStopping
 	default:
-		err = io.EOF // a client that hangs up has no more to say either
+		err = io.EOF // a client that closes the connection has nothing more to write either
 	}
 	return n, err
 }

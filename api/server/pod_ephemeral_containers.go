@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// podEphemeralContainers is .../pods/NAME/ephemeralcontainers, which is there to say what to do instead.
+// podEphemeralContainers serves .../pods/NAME/ephemeralcontainers with an error that says what to do instead.
 type podEphemeralContainers struct{ subresource }
 
 var errEphemeral = errors.New("jobd does not support this: containers cannot be added to a running pod; use exec, or a copy of the pod: debug --copy-to=NAME --share-processes=false")

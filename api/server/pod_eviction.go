@@ -20,8 +20,8 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// podEviction is POST .../pods/NAME/eviction: a deletion that says of the pod that it was disrupted, so that a pod
-// failure policy can tell it from a failure. There are no disruption budgets here that could refuse it.
+// podEviction serves POST .../pods/NAME/eviction: a deletion that marks the pod as disrupted, so that a pod failure
+// policy can tell it from a failure. jobd has no disruption budgets that could refuse it.
 type podEviction struct{ pods *registry.Store }
 
 var (

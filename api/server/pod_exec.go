@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// podExec is .../pods/NAME/exec: a connection that carries the streams of a process, by WebSocket or SPDY.
+// podExec serves .../pods/NAME/exec: a connection that carries the streams of a process, by WebSocket or SPDY.
 type podExec struct{ *reach }
 
 var _ rest.Connecter = podExec{}
@@ -44,7 +44,8 @@ func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Ob
 	}
 	return session(func(w http.ResponseWriter, r *http.Request) {
 		serveStreams(w, r, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
-			request := runtime.ExecRequest{Args: o.Command, TTY: o.TTY, Stdin: s.stdin, Stdout: s.stdout, Stderr: s.stderr}
+			request := runtime.ExecRequest{Args: o.Command, TTY: o.TTY, Stdin: s.stdin, Stdout: s.stdout,
+				Stderr: s.stderr}
 			if o.TTY {
 				request.Resize = sizes
 			}
@@ -53,7 +54,7 @@ func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Ob
 	}), nil
 }
 
-// execStatus is how the process ended, as clients are told.
+// execStatus returns how the process ended in the form that clients expect.
 func execStatus(code int, err error) *metav1.Status {
 	if err != nil || code == 0 {
 		return streamStatus(err)
@@ -68,7 +69,7 @@ func execStatus(code int, err error) *metav1.Status {
 	}
 }
 
-// streamStatus is whether there were streams at all.
+// streamStatus returns the status for an error of setting up the streams.
 func streamStatus(err error) *metav1.Status {
 	if err == nil {
 		return &metav1.Status{Status: metav1.StatusSuccess}

@@ -21,7 +21,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// podLog is GET .../pods/NAME/log.
+// podLog serves GET .../pods/NAME/log.
 type podLog struct {
 	pods *registry.Store
 	logs Logs
@@ -73,7 +73,7 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 	}, nil
 }
 
-// logStream is the answer: it is not an object, but text that is copied as it comes.
+// logStream is the response: it is not an object, but text that is copied as it comes.
 type logStream struct {
 	of     metav1.Object
 	open   func(context.Context) (io.ReadCloser, error) // nil: there is nothing
@@ -82,7 +82,7 @@ type logStream struct {
 
 var _ rest.ResourceStreamer = &logStream{}
 
-// GetObjectMeta is what a client gets that asks for the log as metadata alone.
+// GetObjectMeta returns the metadata for clients that request the log as metadata only.
 func (s *logStream) GetObjectMeta() metav1.Object { return s.of }
 
 func (s *logStream) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -99,8 +99,8 @@ func (s *logStream) InputStream(ctx context.Context, _, _ string) (io.ReadCloser
 	return brokenOff{r, ctx}, s.follow, "text/plain", nil
 }
 
-// brokenOff ends the connection where a log cannot be read on: a client that saw a proper end would take a part for the
-// whole.
+// brokenOff ends the connection where a log cannot be read on: a client that saw a proper end would mistake a part for
+// the whole.
 type brokenOff struct {
 	io.ReadCloser
 	ctx context.Context // of the client's request
@@ -153,7 +153,7 @@ func checkLogOptions(o *corev1.PodLogOptions) field.ErrorList {
 	return errs
 }
 
-// logContainer finds out whose log is meant.
+// logContainer returns the name of the container whose log is meant.
 func logContainer(pod *corev1.Pod, name string) (string, error) {
 	var all []string
 	for c := range podspec.Containers(&pod.Spec) {
@@ -171,7 +171,7 @@ func logContainer(pod *corev1.Pod, name string) (string, error) {
 	return "", fmt.Errorf("container %s is not valid for pod %s", name, pod.Name)
 }
 
-// logsExist returns an error, in the words of a kubelet, while there is no log yet.
+// logsExist returns an error, with a kubelet's message, while there is no log yet.
 func logsExist(pod *corev1.Pod, o *corev1.PodLogOptions) error {
 	status, ok := containerStatus(pod, o.Container)
 	if !ok {

@@ -22,8 +22,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// podPortForward is .../pods/NAME/portforward: a connection that carries others, to ports in the network of the pod. It
-// comes as SPDY, as SPDY in a WebSocket, or as a WebSocket with two channels for each port.
+// podPortForward serves .../pods/NAME/portforward: a connection that carries others, to ports in the network of the
+// pod. It comes as SPDY, as SPDY in a WebSocket, or as a WebSocket with two channels for each port.
 type podPortForward struct{ *reach }
 
 var _ rest.Connecter = podPortForward{}
@@ -93,7 +93,7 @@ func (f *forwarding) PortForward(_ context.Context, _, _ string, port int32, str
 			_ = half.CloseWrite() // there may still be an answer
 		}
 	}()
-	_, _ = io.Copy(stream, conn) // how a connection ends is between the two that speak
+	_, _ = io.Copy(stream, conn) // how a connection ends is a matter of its two ends
 	return nil
 }
 
@@ -113,10 +113,11 @@ func (w *endedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// openTunnel makes of a WebSocket the connection on which the client asks for SPDY.
+// openTunnel turns a WebSocket into the connection on which the client asks for SPDY.
 func openTunnel(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	if !slices.Contains(websocket.Subprotocols(r), portforward.WebsocketsSPDYTunnelingPortForwardV1) {
-		http.Error(w, fmt.Sprintf("unable to upgrade: the only protocol is %s", portforward.WebsocketsSPDYTunnelingPortForwardV1), http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("unable to upgrade: the only protocol is %s",
+			portforward.WebsocketsSPDYTunnelingPortForwardV1), http.StatusForbidden)
 		return nil, nil
 	}
 	upgrader := websocket.Upgrader{
@@ -136,7 +137,7 @@ func openTunnel(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *h
 	return &tunnelWriter{conn: tunneling.NewTunnelingConnection("server", socket), header: http.Header{}}, inner
 }
 
-// tunnelWriter is that of a request whose answer the client has had: the connection can only be taken over.
+// tunnelWriter is the ResponseWriter of a request whose response has been sent: the connection can only be taken over.
 type tunnelWriter struct {
 	conn   net.Conn
 	header http.Header

@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Containers reaches into those of running pods.
+// Containers reaches into the containers of running pods.
 type Containers interface {
 	// Exec runs a command in a container of the pod to its end, or to that of ctx, and returns its exit code. Errors
 	// have the classes of runtime.Executor.
@@ -29,13 +29,13 @@ type Containers interface {
 }
 
 const (
-	// idleTime ends one on which nothing is said for so long, like a kubelet's.
+	// idleTime is after how long a connection without traffic is closed, as by a kubelet.
 	idleTime = 4 * time.Hour
-	// hangUpPeriod is how often it is looked whether a client is still there that nothing can be read from just now.
+	// hangUpPeriod is how often to check whether a client is still there while nothing can be read from it.
 	hangUpPeriod = 3 * time.Second
 )
 
-// reach is what exec, attach and portforward of pods share.
+// reach holds what exec, attach and portforward of pods share.
 type reach struct {
 	pods       *registry.Store
 	containers Containers
@@ -48,7 +48,7 @@ func newReach(pods *registry.Store, c Containers) *reach {
 func (*reach) Destroy()                 {}
 func (*reach) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
 
-// pod finds one that is on the node.
+// pod returns a pod that is bound to the node.
 func (c *reach) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	obj, err := c.pods.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *reach) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// container finds one that runs; an empty name means the only one there is.
+// container returns a running container; an empty name means the only one.
 func (c *reach) container(ctx context.Context, podName, name string) (*corev1.Pod, string, error) {
 	pod, err := c.pod(ctx, podName)
 	if err != nil {
@@ -89,7 +89,7 @@ func session(serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
 	})
 }
 
-// checkStreams refuses what asks for nothing.
+// checkStreams refuses a request for no stream at all.
 func checkStreams(o streamOptions) error {
 	if !o.Stdin && !o.Stdout && !o.Stderr {
 		return apierrors.NewBadRequest("you must specify at least 1 of stdin, stdout, stderr")
@@ -104,8 +104,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// watchHangUp notices that the client is gone also while what it has said waits to be read by a process that does not.
-// Over TCP that is not before all that it has said is here, or before its kernel gives up.
+// watchHangUp notices that the client is gone even while its input waits for a process that does not read. Over TCP it
+// notices only once all input has arrived, or once the client's kernel has given up.
 func watchHangUp(ctx context.Context, gone func()) {
 	c, _ := ctx.Value(connKey{}).(net.Conn)
 	c, _ = innermost(c)
@@ -128,7 +128,7 @@ func watchHangUp(ctx context.Context, gone func()) {
 	}
 }
 
-// hungUp reports whether nothing more will come from the other side than has come.
+// hungUp reports whether the other side will send nothing more.
 func hungUp(socket syscall.Conn) bool {
 	raw, err := socket.SyscallConn()
 	if err != nil {

@@ -72,7 +72,8 @@ func (r podReferences) Validate(_ context.Context, a admission.Attributes, _ adm
 	}
 	if a.GetOperation() == admission.Delete {
 		if scheduling.IsBuiltin(a.GetName()) {
-			return apierrors.NewForbidden(classResource, a.GetName(), errors.New("this is a system priority class and cannot be deleted"))
+			return apierrors.NewForbidden(classResource, a.GetName(),
+				errors.New("this is a system priority class and cannot be deleted"))
 		}
 		return nil
 	}
@@ -89,13 +90,14 @@ func (r podReferences) Validate(_ context.Context, a admission.Attributes, _ adm
 	}
 	for _, c := range classes {
 		if c.GlobalDefault && c.Name != class.Name {
-			return admission.NewForbidden(a, fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", c.Name))
+			return admission.NewForbidden(a,
+				fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", c.Name))
 		}
 	}
 	return nil
 }
 
-// createPriorityClasses makes the built-in ones that are missing.
+// createPriorityClasses creates the built-in ones that are missing.
 func (s *Server) createPriorityClasses() error {
 	err := s.config.Store.Update(context.Background(), func(tx *store.Tx) error {
 		for _, class := range scheduling.Builtin() {

@@ -23,9 +23,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// podSecurity refuses pods that their namespace does not take (Pod Security Admission, and a list of host paths), warns
-// about templates of such pods, and checks the labels of namespaces that say which those are. Beyond what a cluster
-// does, it keeps those who cannot change the labels out of the containers of pods that they could not have created.
+// podSecurity refuses pods that their namespace does not allow (Pod Security Admission, and a list of host paths),
+// warns about templates of such pods, and checks the labels of namespaces that say which those are. Beyond what a
+// cluster does, it keeps those who cannot change the labels out of the containers of pods that they could not have
+// created.
 type podSecurity struct{ server *Server }
 
 var _ admission.ValidationInterface = podSecurity{}
@@ -70,15 +71,15 @@ func (s podSecurity) namespace(name string) (*corev1.Namespace, error) {
 	return ns, nil
 }
 
-// connect decides who gets into the containers of a pod. Such a pod may be older than the level of its namespace, or
-// have been created by somebody who is exempt; who gets into it can do all that it can do.
+// connect decides who may reach into the containers of a pod. The pod may be older than the level of its namespace, or
+// have been created by somebody who is exempt; a client that gets into it can do all that it can do.
 func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error {
 	if !slices.Contains(reaching, a.GetSubresource()) {
 		return nil
 	}
 	pod, err := s.server.storedPod(a.GetNamespace(), a.GetName())
 	if err != nil || pod == nil {
-		return err // that it does not exist is said by who looks for its containers
+		return err // the handler that looks for its containers reports that it does not exist
 	}
 	ns, err := s.namespace(a.GetNamespace())
 	if err != nil {
@@ -93,7 +94,8 @@ func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error 
 		return err
 	}
 	return admission.NewForbidden(a,
-		fmt.Errorf("only who may change its namespace reaches its containers, since it would be refused now: %v", refusal))
+		fmt.Errorf("only who may change its namespace reaches its containers, since it would be refused now: %v",
+			refusal))
 }
 
 // mayChangeLabels reports whether somebody could choose another level for a namespace.
@@ -105,8 +107,8 @@ func (s podSecurity) mayChangeLabels(ctx context.Context, who user.Info, namespa
 	return decision == authorizer.DecisionAllow, err
 }
 
-// asGoodAsRoot returns a warning for who hands out a role with which one can become root of the host; empty when that
-// is not so, or clear from the role.
+// asGoodAsRoot returns a warning for an administrator that grants a role with which its holder can become root of the
+// host; empty if that is not so, or obvious from the role.
 func (s *Server) asGoodAsRoot(r role) (string, error) {
 	if r.name == core.RoleRead || r == (role{name: core.RoleAdmin}) {
 		return "", nil
@@ -143,7 +145,7 @@ func (s *Server) asGoodAsRoot(r role) (string, error) {
 		strings.Join(open, ", ")), nil
 }
 
-// storedPod reads a pod, nil when there is none.
+// storedPod returns a pod, nil if there is none.
 func (s *Server) storedPod(namespace, name string) (pod *corev1.Pod, err error) {
 	err = s.config.Store.View(func(snapshot *store.Snapshot) error {
 		o, ok := snapshot.Get(store.Key("pods", namespace, name))
@@ -159,7 +161,7 @@ func (s *Server) storedPod(namespace, name string) (pod *corev1.Pod, err error) 
 	return pod, nil
 }
 
-// storedPods reads all pods of a namespace. It fails when ctx ends first.
+// storedPods returns all pods of a namespace. It fails when ctx ends first.
 func (s *Server) storedPods(ctx context.Context, namespace string) (pods []*corev1.Pod, err error) {
 	viewed := s.config.Store.View(func(snapshot *store.Snapshot) error {
 		snapshot.Range(store.Key("pods", namespace, ""), "", func(o store.Object) bool {
@@ -175,7 +177,7 @@ func (s *Server) storedPods(ctx context.Context, namespace string) (pods []*core
 	return pods, viewed
 }
 
-// attributesOf are the attributes of a request as the library asks for them.
+// attributesOf adapts the attributes of a request to the interface of the library.
 type attributesOf struct{ admission.Attributes }
 
 func (a attributesOf) GetOperation() admissionv1.Operation {

@@ -30,7 +30,7 @@ import (
 	"github.com/jobd/jobd/api/storage"
 )
 
-// resources makes the endpoints of one kind: the object, its subresources, and what this kind alone has.
+// resources returns the endpoints of one kind: the object, its subresources, and what this kind alone has.
 func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	objects, err := s.registry(k)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	return served, nil
 }
 
-// registry makes apiserver's generic handling of one kind over the store.
+// registry returns apiserver's generic registry of one kind over the store.
 func (s *Server) registry(k *kind.Kind) (*registry.Store, error) {
 	rules := strategy{k.Strategy, scheme.Scheme, names.SimpleNameGenerator, k}
 	attrs := attributes(k)
@@ -169,7 +169,7 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	return append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
 }
 
-// alias is the further group through which a request has come, nil for the kind's own.
+// alias returns the further group that a request was made to, nil for the kind's own.
 func (s strategy) alias(ctx context.Context) *kind.Alias {
 	info, ok := request.RequestInfoFrom(ctx)
 	for i := range s.kind.AlsoIn {
@@ -180,7 +180,7 @@ func (s strategy) alias(ctx context.Context) *kind.Alias {
 	return nil
 }
 
-// finalizerNames checks that whoever holds an object has a name of its own.
+// finalizerNames checks that the finalizers of an object have qualified names.
 func finalizerNames(obj runtime.Object) (errs field.ErrorList) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.kind.GroupVersion.String()): fields}
 }
 
-// attributes reads what selectors select by.
+// attributes returns a function that reads what selectors match.
 func attributes(k *kind.Kind) apistorage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		m, err := meta.Accessor(obj)
@@ -226,7 +226,7 @@ func attributes(k *kind.Kind) apistorage.AttrFunc {
 	}
 }
 
-// restOptions puts the registry on the store.
+// restOptions connects the registry to the store.
 type restOptions struct{ server *Server }
 
 func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
@@ -246,7 +246,7 @@ func (o restOptions) storage(c *storagebackend.ConfigForResource, prefix string,
 	return storage.New(o.server.config.Store, c.Codec, prefix, newObject), func() {}, nil
 }
 
-// table prints objects as the kind says.
+// table prints objects in the columns of their kind.
 type table struct {
 	columns []metav1.TableColumnDefinition
 	cells   func(runtime.Object, time.Time) []any

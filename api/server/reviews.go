@@ -18,7 +18,7 @@ import (
 )
 
 // review is one of the questions that clients have about themselves: who am I (kubectl auth whoami), may I (kubectl
-// auth can-i), what may I. Nothing of it is stored.
+// auth can-i), what may I. Nothing is stored.
 type review struct {
 	singular string
 	empty    func() runtime.Object
@@ -108,7 +108,8 @@ func (s *Server) mayI() *review {
 	}
 }
 
-// ownReviews are the resources by which a client asks about itself: whoever is known may, and nothing is written.
+// ownReviews lists the resources by which a client asks about itself: every authenticated client may, and nothing is
+// written.
 var ownReviews = []schema.GroupResource{
 	authenticationv1.Resource("selfsubjectreviews"),
 	authorizationv1.Resource("selfsubjectaccessreviews"),

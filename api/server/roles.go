@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// groupPrefix begins the groups that say a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
+// groupPrefix is the prefix of the groups that carry a client's role: jobd:role:ROLE, or jobd:role:ROLE:NAMESPACE.
 const groupPrefix = "jobd:role:"
 
 // anything stands for all verbs, groups, resources or paths, in rules and in questions.
@@ -23,7 +23,7 @@ const anything = "*"
 // role is what somebody may do, everywhere or in one namespace.
 type role struct{ name, namespace string }
 
-// newRole checks what a person has asked for.
+// newRole checks a role that a person has asked for.
 func newRole(name, namespace string) (role, error) {
 	if err := core.CheckRole(name); err != nil {
 		return role{}, err
@@ -34,7 +34,7 @@ func newRole(name, namespace string) (role, error) {
 	return role{name, namespace}, nil
 }
 
-// group is how a client certificate says the role.
+// group returns the group that stands for the role in a client certificate.
 func (r role) group() string {
 	if r.namespace == "" {
 		return groupPrefix + r.name
@@ -42,7 +42,7 @@ func (r role) group() string {
 	return groupPrefix + r.name + ":" + r.namespace
 }
 
-// submitted are the resources that who submits Jobs may write.
+// submitted lists the resources that the role submit may write.
 var submitted = map[string][]string{
 	"":                    {"pods", "configmaps", "secrets", "services", "events", "persistentvolumeclaims"},
 	"batch":               {"jobs", "cronjobs"},
@@ -51,21 +51,24 @@ var submitted = map[string][]string{
 	"scheduling.k8s.io":   {"workloads", "podgroups"},
 }
 
-// reaching are the parts of a pod that reach into its containers, whatever the verb.
+// reaching lists the subresources of a pod that reach into its containers, whatever the verb.
 var reaching = []string{"exec", "attach", "portforward", "proxy"}
 
 // allows reports whether the role covers a request.
 func (r role) allows(a authorizer.Attributes) bool {
 	if !a.IsResourceRequest() {
-		return r.name == core.RoleAdmin && r.namespace == "" || a.IsReadOnly() && a.GetPath() == "/metrics" && r.namespace == ""
+		return r.name == core.RoleAdmin && r.namespace == "" || a.IsReadOnly() && a.GetPath() == "/metrics" &&
+			r.namespace == ""
 	}
 	if r.namespace != "" && a.GetNamespace() != r.namespace {
 		return r.allowsBeside(a)
 	}
-	read := slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) && !slices.Contains(reaching, a.GetSubresource())
+	read := slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) &&
+		!slices.Contains(reaching, a.GetSubresource())
 	switch {
 	case r.name == core.RoleAdmin:
-		// The namespace itself belongs to who may make namespaces. Who asks for all resources asks for that too.
+		// Only those who may create namespaces may write the namespace itself. A question about all resources includes
+		// it.
 		return r.namespace == "" || read || a.GetResource() != "namespaces" && a.GetResource() != anything
 	case r.name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
 		return a.GetSubresource() != "status" || read
@@ -73,10 +76,11 @@ func (r role) allows(a authorizer.Attributes) bool {
 	return read && a.GetResource() != "secrets" && a.GetResource() != anything
 }
 
-// allowsBeside is what a role in one namespace may see of what is in none.
+// allowsBeside reports whether a role in one namespace may see something that is in none.
 func (r role) allowsBeside(a authorizer.Attributes) bool {
 	return a.GetNamespace() == "" && slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) &&
-		slices.Contains([]string{"nodes", "priorityclasses", "runtimeclasses", "customresourcedefinitions"}, a.GetResource())
+		slices.Contains([]string{"nodes", "priorityclasses", "runtimeclasses", "customresourcedefinitions"},
+			a.GetResource())
 }
 
 // rolesOf returns the roles of a client: those of its groups and, of a ServiceAccount, that of its annotation.
@@ -107,7 +111,7 @@ func (s *Server) rolesOf(who user.Info) ([]role, error) {
 	return roles, nil
 }
 
-// authorizeByRole lets through what one of the client's roles covers.
+// authorizeByRole allows what one of the client's roles covers.
 func (s *Server) authorizeByRole(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	roles, err := s.rolesOf(a.GetUser())
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	wire "github.com/jobd/jobd/api/images"
 )
 
-// localRoutes adds what only the socket serves: images, the kubeconfig for the network, the upkeep of the database, and
-// profiles.
+// localRoutes adds what only the socket serves: images, the kubeconfig for the network, the maintenance of the
+// database, and profiles.
 func (s *Server) localRoutes(api http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", api)

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// endpoint is something served that a client may or may not do something with: a resource, or a part of one.
+// endpoint is what permissions are asked for: a resource, or a subresource.
 type endpoint struct {
 	schema.GroupResource // "pods/exec" for a part
 	namespaced           bool
@@ -53,7 +53,7 @@ func newEndpoint(resource schema.GroupResource, whole, served rest.Storage) endp
 	return e
 }
 
-// ruledPaths are those that the rules of a client are told for. Nobody may ask for others but who may do everything.
+// ruledPaths lists the paths that the rules of a client cover. Only those who may do everything may request others.
 var ruledPaths = []string{
 	"/livez", "/readyz", "/version", "/metrics", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*",
 }
@@ -134,7 +134,7 @@ func (q *asking) verbs(of endpoint, a authorizer.AttributesRecord) (verbs []stri
 	return verbs
 }
 
-// addRule puts a resource into the rule of its group that has the same verbs and names, or a new one.
+// addRule adds a resource to the rule of its group that has the same verbs and names, or a new one.
 func addRule(
 	rules []authorizationv1.ResourceRule, resource schema.GroupResource, verbs []string, names ...string,
 ) []authorizationv1.ResourceRule {

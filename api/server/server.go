@@ -1,8 +1,8 @@
 // Package server serves jobd's API: the REST handlers of k8s.io/apiserver over the store, on a unix socket and on
 // TLS.
 //
-// Who can open the socket may do everything: its file mode is the permission, and the peer's uid is logged with
-// every write. On TLS a client certificate or a bearer token is needed for everything but /livez, /readyz and
+// Whoever can open the socket may do everything: its file mode is the permission, and the peer's uid is logged with
+// every write. On TLS a client certificate or a bearer token is needed for everything except /livez, /readyz and
 // /version.
 package server
 
@@ -54,7 +54,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Config is what a Server is made of. Store is needed, all else has a default.
+// Config holds what a Server needs. Store is required, everything else has a default.
 type Config struct {
 	Store  *store.Store
 	Logger *slog.Logger
@@ -67,16 +67,16 @@ type Config struct {
 	Images     Images
 	Containers Containers
 
-	// Authority is who is trusted on listeners made by ListenTLS; nil when there are none.
+	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
 	Authority *Authority
-	// Tokens are those of ServiceAccounts; nil when there are none.
+	// Tokens issues and verifies the tokens of ServiceAccounts; nil if there are none.
 	Tokens *tokens.Tokens
-	// PodAPI is where pods reach the API; not valid where they cannot.
+	// PodAPI is the address at which pods reach the API; the zero value if they cannot.
 	PodAPI netip.AddrPort
-	// Authorizer extends what is allowed there beyond the roles.
+	// Authorizer allows more than the roles do on listeners made by ListenTLS.
 	Authorizer authorizer.UnconditionalAuthorizer
 
-	// Audit gets the requests that its policy names; nil when there is none.
+	// Audit records the requests that its policy names; nil if there is no audit log.
 	Audit *auditlog.Log
 
 	// Ready is asked by /readyz, by name: an error says what is not ready.
@@ -84,7 +84,7 @@ type Config struct {
 
 	// EventTTL is how long events are kept after they were last written. Default one hour.
 	EventTTL time.Duration
-	// PodSecurity decides which pods a namespace takes. Default: as its labels say, and any without a label.
+	// PodSecurity decides which pods a namespace allows. Default: as its labels say, and any without a label.
 	PodSecurity *podsecurity.Policy
 	// WorkloadWithJob makes gangs of Jobs that are Indexed and run all their indexes at a time.
 	WorkloadWithJob bool
@@ -124,13 +124,13 @@ type Images interface {
 type Server struct {
 	config  Config
 	generic *genericserver.GenericAPIServer
-	// endpoints are all that is served, in order.
+	// endpoints lists all that is served, in order.
 	endpoints []endpoint
 
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
 	// known.
 	local, remote, pods *front
-	// at is where the network can reach the API, once it is served there.
+	// at is the address at which the network can reach the API, once it is served there.
 	at atomic.Pointer[net.Addr]
 	// stopping ends long requests, such as watches, when Serve is about to return.
 	stopping context.Context
@@ -232,7 +232,8 @@ func (s *Server) install(kinds []*kind.Kind) error {
 		for _, name := range slices.Sorted(maps.Keys(served)) {
 			info.VersionedResourcesStorageMap[gv.Version][name] = served[name]
 			whole, _, _ := strings.Cut(name, "/")
-			s.endpoints = append(s.endpoints, newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
+			s.endpoints = append(s.endpoints,
+				newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
 		}
 	}
 	for _, k := range kinds {
@@ -249,7 +250,8 @@ func (s *Server) install(kinds []*kind.Kind) error {
 		add(k.GroupVersion(), map[string]rest.Storage{k.Resource(): newNothing(k, s.config.Store)})
 	}
 	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
-	add(authorizationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI()})
+	add(authorizationv1.SchemeGroupVersion,
+		map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI()})
 	var named []*genericserver.APIGroupInfo
 	for _, group := range order {
 		if group == "" {
@@ -286,7 +288,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	defer cancel()
 	for _, server := range servers {
 		if server.Shutdown(drain) != nil {
-			_ = server.Close() // what is still running has had its time
+			_ = server.Close() // what is still running has used up its time
 		}
 	}
 	for range running {
@@ -295,11 +297,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...*Listener) error {
 	return err
 }
 
-// drainTimeout is what requests get to end when the server stops.
+// drainTimeout is how long requests may take to end when the server stops.
 const drainTimeout = 5 * time.Second
 
-// front is the API as one listener serves it: behind a chain of filters, with places and connections of its own, so that
-// who comes by one of them takes nothing from those who come by another.
+// front is the API as one listener serves it: behind a chain of filters, with places and connections of its own, so
+// that clients of one listener take nothing from those of another.
 type front struct {
 	name        string // as the metrics have it
 	handler     http.Handler
@@ -343,17 +345,18 @@ func longRunning(r *http.Request, info *request.RequestInfo) bool {
 	return isImagePath(r.URL.Path) || isProfilePath(r.URL.Path) || r.URL.Path == database.Path || watching(r, info)
 }
 
-var watching = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"), sets.NewString("log", "exec", "attach", "portforward"))
+var watching = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),
+	sets.NewString("log", "exec", "attach", "portforward"))
 
-// noAddresses tells clients to stay on the address that they have found.
+// noAddresses makes clients stay on the address that they have found.
 type noAddresses struct{}
 
 func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByClientCIDR {
 	return []metav1.ServerAddressByClientCIDR{}
 }
 
-// KubernetesVersion is the version of Kubernetes whose API this is, that of the libraries, with a build of jobd beside
-// it unless that is empty.
+// KubernetesVersion returns the version of Kubernetes whose API this is, that of the libraries, with a build of jobd
+// beside it unless that is empty.
 func KubernetesVersion(build string) string {
 	v := "v" + baseversion.DefaultKubeBinaryVersion + ".0"
 	if build != "" {
@@ -362,7 +365,7 @@ func KubernetesVersion(build string) string {
 	return v
 }
 
-// effectiveVersion is that of the API with jobd's own build beside it.
+// effectiveVersion is the version of the API with jobd's own build as its metadata.
 type effectiveVersion struct {
 	compatibility.MutableEffectiveVersion
 	jobd string

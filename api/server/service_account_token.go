@@ -20,7 +20,7 @@ import (
 	"github.com/jobd/jobd/api/tokens"
 )
 
-// accountToken is POST .../serviceaccounts/NAME/token: kubectl create token.
+// accountToken serves POST .../serviceaccounts/NAME/token (kubectl create token).
 type accountToken struct {
 	accounts *registry.Store
 	tokens   *tokens.Tokens

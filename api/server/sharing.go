@@ -33,7 +33,7 @@ const (
 	longList = 500
 	// maxImages bounds imports and pulls of images that clients wait for.
 	maxImages = 16
-	// sharingWait is how long a request waits for its turn. Those that last get theirs at once or not at all.
+	// sharingWait is how long a request waits for a place. Long-running ones get theirs at once or not at all.
 	sharingWait = 5 * time.Second
 )
 
@@ -51,7 +51,8 @@ func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
 	of := func(total int, wait time.Duration) *fairshare.Places {
 		half := max(1, total/2)
 		return fairshare.New(fairshare.Limits{
-			Total: total, Reserve: max(1, total/10), User: half, Peer: max(1, total/4), Queue: half, QueueAll: 2 * total, Wait: wait,
+			Total: total, Reserve: max(1, total/10), User: half, Peer: max(1,
+				total/4), Queue: half, QueueAll: 2 * total, Wait: wait,
 		})
 	}
 	return &sharing{
@@ -63,7 +64,7 @@ func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
 	}
 }
 
-// all are the kinds of requests, by the names that the metrics have for them.
+// all returns the places for each kind of request, by its name in the metrics.
 func (s *sharing) all() map[string]*fairshare.Places {
 	return map[string]*fairshare.Places{
 		"read": s.reads, "write": s.writes, "list": s.lists, "stream": s.streams, "session": s.sessions, "image": s.images,
@@ -91,8 +92,8 @@ func (s *sharing) needed(r *http.Request, info *request.RequestInfo) []*fairshar
 	return []*fairshare.Places{s.writes}
 }
 
-// fairly lets a request through when its client has a place for it. Who has none is told to come again. While a request
-// is served, its connection is kept.
+// fairly lets a request through when its client has a place for it. Otherwise the client is told to retry. While a
+// request is served, its connection is kept.
 func (s *sharing) fairly(next http.Handler, c *genericserver.Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -143,7 +144,7 @@ func isLong(r *http.Request) bool {
 	return err != nil || limit <= 0 || limit > longList
 }
 
-// beginsWithAll reports whether a watch begins with the objects that there are.
+// beginsWithAll reports whether a watch begins with the existing objects.
 func beginsWithAll(r *http.Request) bool {
 	query := r.URL.Query()
 	if initial, err := strconv.ParseBool(query.Get("sendInitialEvents")); err == nil {
@@ -163,7 +164,7 @@ func (initialized) Wait() {}
 
 type clientKey struct{}
 
-// withClient keeps who asks, before it acts as somebody else.
+// withClient keeps the client of a request, from before it impersonates another user.
 func withClient(ctx context.Context, who user.Info) context.Context {
 	c := fairshare.Client{Name: who.GetName()}
 	if p, ok := peerFrom(ctx); ok {

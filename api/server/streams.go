@@ -20,11 +20,11 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// streamOptions are what a client asks for.
+// streamOptions holds which streams a client asks for.
 type streamOptions struct{ Stdin, Stdout, Stderr, TTY bool }
 
-// serveStreams opens the streams of a request, has them used until ctx ends or the client hangs up, and tells the
-// client what came of it.
+// serveStreams opens the streams of a request, calls use with them, whose context ends when the client hangs up, and
+// sends the client the outcome.
 func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status) {
 	if o.TTY {
 		o.Stderr = false // a terminal has one output
@@ -36,7 +36,8 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 	defer s.close()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	// Nobody is to wait for a client that does not read. One that hears nothing of the end would take it for a success.
+	// Nothing may wait for a client that does not read. A client that does not receive the end would take it for a
+	// success.
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(over)
@@ -66,7 +67,7 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 	}
 	s.tell(status)
 	if o.Stdin {
-		// To hang up on a client that is still writing would have it lose what it has not yet read.
+		// Closing the connection on a client that is still writing would make it lose what it has not yet read.
 		select {
 		case <-words.ended:
 		case <-ctx.Done():
@@ -75,7 +76,7 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 	}
 }
 
-// words are what a client writes.
+// words reads what a client writes.
 type words struct {
 	io.Reader
 	ended chan struct{} // closed at their end
@@ -90,7 +91,7 @@ func (w *words) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readSizes brings the sizes of the client's terminal to the process, until the stream ends.
+// readSizes passes the sizes of the client's terminal to the process, until the stream ends.
 func readSizes(ctx context.Context, r io.Reader, sizes chan<- runtime.TerminalSize) {
 	for d := json.NewDecoder(r); ; {
 		var size runtime.TerminalSize
@@ -105,21 +106,21 @@ func readSizes(ctx context.Context, r io.Reader, sizes chan<- runtime.TerminalSi
 	}
 }
 
-// streams are those of a process on a connection to a client. Those that the client did not ask for are nil.
+// streams holds the streams of a process on a connection to a client. Those that the client did not ask for are nil.
 type streams struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	status         io.Writer
-	// wait brings sizes of the terminal until the client hangs up, or ctx ends.
+	// wait passes on sizes of the terminal until the client hangs up, or ctx ends.
 	wait func(ctx context.Context, sizes chan<- runtime.TerminalSize)
 	// close ends the connection. It may be called again.
 	close func()
 }
 
 const (
-	// statusTime is what a client gets to read how its process ended.
+	// statusTime is how long a client may take to read how its process ended.
 	statusTime = 10 * time.Second
-	// lingerTime is what it gets to hang up then, if it has not said all that it has to say.
+	// lingerTime is how long it may then take to close the connection, if it is still writing.
 	lingerTime = time.Second
 )
 
@@ -134,7 +135,7 @@ func (s *streams) tell(status *metav1.Status) {
 	_, _ = s.status.Write(content) // a client that is gone need not know
 }
 
-// openStreams makes the connection of a request one of streams. If it cannot, it has answered the request.
+// openStreams turns the connection of a request into one of streams. If it cannot, it has answered the request.
 func openStreams(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams, bool) {
 	if wsstream.IsWebSocketRequest(r) {
 		return openWebSocket(w, r, o)
@@ -162,7 +163,7 @@ func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*st
 		"v4.base64.channel.k8s.io":         {Channels: kinds},
 	})
 	conn.SetIdleTimeout(idleTime)
-	// What it logs as errors is no more than that one side has had enough.
+	// It logs as an error that one side has closed the connection, which is normal.
 	r = r.WithContext(klog.NewContext(r.Context(), klog.Logger{}))
 	_, channels, err := conn.Open(w, r)
 	if err != nil {
@@ -170,7 +171,7 @@ func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*st
 	}
 	s := &streams{
 		status: channels[remotecommand.StreamErr],
-		// Nobody closes this channel but with the connection.
+		// This channel is closed only with the connection.
 		wait: func(ctx context.Context, sizes chan<- runtime.TerminalSize) {
 			readSizes(ctx, channels[remotecommand.StreamResize], sizes)
 			_, _ = io.Copy(io.Discard, channels[remotecommand.StreamResize])

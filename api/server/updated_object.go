@@ -13,8 +13,8 @@ import (
 	apistorage "k8s.io/apiserver/pkg/storage"
 )
 
-// clientsFault is what a client makes of an object. Where that fails for a reason that nobody has put into the terms of
-// the API, such as an applied field that does not exist, it is a bad request; a cluster takes the blame with a 500.
+// clientsFault applies a client's change to an object. An error that is not one of the API, such as that of an applied
+// field that does not exist, becomes a bad request; a cluster answers with a 500.
 type clientsFault struct{ rest.UpdatedObjectInfo }
 
 func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) (obj apiruntime.Object, err error) {
@@ -35,11 +35,11 @@ func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) 
 	return nil, apierrors.NewBadRequest(err.Error())
 }
 
-// patchLibraries apply patches, and trust what is in them: one that an operation on the whole document has a value, the
-// other that what tells the items of a list apart can be compared.
+// patchLibraries lists the libraries that apply patches. They trust the content of patches: one, that an operation on
+// the whole document has a value; the other, that the merge keys of lists are comparable.
 var patchLibraries = []string{"gopkg.in/evanphx/json-patch", "k8s.io/apimachinery/pkg/util/strategicpatch."}
 
-// inPatchLibrary reports whether what panics is one of them.
+// inPatchLibrary reports whether the panic comes from one of them.
 func inPatchLibrary() bool {
 	pcs := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])

@@ -16,7 +16,7 @@ import (
 // would grow with each patch.
 const maxObject = 3 << 20
 
-// encode makes a stored object of obj and clears obj's resourceVersion: that is the store's to say.
+// encode returns obj in its stored form, and clears obj's resourceVersion, which the store assigns.
 func (s *Storage) encode(key string, obj runtime.Object) (store.Object, error) {
 	if err := s.versioner.PrepareObjectForStorage(obj); err != nil {
 		return store.Object{}, fmt.Errorf("%s: prepare for storage: %w", key, err)
@@ -43,7 +43,7 @@ func (s *Storage) encode(key string, obj runtime.Object) (store.Object, error) {
 // decode reads a stored value into an object. What cannot be read is an internal error that is also one of class
 // "corrupt object", which lets the handlers delete it when they are asked to.
 func (s *Storage) decode(key string, value []byte, version uint64, into runtime.Object) error {
-	// Protobuf is added to what is there.
+	// Decoding protobuf adds to what is in the object.
 	if err := runtime.SetZeroValue(into); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// MarkDeleted begins the deletion of obj, or hastens one that has begun: deletionTimestamp is when the grace is over,
-// and the generation grows, once, since what is wanted of the object has changed. A deletion cannot be put off: a
-// longer grace than the one given changes nothing. It reports whether obj was changed.
+// MarkDeleted starts the deletion of obj, or hastens one that has started: it sets the deletionTimestamp to the end of
+// the grace period, and increments the generation, once, since the desired state of the object has changed. A deletion
+// cannot be put off: a longer grace period than the current one changes nothing. It reports whether obj was changed.
 //
-// graceSeconds is 0 for objects that have nobody to say goodbye to; a negative one counts as 1, as the API has it.
+// graceSeconds is 0 for objects that need no grace period; a negative one counts as 1, as the API has it.
 func MarkDeleted(obj metav1.Object, now time.Time, graceSeconds int64) bool {
 	if graceSeconds < 0 {
 		graceSeconds = 1
@@ -63,8 +63,8 @@ func Removable(obj metav1.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
 }
 
-// SetPropagation makes obj's finalizers say what shall become of its dependents when it is deleted: Orphan and
-// Foreground are a finalizer each, Background is none. It reports whether obj was changed.
+// SetPropagation sets obj's finalizers to what happens to its dependents when it is deleted: Orphan and Foreground are
+// a finalizer each, Background is none. It reports whether obj was changed.
 func SetPropagation(obj metav1.Object, policy metav1.DeletionPropagation) bool {
 	finalizers := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
@@ -82,7 +82,7 @@ func SetPropagation(obj metav1.Object, policy metav1.DeletionPropagation) bool {
 	return true
 }
 
-// Propagation is what shall become of the dependents of an object that is being deleted, as its finalizers say it.
+// Propagation returns what happens to the dependents of an object that is being deleted, according to its finalizers.
 func Propagation(obj metav1.Object) metav1.DeletionPropagation {
 	for _, f := range obj.GetFinalizers() {
 		switch f {
@@ -95,7 +95,7 @@ func Propagation(obj metav1.Object) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// DropFinalizer takes a finalizer from obj and reports whether it was there.
+// DropFinalizer removes a finalizer from obj and reports whether it was there.
 func DropFinalizer(obj metav1.Object, finalizer string) bool {
 	before := obj.GetFinalizers()
 	i := slices.Index(before, finalizer)
@@ -110,7 +110,7 @@ func DropFinalizer(obj metav1.Object, finalizer string) bool {
 	return true
 }
 
-// DropOwner takes the reference to an owner from obj, which is what becomes of an orphan, and reports whether it was
+// DropOwner removes the reference to an owner from obj, which makes it an orphan, and reports whether the reference was
 // there.
 func DropOwner(obj metav1.Object, uid string) bool {
 	before := obj.GetOwnerReferences()

@@ -13,8 +13,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// What Kubernetes' own storage says of versions that are too old. Clients show these sentences to people, and some look
-// for them.
+// The messages of Kubernetes' own storage about versions that are too old. Clients show these sentences to people, and
+// some look for them.
 const (
 	listExpired     = "The resourceVersion for the provided list is too old."
 	watchExpired    = "The resourceVersion for the provided watch is too old."
@@ -27,7 +27,7 @@ const (
 		"and now may show up in the list."
 )
 
-// interpret turns an error of the store into what the handlers answer; other errors pass.
+// interpret converts an error of the store into an error of the API; other errors are returned unchanged.
 func interpret(key string, err error) error {
 	switch {
 	case err == nil:

@@ -13,7 +13,7 @@ func (s *Storage) expires(ttl uint64) int64 {
 	return s.now().Add(time.Duration(ttl) * time.Second).Unix()
 }
 
-// ttl is how many seconds an object has left; at least one while it is there, 0 when it does not expire.
+// ttl returns how many seconds an object has left: at least one while it exists, 0 if it does not expire.
 func (s *Storage) ttl(o store.Object) int64 {
 	if o.Expires == 0 {
 		return 0

@@ -16,22 +16,22 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// PodReferences resolves what new pods name, for handlers and loop: priority classes, runtime classes and
-// service accounts.
+// PodReferences resolves the references of new pods, for the handlers and the control loop: priority classes, runtime
+// classes and service accounts.
 type PodReferences struct {
 	snapshot *store.Snapshot
 	classes  []*schedulingv1.PriorityClass
 	accounts map[string]*corev1.ServiceAccount // those that were asked for, by key
 }
 
-// NewPodReferences reads the classes. The result is of use as long as the snapshot is.
+// NewPodReferences reads the classes. The result is valid as long as the snapshot is.
 func NewPodReferences(s *store.Snapshot) (*PodReferences, error) {
 	classes, err := PriorityClasses(s)
 	return &PodReferences{snapshot: s, classes: classes, accounts: map[string]*corev1.ServiceAccount{}}, err
 }
 
-// Resolve sets a new pod's priority, and adds what its ServiceAccount and its RuntimeClass have for it. An error says why the pod is to be
-// refused.
+// Resolve sets a new pod's priority, and adds what its ServiceAccount and its RuntimeClass provide. An error is the
+// reason to refuse the pod.
 func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 	if err := scheduling.SetPodPriority(spec, r.classes); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (r *PodReferences) Resolve(namespace string, spec *corev1.PodSpec) error {
 	})
 }
 
-// RuntimeClass reads a runtime class, nil if there is none of that name.
+// RuntimeClass returns the runtime class of that name, nil if there is none.
 func RuntimeClass(s *store.Snapshot, name string) (*nodev1.RuntimeClass, error) {
 	stored, ok := s.Get(store.Key("runtimeclasses."+nodev1.GroupName, "", name))
 	if !ok {
@@ -77,14 +77,15 @@ func (r *PodReferences) account(namespace, name string) (*corev1.ServiceAccount,
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	case name != core.DefaultServiceAccount:
-		return nil, fmt.Errorf("error looking up service account %s/%s: serviceaccount %q not found", namespace, name, name)
-	default: // it follows its namespace by itself, so nobody has to wait for it
+		return nil, fmt.Errorf("error looking up service account %s/%s: serviceaccount %q not found", namespace, name,
+			name)
+	default: // it is created with its namespace, so nobody has to wait for it
 	}
 	r.accounts[key] = account
 	return account, nil
 }
 
-// PriorityClasses reads all there are.
+// PriorityClasses returns all priority classes.
 func PriorityClasses(s *store.Snapshot) (classes []*schedulingv1.PriorityClass, err error) {
 	s.Range("priorityclasses."+schedulingv1.GroupName+"/", "", func(o store.Object) bool {
 		class := &schedulingv1.PriorityClass{}

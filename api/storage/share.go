@@ -26,10 +26,10 @@ type shares struct {
 	states    map[shareKey]*shared
 	order     []shareKey // as they came
 	bytes     int
-	forgotten uint64 // version up to which some are gone: who is that slow reads for himself
+	forgotten uint64 // version up to which some are gone: a watcher behind it reads for itself
 }
 
-// shareKey names what a change has made of an object, or what it was before.
+// shareKey identifies the state of an object after a change, or the one before it.
 type shareKey struct {
 	version uint64
 	before  bool
@@ -49,7 +49,7 @@ func (s *shares) leave() {
 	}
 }
 
-// get returns a state that may be shared, of that many bytes; nil when nobody shares it.
+// get returns the shared state for a key, of that many bytes; nil if it is not to be shared.
 func (s *shares) get(key shareKey, size int) *shared {
 	s.mu.Lock()
 	defer s.mu.Unlock()

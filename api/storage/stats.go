@@ -42,12 +42,12 @@ func (s *Storage) ReadinessCheck() error {
 	return interpret(s.prefix, s.store.View(func(*store.Snapshot) error { return nil }))
 }
 
-// GetCurrentResourceVersion is the version of the last change of any object.
+// GetCurrentResourceVersion returns the version of the last change of any object.
 func (s *Storage) GetCurrentResourceVersion(context.Context) (uint64, error) {
 	return s.store.Version(), nil
 }
 
-// CompactRevision is the version up to which the history has been cut; 0 when it never was.
+// CompactRevision returns the version up to which the history has been cut; 0 if it never was.
 func (s *Storage) CompactRevision() int64 {
 	var horizon uint64
 	err := s.store.View(func(sn *store.Snapshot) error { horizon = sn.Horizon(); return nil })

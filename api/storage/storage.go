@@ -50,7 +50,7 @@ func New(s *store.Store, codec runtime.Codec, resourcePrefix string, newFunc fun
 	}
 }
 
-// Versioner is Kubernetes' own: resource versions are the store's versions in decimal.
+// Versioner returns Kubernetes' own: resource versions are the store's versions in decimal.
 func (s *Storage) Versioner() storage.Versioner { return s.versioner }
 
 // key turns a key of the handlers into one of the store.
@@ -114,14 +114,14 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	}))
 }
 
-// state is what an update begins with.
+// state is the state of an object at the start of an update.
 type state struct {
 	object  runtime.Object // the zero value when there was none; nil when it cannot be decoded
 	stored  store.Object   // with a value of its own
 	version uint64         // 0 when there was none
 }
 
-// current reads the object that an update of like's type begins with.
+// current reads the object at the start of an update; it is of like's type.
 func (s *Storage) current(key string, like runtime.Object, ignoreNotFound bool) (*state, error) {
 	st := &state{}
 	err := s.store.View(func(sn *store.Snapshot) error {
@@ -177,8 +177,8 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination 
 			o.Expires = s.expires(*ttl)
 		}
 		version := st.version
-		// What changes nothing is not written; a TTL alone is no change, or an event that is seen again would be
-		// written for nothing else.
+		// An update that changes nothing is not written. A TTL alone is no change; otherwise an event that is seen
+		// again would be written only because of it.
 		if st.version == 0 || !bytes.Equal(o.Value, st.stored.Value) {
 			var moved bool
 			version, moved, err = s.replace(ctx, st.version, o)
@@ -206,7 +206,7 @@ func (s *Storage) replace(ctx context.Context, from uint64, o store.Object) (ver
 	return version, moved, err
 }
 
-// Delete removes an object. With ExpectTransformOrDecodeError it removes only what cannot be decoded.
+// Delete removes an object. With ExpectTransformOrDecodeError it removes only objects that cannot be decoded.
 func (s *Storage) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions, validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions) error {
 	key, err := s.key(key, false)
 	if err != nil {

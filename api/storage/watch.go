@@ -26,7 +26,7 @@ const (
 	eventBuffer = 16
 	// beforeDeadline is how long before a watch ends its last bookmark is sent, so that the next one begins near to it.
 	beforeDeadline = 2 * time.Second
-	// retryAfter is when a client that asks for a version from the future shall come again, in seconds.
+	// retryAfter is after how many seconds a client should retry that asks for a version from the future.
 	retryAfter = 1
 )
 
@@ -232,7 +232,7 @@ func (w *watcher) read(c *store.Cursor, due time.Time) ([]store.Change, uint64, 
 	return changes, at, err
 }
 
-// nextBookmark is when the watcher wants its next bookmark; zero for never.
+// nextBookmark returns when the watcher wants its next bookmark; zero for never.
 func (w *watcher) nextBookmark() time.Time {
 	if !w.opts.ProgressNotify && !w.opts.Predicate.AllowWatchBookmarks {
 		return time.Time{}
@@ -255,8 +255,8 @@ func (w *watcher) bookmark(at uint64) (watch.Event, error) {
 	return watch.Event{Type: watch.Bookmark, Object: obj}, nil
 }
 
-// event is what a change is to this watcher: an object that begins to match is added to its view and one that ceases to
-// match is deleted from it. The event has no object when the change does not concern the watcher.
+// event returns the event that a change is for this watcher: an object that begins to match is added to its view and
+// one that ceases to match is deleted from it. The event has no object when the change does not concern the watcher.
 func (w *watcher) event(c store.Change) (watch.Event, error) {
 	var was, is runtime.Object
 	var err error
@@ -297,7 +297,7 @@ func (w *watcher) matches(obj runtime.Object) bool {
 	return err == nil && matched
 }
 
-// share returns a state of an object in the form in which all watchers can have it, if there are several.
+// share returns a state of an object in the form that watchers share, if there are several.
 func (w *watcher) share(o store.Object, key shareKey) (runtime.Object, error) {
 	s := w.storage.shares.get(key, len(o.Value))
 	if s == nil {

@@ -28,10 +28,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Audience is whom tokens are for that name nobody else: this API. It is also what they say who has issued them.
+// Audience is the audience of tokens that are requested without one: this API. It is also the issuer of all tokens.
 const Audience = "https://kubernetes.default.svc.cluster.local"
 
-// Tokens is made by New.
+// Tokens issues and verifies tokens. It is made by New.
 type Tokens struct {
 	store  *store.Store
 	key    *ecdsa.PrivateKey
@@ -45,15 +45,15 @@ type Ref struct {
 	UID  types.UID `json:"uid,omitempty"`
 }
 
-// Request is what a token is to say.
+// Request holds what a token will contain.
 type Request struct {
 	Namespace string
 	Account   Ref
-	// Audiences are whom the token is for; none is the API.
+	// Audiences lists the audiences of the token; empty stands for the API.
 	Audiences []string
 	Life      time.Duration
-	// Pod, Secret and Node are what the token is bound to: it is no longer good when that is gone. A token of a pod
-	// says its node too.
+	// Pod, Secret and Node name the objects that the token is bound to: it is no longer valid when they are gone. The
+	// token of a pod also names its node.
 	Pod, Secret, Node *Ref
 }
 
@@ -71,7 +71,8 @@ type about struct {
 	Node      *Ref   `json:"node,omitempty"`
 }
 
-// New takes the key that tokens are signed with: of the curve P-256, and to be kept, since all tokens end with it.
+// New takes the key that tokens are signed with, of the curve P-256. It has to be kept: without it all tokens become
+// invalid.
 func New(key *ecdsa.PrivateKey, s *store.Store) (*Tokens, error) {
 	public := jose.JSONWebKey{Key: &key.PublicKey}
 	print, err := public.Thumbprint(crypto.SHA256)
@@ -87,7 +88,7 @@ func New(key *ecdsa.PrivateKey, s *store.Store) (*Tokens, error) {
 	return &Tokens{store: s, key: key, signer: signer, now: time.Now}, nil
 }
 
-// Issue makes a token. That what it is about is there is for the caller to know.
+// Issue makes a token. The caller makes sure that the objects it names exist.
 func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
 	now := t.now()
 	expires = now.Add(r.Life).Truncate(time.Second)
@@ -113,7 +114,7 @@ func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
 	return token, expires, nil
 }
 
-// AuthenticateToken returns whose token it is. Tokens of other issuers are left to other authenticators.
+// AuthenticateToken returns the ServiceAccount of a token. Tokens of other issuers are left to other authenticators.
 func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
 	if strings.Count(token, ".") != 2 {
 		return nil, false, nil
@@ -148,7 +149,7 @@ func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authentica
 	return &authenticator.Response{Audiences: authenticator.Audiences{Audience}, User: info.UserInfo()}, true, nil
 }
 
-// verify reads what the token says, if it is ours and its time is now.
+// verify returns the claims of a token if its signature is ours and it is valid now.
 func (t *Tokens) verify(token *jwt.JSONWebToken) (*claims, error) {
 	c := &claims{}
 	if err := token.Claims(&t.key.PublicKey, c); err != nil {
@@ -165,7 +166,8 @@ func (t *Tokens) verify(token *jwt.JSONWebToken) (*claims, error) {
 	return c, nil
 }
 
-// good fails when the account, or what the token is bound to, is gone or is another one of that name by now.
+// good fails if the account, or an object that the token is bound to, is gone or has been replaced by another one of
+// that name.
 func (t *Tokens) good(c *claims) error {
 	namespace, bound := c.About.Namespace, c.About
 	if err := t.lives("serviceaccounts", namespace, &bound.Account, &corev1.ServiceAccount{}); err != nil {
@@ -182,13 +184,13 @@ func (t *Tokens) good(c *claims) error {
 	return nil
 }
 
-// Object is one of the API's.
+// Object is an object of the API.
 type Object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// Read gets an object that tokens are about out of the store.
+// Read reads an object that tokens name from the store.
 func (t *Tokens) Read(resource, namespace, name string, into Object) (found bool, err error) {
 	err = t.store.View(func(s *store.Snapshot) error {
 		o, ok := s.Get(store.Key(resource, namespace, name))
@@ -212,7 +214,7 @@ func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 		return fmt.Errorf("the token has ended with %s %q, which it is bound to", strings.TrimSuffix(resource, "s"),
 			ref.Name)
 	}
-	// What ends in an orderly way may use its token as long as it has to end, and a moment more.
+	// A pod that shuts down gracefully may use its token during its grace period, and a moment longer.
 	if gone := obj.GetDeletionTimestamp(); gone != nil && gone.Add(jwt.DefaultLeeway).Before(t.now()) {
 		return fmt.Errorf("%s %q is deleted, and the token bound to it with it", strings.TrimSuffix(resource, "s"),
 			ref.Name)
@@ -220,11 +222,11 @@ func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 	return nil
 }
 
-// maxAge is how old a token of a pod gets, whatever its life.
+// maxAge is the age at which a token of a pod is renewed, whatever its life.
 const maxAge = 24 * time.Hour
 
-// ForPod returns a token of a pod for an audience, empty for the API: the current one while four fifths of its life are
-// not over, else a new one (ServiceAccountTokenProjection).
+// ForPod returns a token of a pod for an audience, empty for the API: the current one until four fifths of its life are
+// over, then a new one (ServiceAccountTokenProjection).
 func (t *Tokens) ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error) {
 	account := &corev1.ServiceAccount{}
 	found, err := t.Read("serviceaccounts", pod.Namespace, pod.Spec.ServiceAccountName, account)
@@ -250,7 +252,7 @@ func (t *Tokens) ForPod(pod *corev1.Pod, audience string, life time.Duration, cu
 	return token, err
 }
 
-// NodeOf is the node that a pod is on, nil as long as it is on none.
+// NodeOf returns the node that a pod is bound to, nil if there is none yet.
 func (t *Tokens) NodeOf(pod *corev1.Pod) (*Ref, error) {
 	if pod.Spec.NodeName == "" {
 		return nil, nil
@@ -280,6 +282,6 @@ func (t *Tokens) stillFresh(token string, r Request) bool {
 		age >= -jwt.DefaultLeeway && age < min(r.Life/5*4, maxAge)
 }
 
-// Patience is how long after it should be renewed a token of that life is still good: who keeps it fresh looks at least
-// that often.
+// Patience returns how long a token of that life is still valid after it should have been renewed: those that renew
+// tokens check at least that often.
 func Patience(life time.Duration) time.Duration { return min(life, maxAge) / 10 }
