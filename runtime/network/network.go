@@ -332,8 +332,9 @@ func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
 	crash.At("network.pinned")
 	if len(r.Ports) > 0 {
 		n.mu.Lock()
-		defer n.mu.Unlock()
-		if err := n.writeRules(); err != nil {
+		err := n.writeRules()
+		n.mu.Unlock()
+		if err != nil {
 			return r, fmt.Errorf("host ports: %w", err)
 		}
 		n.endConnections("of others at its ports of the host", pod.UID, func() error { return n.bridge.takeConnections(r) })
