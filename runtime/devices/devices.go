@@ -34,10 +34,10 @@ import (
 // been no room for this one.
 const freeTimeout = time.Minute
 
-// Assigned are the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0.
+// Assigned holds the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0.
 type Assigned map[string]map[corev1.ResourceName][]string
 
-// Devices are those of this machine. It is safe for concurrent use.
+// Devices assigns the devices of this machine. It is safe for concurrent use.
 type Devices struct {
 	dir   string
 	cache *cdi.Cache
@@ -91,7 +91,7 @@ func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
 	return d, nil
 }
 
-// Capacity is how many devices of each kind there are.
+// Capacity returns how many devices of each kind there are.
 func (d *Devices) Capacity() corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for kind, all := range d.kinds {

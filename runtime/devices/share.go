@@ -7,7 +7,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// asks is how many devices of each kind a pod needs at a time.
+// asks holds how many devices of each kind a pod needs at a time.
 func (d *Devices) asks(pod *corev1.Pod) map[corev1.ResourceName]int {
 	if len(d.kinds) == 0 {
 		return nil

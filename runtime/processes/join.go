@@ -44,7 +44,8 @@ func Join(dir, users string) error {
 	return err
 }
 
-// firstNamespaces are those of a first process. But for the PID namespace they keep it away from the host's.
+// firstNamespaces are the namespaces of a first process. Except for the PID namespace they keep it away from the
+// host's.
 const firstNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET
 
 // forkInto returns the number of a copy of this process, whose exit code is that of the call of the kernel that has

@@ -101,7 +101,7 @@ func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	return err
 }
 
-// Delete forgets a container and removes all that is left of it but its log; one that still runs is killed first. It
+// Delete forgets a container and removes all that is left of it except its log; one that still runs is killed first. It
 // returns how the container ended; errdefs.ErrNotFound when it is not known.
 func (c *Client) Delete(ctx context.Context, id string) (protocol.Container, error) {
 	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpDelete, ID: id}, nil)

@@ -279,7 +279,7 @@ func rest(stream *os.File) []byte {
 	return found
 }
 
-// Close lets go of the process. One that Exec has started and that has not ended is killed by its shard.
+// Close releases the process. One that Exec has started and that has not ended is killed by its shard.
 func (p *Process) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Options says where a shard has its files and how it is started.
+// Options holds where a shard has its files and how it is started.
 type Options struct {
 	// Dir is the shard's own directory: its socket, bundles, records. It is made if it does not exist. The file system
 	// may be volatile and mounted noexec.
@@ -160,7 +160,7 @@ func (s *Shard) CloseStdin(ctx context.Context, id string) error {
 	return err
 }
 
-// Can reports whether the shard has a capability, one of those of package protocol: one of an older version may not.
+// Can reports whether the shard has a capability of package protocol: a shard of an older version may lack it.
 func (s *Shard) Can(capability string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Shard) List(ctx context.Context) ([]protocol.Container, error) {
 
 // Shutdown ends the shard's process and closes the Shard. While the shard holds containers this is refused with
 // errdefs.ErrFailedPrecondition, and nothing is changed. What a shard that ends leaves on the host is removed: its
-// directory, but for a log that says something, and its control group. Nobody else may start one there meanwhile.
+// directory, except for a log that is not empty, and its control group. Nobody else may start one there meanwhile.
 func (s *Shard) Shutdown(ctx context.Context) error {
 	c, err := s.current(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Shard) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close lets go of the shard and leaves it running with its containers.
+// Close disconnects from the shard and leaves it running with its containers.
 func (s *Shard) Close() error {
 	s.stop()
 	<-s.done

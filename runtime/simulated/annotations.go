@@ -23,7 +23,7 @@ const (
 // startErrorCode is the exit code of a container that could not be started.
 const startErrorCode = 128
 
-// plan is how a container will end.
+// plan holds how a container will end.
 type plan struct {
 	duration time.Duration
 	exitCode int

@@ -33,7 +33,7 @@ type Runtime struct {
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// simulated is one container.
+// simulated is a simulated container.
 type simulated struct {
 	runtime.Status
 	due      time.Time
@@ -54,7 +54,7 @@ func New() *Runtime {
 	return r
 }
 
-// Describe says for people what this is.
+// Describe describes the runtime for people.
 func (r *Runtime) Describe() string {
 	return "simulated: pods end as their annotations say, without containers"
 }

@@ -18,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scope says what a symlink in a tree means.
+// Scope determines what a symlink in a tree means.
 type Scope uint64
 
 const (
-	// Root takes the tree for a root file system: an absolute symlink, and any number of "..", stay inside it.
+	// Root treats the tree as a root file system: an absolute symlink, and any number of "..", stay inside it.
 	Root Scope = unix.RESOLVE_IN_ROOT
 	// Beneath refuses every path that would lead out of the tree, an absolute symlink too.
 	Beneath Scope = unix.RESOLVE_BENEATH

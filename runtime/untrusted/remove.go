@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMounted says that a tree has something mounted in it.
+// ErrMounted reports that a tree has something mounted in it.
 var ErrMounted = errors.New("something is mounted there")
 
 // maxDepth is how many directories are open at a time. What lies deeper is moved up.
@@ -121,7 +121,7 @@ func (r *remover) pass(dir *os.File, fd, depth int) (some bool, err error) {
 	}
 }
 
-// moveUp makes a directory one of the top: neither descriptors nor the stack grow with the depth of a tree.
+// moveUp moves a directory to the top: neither descriptors nor the stack grow with the depth of a tree.
 func (r *remover) moveUp(parent int, name string) error {
 	for {
 		r.moved++
@@ -154,8 +154,8 @@ func (r *remover) unlink(parent int, name string, flags, depth int) error {
 	return err
 }
 
-// locked are the inode flags that keep a file from being removed, or a directory from losing its entries: chattr +i and
-// +a. They have these values on every architecture.
+// locked holds the inode flags that keep a file from being removed, or a directory from losing its entries: chattr +i
+// and +a. They have these values on every architecture.
 const locked = 0x10 | 0x20
 
 // takeOff takes those flags off a file or directory, and reports whether it had any.

@@ -31,7 +31,7 @@ type file struct {
 	inode        uint64
 }
 
-// unlinked is one search.
+// unlinked is the state of one search.
 type unlinked struct {
 	key    func(int, *mountinfo.Info) string
 	used   map[string]Used

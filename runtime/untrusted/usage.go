@@ -19,8 +19,8 @@ const (
 	measureAgain = 3
 )
 
-// Usage is what a directory uses of its disk, however deep its tree is. A file with several names counts once, and what
-// is removed meanwhile, or mounted there, is left out. Files that have no name any more are found by Unlinked.
+// Usage returns what a directory uses of its disk, however deep its tree is. A file with several names counts once, and
+// what is removed meanwhile, or mounted there, is left out. Files that have no name any more are found by Unlinked.
 func Usage(dir string) (most Used) {
 	for range measureAgain {
 		m := measure{linked: map[uint64]struct{}{}}
