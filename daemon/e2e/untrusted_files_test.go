@@ -56,6 +56,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
+  hostUsers: true # others make no devices
   restartPolicy: Never
   terminationGracePeriodSeconds: 0
   volumes: [{name: v, emptyDir: {}}]

@@ -41,6 +41,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
+  hostUsers: true # the ids of files of a devtmpfs cannot be mapped
   restartPolicy: Never
   containers:
   - name: c
@@ -89,6 +90,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: groups}
 spec:
+  hostUsers: true # with others crun 1.8 makes read-only what is mounted below, too
   restartPolicy: Never
   securityContext: {runAsUser: 1000, runAsGroup: 1001, fsGroup: 2000, fsGroupChangePolicy: OnRootMismatch, supplementalGroups: [3000]}
   containers:
