@@ -44,8 +44,11 @@ unit: ## all packages (vetted by lint), under the race detector but for those th
 # The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
 e2e crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
+# With "default" all pods of the end-to-end tests have users of their own that use no namespace of the host.
+USERS ?=
+e2e crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
-e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc
+e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
 
 VM := .vm

@@ -91,6 +91,7 @@ spec:
   IGNORE
   template:
     spec:
+      hostUsers: false
       restartPolicy: Never
       containers:
       - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; sleep 0.$JOB_COMPLETION_INDEX; echo end"], volumeMounts: [OUT]}

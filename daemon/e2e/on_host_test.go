@@ -70,7 +70,7 @@ func (d *daemon) onHost() []string {
 			if err != nil {
 				return nil
 			}
-			for _, kept := range []string{"/containerd/", "/seccomp/", "/jobd.db"} {
+			for _, kept := range []string{"/containerd/", "/seccomp/", "/places", "/jobd.db"} {
 				if strings.Contains(path, kept) {
 					return nil
 				}
