@@ -44,8 +44,7 @@ func (l *jobLog) OverrideMetricsVerb(string) string { return "CONNECT" }
 
 func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
 	opts := options.(*batch.JobLogOptions).DeepCopyObject().(*batch.JobLogOptions)
-	// The lines of each stream are counted separately, so the two options do not exclude each other as those of a pod
-	// do.
+	// Each stream of a log has an end of its own, so the two options do not exclude each other as those of a pod do.
 	lines, stream := opts.Pod(), &corev1.PodLogOptions{Stream: opts.Pod().Stream}
 	lines.Stream = nil
 	if errs := append(checkLogOptions(lines), checkLogOptions(stream)...); len(errs) > 0 {

@@ -73,7 +73,7 @@ type Config struct {
 	Tokens *tokens.Tokens
 	// PodAPI is the address at which pods reach the API; the zero value if they cannot.
 	PodAPI netip.AddrPort
-	// Authorizer allows more than the roles do on listeners made by ListenTLS.
+	// Authorizer is asked about requests that the roles do not cover.
 	Authorizer authorizer.UnconditionalAuthorizer
 
 	// Audit records the requests that its policy names; nil if there is no audit log.
