@@ -103,7 +103,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	})
 	// Forgets what is remembered of images when others change them.
 	d.run("image watch", images.Watch)
-	objects := sandbox.Objects{Store: from.store}
+	objects := sandbox.Objects{Store: from.store, Security: from.security}
 	node := volume.Node{
 		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
 		Allocatable: m.allocatable,

@@ -130,6 +130,20 @@ spec:
 		return fmt.Errorf("%d events", len(list.Items))
 	})
 
+	d.jobctl("annotate", "namespace", "default", "jobd.dev/allowed-host-paths-")
+	d.eventually("the symlink leads nowhere without the list either", func() error {
+		list, err := d.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedMount"})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if strings.Contains(e.Message, "there is a symlink in hostPath "+data+"/evil/etc") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events", len(list.Items))
+	})
+
 	d.jobctl("annotate", "namespace", "default", "--overwrite", "jobd.dev/allowed-host-paths="+data+":ro")
 	if out, err := submit(conforming("blunt", data, "", "true"), "create", "-f", "-"); err != nil || !strings.Contains(out, "must be true: the namespace allows "+data+" only for reading") {
 		t.Errorf("a Job that would write: %v, %s", err, out)

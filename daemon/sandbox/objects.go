@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/jobd/jobd/api/hostpath"
+	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
@@ -12,7 +13,11 @@ import (
 
 // Objects reads the objects from which volumes, variables and pull secrets of pods are made. It may be used from any
 // goroutine.
-type Objects struct{ Store *store.Store }
+type Objects struct {
+	Store *store.Store
+	// Security says which pods namespaces take. Nil: any.
+	Security *podsecurity.Policy
+}
 
 // ConfigMap returns a ConfigMap, or an error if there is none.
 func (o Objects) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
@@ -36,17 +41,16 @@ func (o Objects) Secret(namespace, name string) (*corev1.Secret, error) {
 	return object, nil
 }
 
-// HostPaths returns which paths of the host the pods of a namespace may mount; nil means any. A list that makes no sense
-// allows none.
-func (o Objects) HostPaths(namespace string) (*hostpath.List, error) {
+// HostPaths implements volume.HostPaths. A list that makes no sense allows nothing.
+func (o Objects) HostPaths(namespace string) (list *hostpath.List, plain bool, err error) {
 	ns := &corev1.Namespace{}
 	if ok, err := o.get(store.Key(objects.Namespaces, "", namespace), ns); err != nil {
-		return nil, err
+		return nil, false, err
 	} else if !ok {
-		return nil, oci.NotFound("namespace", namespace)
+		return nil, false, oci.NotFound("namespace", namespace)
 	}
-	list, _ := hostpath.Of(ns)
-	return list, nil
+	list, _ = hostpath.Of(ns)
+	return list, o.Security != nil && o.Security.Limits(ns), nil
 }
 
 // PullSecrets returns the Secrets with which a pod's images are pulled, and the names of those that do not exist.

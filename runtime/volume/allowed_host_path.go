@@ -39,9 +39,9 @@ func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *
 		return source{}, fmt.Errorf("hostPath %s belongs to jobd itself, or something of it is below: %w",
 			path, errdefs.ErrPermissionDenied)
 	}
-	target := filepath.Join(v.statePod(string(pod.UID)), "host-paths", volume.Name)
-	if err := show(int(file.Fd()), target); err != nil {
-		return source{}, fmt.Errorf("mount hostPath %s: %w", path, err)
+	target, err := v.showHostPath(pod, volume, file)
+	if err != nil {
+		return source{}, err
 	}
 	if allowed.ReadOnly { // here already: a subPath that is missing would be created
 		attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
@@ -52,24 +52,73 @@ func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *
 	return source{path: target, allReadOnly: allowed.ReadOnly}, nil
 }
 
-// openAllowed finds a path at or below a listed one, creates it where its type asks for that and it may be written to, and
-// checks that it is what the type says. It is not opened for reading or writing.
-func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType) (*os.File, error) {
-	what, err := expected(ptr.Deref(kind, corev1.HostPathUnset))
+// plainHostPath mounts a path of the host in which there is no symlink, at a place of the pod's own as allowedHostPath
+// does: other pods may be able to change what the path leads through.
+func (v *Volumes) plainHostPath(pod *corev1.Pod, volume *corev1.Volume) (source, error) {
+	path := filepath.Clean(volume.HostPath.Path)
+	if path == "/" {
+		return source{path: path}, nil
+	}
+	if v.own(path) {
+		return source{}, fmt.Errorf("hostPath %s belongs to jobd itself: %w", path, errdefs.ErrPermissionDenied)
+	}
+	file, err := openPlain(path, volume.HostPath.Type)
+	if errors.Is(err, unix.ELOOP) {
+		return source{}, fmt.Errorf("there is a symlink in hostPath %s, and its namespace forbids such volumes "+
+			"(pod-security.kubernetes.io/enforce): the pod has to name the path that it leads to: %w", path, errdefs.ErrPermissionDenied)
+	} else if err != nil {
+		return source{}, err
+	}
+	defer file.Close()
+	target, err := v.showHostPath(pod, volume, file)
+	return source{path: target}, err
+}
+
+// showHostPath ensures that an open file of the host is mounted at a place of the pod's own, and returns that place.
+func (v *Volumes) showHostPath(pod *corev1.Pod, volume *corev1.Volume, file *os.File) (string, error) {
+	target := filepath.Join(v.statePod(string(pod.UID)), "host-paths", volume.Name)
+	if err := show(int(file.Fd()), target); err != nil {
+		return "", fmt.Errorf("mount hostPath %s: %w", file.Name(), err)
+	}
+	return target, nil
+}
+
+// openPlain opens a path as openAllowed does, whatever is listed. A symlink in it is ELOOP.
+func openPlain(path string, kind *corev1.HostPathType) (*os.File, error) {
+	host, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
+	defer unix.Close(host)
+	open := func(sub string) (int, error) {
+		return openat2(host, sub, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	}
+	return openBelow(hostpath.Allowed{Path: "/"}, host, open, path, kind)
+}
+
+// openAllowed finds a path at or below a listed one, creates it where its type asks for that and it may be written to, and
+// checks that it is what the type says. It is not opened for reading or writing.
+func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType) (*os.File, error) {
 	top, err := openListed(listed.Path)
 	if err != nil {
 		return nil, fmt.Errorf("hostPath %s: %w", path, err)
 	}
 	defer unix.Close(top)
+	return openBelow(listed, top, beneath(top), path, kind)
+}
 
+// openBelow is openAllowed where the listed path is open already, and with what opens paths below it.
+func openBelow(
+	listed hostpath.Allowed, top int, open func(string) (int, error), path string, kind *corev1.HostPathType,
+) (*os.File, error) {
+	what, err := expected(ptr.Deref(kind, corev1.HostPathUnset))
+	if err != nil {
+		return nil, err
+	}
 	sub, err := filepath.Rel(listed.Path, path)
 	if err != nil {
 		return nil, err
 	}
-	open := beneath(top)
 	var fd int
 	if sub == "." { // which may be a file
 		fd, err = unix.FcntlInt(uintptr(top), unix.F_DUPFD_CLOEXEC, 0)

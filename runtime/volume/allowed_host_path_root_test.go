@@ -16,10 +16,67 @@ import (
 // allowing is the list of every namespace.
 type allowing string
 
-func (a allowing) HostPaths(string) (*hostpath.List, error) {
+func (a allowing) HostPaths(string) (*hostpath.List, bool, error) {
 	ns := &corev1.Namespace{}
 	ns.Annotations = map[string]string{hostpath.Annotation: string(a)}
-	return hostpath.Of(ns)
+	list, err := hostpath.Of(ns)
+	return list, true, err
+}
+
+// forbidding namespaces have no list, and a level that forbids volumes of the type hostPath.
+type forbidding struct{}
+
+func (forbidding) HostPaths(string) (*hostpath.List, bool, error) { return nil, true, nil }
+
+// Who has put symlinks where there was a list gets no further when the list is gone.
+func TestHostPathsOfANamespaceThatForbidsThem(t *testing.T) {
+	v := newVolumes(t)
+	v.node.HostPaths = forbidding{}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(base+"/team", 0o755), os.Symlink("/", base+"/team/evil")); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		path  string
+		kind  corev1.HostPathType
+		want  string
+		shows string
+	}{
+		{"/", "", "", "/"},
+		{base + "/team", corev1.HostPathDirectory, "", base + "/team"},
+		{base + "/team/new", corev1.HostPathDirectoryOrCreate, "", base + "/team/new"},
+		{base + "/team/evil", "", "there is a symlink in hostPath " + base + "/team/evil", ""},
+		{base + "/team/evil/etc", "", "there is a symlink in hostPath " + base + "/team/evil/etc", ""},
+		{base + "/team/evil" + base + "/made", corev1.HostPathDirectoryOrCreate, "there is a symlink", ""},
+		{base + "/team/none", corev1.HostPathDirectory, "is not a directory", ""},
+		{v.root + "/pods", "", "belongs to jobd itself", ""},
+	} {
+		t.Run(tc.path, func(t *testing.T) {
+			mounts, err := setUp(v, podWith(hostPath(tc.path, tc.kind), corev1.VolumeMount{MountPath: "/m"}))
+			if tc.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Fatalf("%v, want %q", err, tc.want)
+				}
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			shown, err1 := os.Stat(mounts[0].Source)
+			path, err2 := os.Stat(tc.shows)
+			if err1 != nil || err2 != nil || !os.SameFile(shown, path) {
+				t.Errorf("shows something else: %v, %v", err1, err2)
+			}
+			if err := v.TearDown("uid"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if _, err := os.Stat(base + "/made"); err == nil {
+		t.Error("something was made behind a symlink")
+	}
 }
 
 func TestAllowedHostPaths(t *testing.T) {

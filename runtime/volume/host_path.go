@@ -16,18 +16,23 @@ import (
 
 // HostPaths says which paths of the host the pods of a namespace may mount.
 type HostPaths interface {
-	HostPaths(namespace string) (*hostpath.List, error)
+	// HostPaths returns the list of a namespace, nil if it has none. Without a list, plain reports whether only paths
+	// without symlinks are mounted: where a namespace forbids such volumes in general, a pod that still has one may be
+	// from a time when there was a list, and have put the symlinks there itself.
+	HostPaths(namespace string) (list *hostpath.List, plain bool, err error)
 }
 
 // hostPath makes a volume of a path of the host, as far as the namespace allows it.
 func (v *Volumes) hostPath(pod *corev1.Pod, volume *corev1.Volume) (source, error) {
 	if v.node.HostPaths != nil {
-		list, err := v.node.HostPaths.HostPaths(pod.Namespace)
-		if err != nil {
+		list, plain, err := v.node.HostPaths.HostPaths(pod.Namespace)
+		switch {
+		case err != nil:
 			return source{}, err
-		}
-		if list != nil {
+		case list != nil:
 			return v.allowedHostPath(pod, volume, list)
+		case plain:
+			return v.plainHostPath(pod, volume)
 		}
 	}
 	path, err := v.anyHostPath(volume.HostPath)
