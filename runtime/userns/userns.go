@@ -99,9 +99,6 @@ func Open(o Options) (*Namespaces, error) {
 // Supported returns why no pod can have a user namespace on this host, nil if they can.
 func (n *Namespaces) Supported() error { return n.supported }
 
-// IDs are those that are given to pods.
-func (n *Namespaces) IDs() IDs { return n.ids }
-
 // Has reports whether a pod has a range.
 func (n *Namespaces) Has(podUID string) bool {
 	n.mu.Lock()
