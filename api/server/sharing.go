@@ -8,10 +8,12 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
@@ -166,7 +168,7 @@ type clientKey struct{}
 
 // withClient keeps the client of a request, from before it impersonates another user.
 func withClient(ctx context.Context, who user.Info) context.Context {
-	c := fairshare.Client{Name: who.GetName()}
+	c := fairshare.Client{Name: shareOf(who)}
 	if p, ok := peerFrom(ctx); ok {
 		c.Admin = p.UID == 0 || int(p.UID) == os.Geteuid()
 	} else {
@@ -179,6 +181,21 @@ func withClient(ctx context.Context, who user.Info) context.Context {
 		}
 	}
 	return context.WithValue(ctx, clientKey{}, c)
+}
+
+// shareOf returns in whose name somebody holds places: the namespace, for those who have a role in one alone. Its
+// administrator can make any number of ServiceAccounts, each of which would be another user.
+func shareOf(who user.Info) string {
+	namespace, _, err := serviceaccount.SplitUsername(who.GetName())
+	for _, group := range who.GetGroups() {
+		if said, ok := strings.CutPrefix(group, groupPrefix); ok && err != nil {
+			_, namespace, _ = strings.Cut(said, ":")
+		}
+	}
+	if namespace == "" {
+		return who.GetName()
+	}
+	return "namespace " + namespace
 }
 
 func clientFrom(ctx context.Context) fairshare.Client {

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes"
 )
@@ -288,6 +289,27 @@ func TestTheAdministratorAlwaysHasPlaces(t *testing.T) {
 		t.Errorf("the metrics do not show the refusal: %s", text)
 	}
 	unregister()
+}
+
+// Who has a role in a namespace gets no more by making ServiceAccounts there.
+func TestInWhoseNamePlacesAreHeld(t *testing.T) {
+	for _, tc := range []struct {
+		user, group, want string
+	}{
+		{"jobd:uid:1000", adminGroup, "jobd:uid:1000"},
+		{"jobd:submit", "jobd:role:submit", "jobd:submit"},
+		{"jobd:submit:team", "jobd:role:submit:team", "namespace team"},
+		{"jobd:admin:team", "jobd:role:admin:team", "namespace team"},
+		{"system:serviceaccount:team:one", "system:serviceaccounts", "namespace team"},
+		{"system:serviceaccount:team:two", "system:serviceaccounts", "namespace team"},
+		{"system:serviceaccount:other:one", "system:serviceaccounts", "namespace other"},
+		{"system:anonymous", "system:unauthenticated", "system:anonymous"},
+	} {
+		who := &user.DefaultInfo{Name: tc.user, Groups: []string{tc.group, user.AllAuthenticated}}
+		if got := shareOf(who); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.user, got, tc.want)
+		}
+	}
 }
 
 func TestWhichPlacesARequestNeeds(t *testing.T) {
