@@ -83,6 +83,7 @@ func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 		{"initContainerStatuses", pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses},
 	} {
 		errs = append(errs, validateStatesUpdate(pod, list.now, list.was, path.Child(list.name))...)
+		errs = append(errs, validateAttemptsUpdate(list.now, list.was, path.Child(list.name))...)
 	}
 	if pod.Status.QOSClass != old.Status.QOSClass {
 		errs = append(errs,
@@ -110,6 +111,34 @@ func validateStatesUpdate(pod *corev1.Pod, now, was []corev1.ContainerStatus, pa
 				errs = append(errs,
 					field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 			}
+		}
+	}
+	return errs
+}
+
+// validateAttemptsUpdate refuses that a client has containers forgotten: the count of restarts and the state Running say
+// what runs, and what has to be ended with the pod. A kubelet would write them anew; here nobody else knows them.
+func validateAttemptsUpdate(now, was []corev1.ContainerStatus, path *field.Path) field.ErrorList {
+	find := func(list []corev1.ContainerStatus, name string) (int, corev1.ContainerStatus) {
+		if i := slices.IndexFunc(list, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
+			return i, list[i]
+		}
+		return len(list), corev1.ContainerStatus{}
+	}
+	var errs field.ErrorList
+	for _, before := range was {
+		i, after := find(now, before.Name)
+		if before.State.Running != nil && after.State.Running == nil {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("state"),
+				"only jobd may say that a container does not run any more"))
+		}
+	}
+	for _, s := range slices.Concat(was, now) {
+		_, before := find(was, s.Name)
+		i, after := find(now, s.Name)
+		if before.RestartCount != after.RestartCount {
+			return append(errs, field.Forbidden(path.Index(i).Child("restartCount"),
+				"only jobd may change how often a container was started"))
 		}
 	}
 	return errs

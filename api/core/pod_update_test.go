@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -118,5 +119,29 @@ func TestWhatHasEndedStaysEnded(t *testing.T) {
 	pod.Status.NominatedNodeName = "A"
 	if errs := validatePodStatusUpdate(pod, old); len(errs) != 3 {
 		t.Error(errs)
+	}
+}
+
+// Who may write the status of a pod cannot have its containers run on without it.
+func TestAStatusUpdateForgetsNoContainer(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	old := preparedPod(t)
+	old.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running}}
+	for name, tc := range map[string]struct {
+		now  []corev1.ContainerStatus
+		want string
+	}{
+		"the same":         {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running, Ready: true}}, "[]"},
+		"other attempts":   {[]corev1.ContainerStatus{{Name: "c", RestartCount: 9, State: running}}, "[status.containerStatuses[0].restartCount: Forbidden: only jobd may change how often a container was started]"},
+		"none any more":    {nil, "[status.containerStatuses[0].state: Forbidden: only jobd may say that a container does not run any more status.containerStatuses[0].restartCount: Forbidden: only jobd may change how often a container was started]"},
+		"it ended":         {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2}}, "[status.containerStatuses[0].state: Forbidden: only jobd may say that a container does not run any more]"},
+		"one that is new":  {[]corev1.ContainerStatus{{Name: "c", RestartCount: 2, State: running}, {Name: "d", RestartCount: 1}}, "[status.containerStatuses[1].restartCount: Forbidden: only jobd may change how often a container was started]"},
+		"one in its place": {[]corev1.ContainerStatus{{Name: "d"}, {Name: "c", RestartCount: 2, State: running}}, "[]"},
+	} {
+		pod := old.DeepCopy()
+		pod.Status.ContainerStatuses = tc.now
+		if got := fmt.Sprint(validatePodStatusUpdate(pod, old)); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
 	}
 }
