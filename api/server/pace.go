@@ -47,11 +47,12 @@ func (s *Server) dropSlowWriters(next http.Handler) http.Handler {
 		defer b.end()
 		// The server takes a body that does not arrive for a closed connection. It is open, and the client is to get a
 		// response.
-		ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+		served := r.Context()
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(served))
 		defer cancel(nil)
-		defer context.AfterFunc(r.Context(), func() {
+		defer context.AfterFunc(served, func() {
 			if !b.late(time.Now()) {
-				cancel(context.Cause(r.Context()))
+				cancel(context.Cause(served))
 			}
 		})()
 		r = r.WithContext(ctx) // the server keeps its own, with the body that it closes
