@@ -133,8 +133,15 @@ func (p *Places) free(w *waiter) bool {
 	if w.Admin {
 		return p.admins < p.Total && p.ordinary+p.admins < p.Total+p.Reserve
 	}
-	return p.ordinary < p.Total && p.ordinary+p.admins < p.Total+p.Reserve &&
-		w.user.held < p.User && (w.Client.Peer == "" || w.peer.held < p.Limits.Peer)
+	if p.ordinary >= p.Total || p.ordinary+p.admins >= p.Total+p.Reserve {
+		return false
+	}
+	// Where nobody waits until others have ended, nobody takes more than he leaves: so something is left for whoever comes
+	// next, however many have come together before.
+	if p.Wait <= 0 && w.user.held > 0 && w.user.held >= p.Total-p.ordinary {
+		return false
+	}
+	return w.user.held < p.User && (w.Client.Peer == "" || w.peer.held < p.Limits.Peer)
 }
 
 func (p *Places) give(w *waiter) {

@@ -75,6 +75,23 @@ func TestWhoHoldsLeastIsNext(t *testing.T) {
 }
 
 // TestAFullQueueIsShared has one user fill what all may wait in.
+// Places that are held as long as a client wants are never all taken by the few that came first.
+func TestWhatIsNotWaitedForIsNotUsedUp(t *testing.T) {
+	s := New(Limits{Total: 60, Reserve: 1, User: 30})
+	for i, want := range []int{30, 15, 8, 4, 2, 1} {
+		held := 0
+		for {
+			if _, ok := s.Take(t.Context(), Client{Name: fmt.Sprint("client ", i)}); !ok {
+				break
+			}
+			held++
+		}
+		if held != want {
+			t.Errorf("client %d got %d places, want %d", i, held, want)
+		}
+	}
+}
+
 func TestAFullQueueIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Limits{Total: 1, User: 1, Queue: 10, QueueAll: 4, Wait: time.Minute})
