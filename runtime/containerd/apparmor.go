@@ -20,9 +20,9 @@ import (
 // appArmorFS is where a kernel that confines by AppArmor shows its profiles.
 const appArmorFS = "/sys/kernel/security/apparmor"
 
-// AppArmor is what this host has of it. It is nil where there is none, or none that is switched on.
+// AppArmor is this host's support for AppArmor. It is nil where AppArmor cannot be used.
 type AppArmor struct {
-	// profile is the name of the default profile, which is containerd's. Empty: it cannot be loaded.
+	// profile is the name of the default profile, which is containerd's. It is empty if the profile cannot be loaded.
 	profile string
 }
 
@@ -46,13 +46,14 @@ func OpenAppArmor(root string, logger *slog.Logger) *AppArmor {
 	return a
 }
 
-// appArmorDefault returns the name of a root's default profile. Each root has its own, so that two daemons do not meet.
+// appArmorDefault returns the name of a root's default profile. Each root has its own, so that two daemons do not
+// interfere with each other.
 func appArmorDefault(root string) string {
 	return filepath.Base(runtime.CgroupParent(root)) + "-default"
 }
 
-// Default returns a function that loads the default profile, should somebody have unloaded it, and returns its name.
-// It is nil where there is no such profile.
+// Default returns a function that loads the default profile, in case somebody has unloaded it, and returns its name.
+// The function is nil where there is no such profile.
 func (a *AppArmor) Default() func() (string, error) {
 	if a == nil || a.profile == "" {
 		return nil
@@ -65,7 +66,7 @@ func (a *AppArmor) Default() func() (string, error) {
 	}
 }
 
-// Admit returns why a pod cannot be confined here as it asks, in a kubelet's words.
+// Admit returns an error, in a kubelet's wording, if a pod cannot be confined here as it asks.
 func (a *AppArmor) Admit(pod *corev1.Pod) error {
 	for c := range podspec.Containers(&pod.Spec) {
 		asked := oci.AppArmorProfile(pod, c)
@@ -73,24 +74,24 @@ func (a *AppArmor) Admit(pod *corev1.Pod) error {
 			continue
 		}
 		if a == nil {
-			return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") // a kubelet's words
+			return errors.New("Cannot enforce AppArmor: AppArmor is not enabled on the host") // a kubelet's wording
 		}
 		if asked.LocalhostProfile == nil {
 			continue
 		}
 		loaded, err := appArmorLoaded(*asked.LocalhostProfile)
 		if err != nil {
-			return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) // a kubelet's words
+			return fmt.Errorf("Cannot enforce AppArmor: could not read loaded profiles: %w", err) // a kubelet's wording
 		}
 		if !loaded {
-			// a kubelet's words
+			// a kubelet's wording
 			return fmt.Errorf("Cannot enforce AppArmor: profile %q is not loaded", *asked.LocalhostProfile)
 		}
 	}
 	return nil
 }
 
-// appArmorLoaded reports whether the kernel knows a profile. It lists them as "NAME (MODE)", one a line.
+// appArmorLoaded reports whether the kernel knows a profile. The kernel lists them as "NAME (MODE)", one per line.
 func appArmorLoaded(name string) (bool, error) {
 	profiles, err := os.ReadFile(filepath.Join(appArmorFS, "profiles"))
 	if err != nil {

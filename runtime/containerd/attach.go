@@ -20,7 +20,7 @@ import (
 // closeTime is how long a shard may take to close the stdin of a container.
 const closeTime = 10 * time.Second
 
-// Attach connects to the first process of a container that runs.
+// Attach connects to the first process of a running container.
 func (r *Runtime) Attach(ctx context.Context, id string, a runtime.AttachRequest) error {
 	if err := r.attach(ctx, id, a); err != nil {
 		return fmt.Errorf("attach to container %s: %w", id, err)
@@ -59,7 +59,7 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 	_, err = p.Wait(session)
 	if session.Err() != nil {
 		p.Close()
-		err = ctx.Err() // none of one who has only detached
+		err = ctx.Err() // nil when the client has only detached
 	}
 	output.Wait()
 	return err
@@ -80,7 +80,7 @@ func (r *Runtime) feed(c *container, p *shard.Process, words io.Reader) (leave b
 		heard = false
 		_, err = io.Copy(io.Discard, words)
 	case err != nil && !p.Attached.Terminal:
-		p.Stdin.Close() // so that it is not in the way of the end that somebody else may bring
+		p.Stdin.Close() // left open, it would hold back the EOF that another client may send
 	}
 	if err == nil && p.Attached.StdinOnce {
 		r.endStdin(c, p)
@@ -94,7 +94,7 @@ func (r *Runtime) speaks(c *container, p *shard.Process, begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if begins && c.stdinEnded {
-		p.Stdin.Close() // it came while somebody else brought the end
+		p.Stdin.Close() // another client has ended stdin in the meantime
 	} else if begins {
 		c.speakers = append(c.speakers, p)
 	} else {

@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// heard keeps what was written, and tells when it holds some words.
+// heard keeps what was written to it, and can wait for a text in it.
 type heard struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -80,7 +80,7 @@ func TestAttach(t *testing.T) {
 		idle, undecided := io.Pipe()
 		defer undecided.Close()
 		go func() { attached <- r.Attach(t.Context(), once.ID, runtime.AttachRequest{Stdin: idle, Stdout: &out}) }()
-		if _, err := io.WriteString(undecided, "i\n"); err != nil { // it is not to come after the end
+		if _, err := io.WriteString(undecided, "i\n"); err != nil { // it must not come after the end
 			t.Fatal(err)
 		}
 		out.waitFor(t, "got i\n")

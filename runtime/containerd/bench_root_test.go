@@ -20,8 +20,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// BenchmarkContainer runs containers of `true` from the spec to the removed snapshot, and beside them in the same run what
-// crun alone does with the same spec and one root file system for all.
+// BenchmarkContainer runs containers of `true` from the spec to the removed snapshot and, for comparison, crun alone
+// with the same spec and one root file system for all.
 func BenchmarkContainer(b *testing.B) {
 	r := newRig(b, "crun")
 	var n atomic.Int64
@@ -81,7 +81,8 @@ func BenchmarkContainer(b *testing.B) {
 	}
 }
 
-// benchPod asks for a CPU: with the fewest shares there are, what is measured is who else is busy on the machine.
+// benchPod requests a CPU: with the minimum of CPU shares, the benchmark would measure how busy the machine is
+// otherwise.
 func benchPod(uid string) *corev1.Pod {
 	p := pod(uid, "")
 	p.Spec.Containers[0].Command = []string{"true"}
@@ -109,7 +110,8 @@ func inParallel(b *testing.B, parallel int, one func() error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "per-s")
 }
 
-// rawBundle is the same container as crun alone would have it: its root file system is mounted once.
+// rawBundle makes a bundle of the same container for crun alone, whose root file system is mounted once, and returns
+// its path.
 func rawBundle(b *testing.B, r *rig) string {
 	c := r.container(b, benchPod("raw"), "main")
 	_, mounts, _, err := r.create(inNamespace(context.Background()), c, 0)

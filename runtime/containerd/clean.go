@@ -38,11 +38,11 @@ func Clean(ctx context.Context, root, state string) error {
 	if err := endShards(ctx, state); err != nil {
 		return fmt.Errorf("clean: %w", err)
 	}
-	// Nothing that it would confine runs any more.
+	// Nothing that the profile would confine runs any more.
 	if err := removeAppArmorDefault(root); err != nil {
 		return fmt.Errorf("clean: %w", err)
 	}
-	// Only what is known to be ours: a wrong path must not cost more.
+	// Only what is known to be ours is unmounted and removed: a wrong path must do no other harm.
 	for _, dir := range append(layout.State(state).Mounts(), layout.Root(root).Mounts()...) {
 		if err := volume.UnmountBelow(dir); err != nil {
 			return fmt.Errorf("clean: %w", err)
@@ -57,7 +57,7 @@ func Clean(ctx context.Context, root, state string) error {
 			return fmt.Errorf("clean: %w", err)
 		}
 	}
-	// It stays where something else is in it, where it is a mount point, or where it is systemd's.
+	// The directory stays if something else is in it, if it is a mount point, or if it is systemd's.
 	switch err := unix.Rmdir(state); err {
 	case nil, unix.ENOENT, unix.ENOTEMPTY, unix.EBUSY:
 		return nil

@@ -25,7 +25,7 @@ type commit struct {
 	done chan error
 }
 
-// run returns when the changes that do makes are durable, or when it has failed and none of them is kept. do is called
+// run returns once the changes that do makes are durable, or with an error when none of them is kept. do is called
 // again, alone, when another change in the same commit has failed.
 func (c *commits) run(ctx context.Context, do func(context.Context) error) error {
 	one := &commit{ctx: ctx, do: do, done: make(chan error, 1)}

@@ -34,7 +34,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard"
 )
 
-// Namespace is the containerd namespace that everything of jobd's is in.
+// Namespace is the containerd namespace that holds everything of jobd's.
 const Namespace = "jobd"
 
 // Config says what directories and programs a runtime uses.
@@ -43,16 +43,18 @@ type Config struct {
 	State string // the daemon's: see layout.State
 	// CgroupParent holds the control groups of pods and containers: runtime.CgroupParent(Root).
 	CgroupParent string
-	// OCIRuntime is the one of pods that name none: a handler or a path. Empty: crun if it works here, or else runc.
+	// OCIRuntime is the OCI runtime of pods that name none: a handler or a path. Empty: crun if it works here, or else
+	// runc.
 	OCIRuntime string
-	// Handlers are further OCI runtimes by the names by which pods choose them. crun and runc are handlers by themselves
-	// where they are installed.
+	// Handlers are further OCI runtimes by the names by which pods choose them. crun and runc need no entry where they
+	// are installed.
 	Handlers map[string]runtime.Handler
 	// ShimPath is the binary of the shards.
 	ShimPath string
-	// RuntimeTimeout is how long one call of the OCI runtime may take. 0: as long as the shards let it.
+	// RuntimeTimeout is how long one call of the OCI runtime may take. 0: as long as the shards allow.
 	RuntimeTimeout time.Duration
-	// Shards is how many new containers are spread over. 0: as many as there are CPUs, at least 2 and at most 8.
+	// Shards is the number of shards that new containers are spread over. 0: as many as there are CPUs, at least 2 and
+	// at most 8.
 	Shards int
 	Logger *slog.Logger
 }
@@ -73,15 +75,15 @@ type Runtime struct {
 	epoch string
 
 	cleanup  sync.WaitGroup // what is done in the background
-	discards chan struct{}  // holds one for each snapshot on its way out
+	discards chan struct{}  // holds one element for each snapshot that is being removed
 
 	mu         sync.Mutex
 	containers map[string]*container
 	onExit     func(runtime.Status)
 }
 
-// container is what is known about one. Status and speakers are guarded by Runtime.mu; busy is held while it is started
-// or removed.
+// container is what is known about a container. Status and speakers are guarded by Runtime.mu; busy is held while it is
+// started or removed.
 type container struct {
 	status   runtime.Status
 	shard    int
@@ -157,7 +159,7 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	return r, nil
 }
 
-// Describe says, for people, what runs containers here and why it was chosen.
+// Describe returns, for people to read, what runs containers here and why it was chosen.
 func (r *Runtime) Describe() string {
 	release, _, _ := strings.Cut(version.Version, "+") // without its revision, which a library does not have
 	return fmt.Sprintf("containerd %s with %s, snapshots by %s", release, r.oci, r.server.snapshotter)
@@ -228,7 +230,7 @@ func (r *Runtime) Written(ctx context.Context, id string) (bytes, inodes int64, 
 	return usage.Size, usage.Inodes, nil
 }
 
-// Close lets go of the containers, which live on in their shards, ends the shards that hold none, and stops containerd.
+// Close releases the containers, which live on in their shards, ends the shards that hold none, and stops containerd.
 func (r *Runtime) Close() error {
 	var err error
 	if r.server != nil {
@@ -236,7 +238,7 @@ func (r *Runtime) Close() error {
 	}
 	r.cleanup.Wait()
 	if r.shards != nil {
-		// The parent stays where anything is left in it.
+		// The parent stays if anything is left in it.
 		err = errors.Join(r.shards.close(), r.cgroups.Prune(r.config.CgroupParent),
 			r.cgroups.Prune(runtime.ShardCgroup(r.config.Root)))
 	}

@@ -55,8 +55,8 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// unusedPlugins come with packages that are needed for others. The metrics of gRPC are registered process-wide, which
-// would allow only one containerd for each process.
+// unusedPlugins are plugins that come with packages needed for others. The metrics of gRPC are registered process-wide,
+// which would allow only one containerd for each process.
 var unusedPlugins = []string{
 	"io.containerd.metrics.v1.grpc-prometheus",
 	"io.containerd.metrics.v1.grpc-otel",
@@ -86,8 +86,8 @@ type embedded struct {
 
 type hostKey struct{}
 
-// host is the embedded containerd that a plugin is initialised for. containerd's registry of plugins is one for the
-// process; what tells two containerds in a process apart travels in the context.
+// host is the embedded containerd that a plugin is initialised for. containerd has one registry of plugins for the
+// whole process; what distinguishes two containerds in it travels in the context.
 func host(ic *plugin.InitContext) (*embedded, error) {
 	e, ok := ic.Context.Value(hostKey{}).(*embedded)
 	if !ok {
@@ -150,7 +150,7 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
-			// This map is also that of clients on the socket.
+			// Clients on the socket use this map too.
 			service.(map[string]snapshots.Snapshotter)[e.snapshotter] = e.commits.snapshots.forImages(e.snapshots())
 			e.client, err = client.New("", client.WithDefaultNamespace(Namespace),
 				client.WithDefaultPlatform(platforms.Default()), client.WithInMemoryServices(ic))
@@ -180,7 +180,8 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 		},
 		Plugins: map[string]any{
 			"io.containerd.server.v1.grpc": map[string]any{"address": e.address},
-			// Not while everything else starts, and not for every few containers: their layers are not collected.
+			// The collector runs neither while everything else starts nor after every few containers, whose layers it
+			// does not collect.
 			"io.containerd.gc.v1.scheduler": map[string]any{"startup_delay": "10s", "mutation_threshold": 10000},
 			// Layers are on disk before anything refers to them: a power cut must not leave empty files in them.
 			"io.containerd.service.v1.diff-service": map[string]any{"default": []string{"walking"}, "sync_fs": true},
@@ -189,7 +190,7 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 	if err := server.CreateTopLevelDirectories(config); err != nil {
 		return nil, fmt.Errorf("boot containerd: %w", err)
 	}
-	// A trial takes a few files. With none left, nothing is known of what the kernel can do, and what is there stays.
+	// The check makes a few files. When the disk is full, it says nothing about the kernel, and overlayfs is assumed.
 	if err := overlayutils.Supported(config.Root); err != nil && !isFull(err) {
 		e.snapshotter = native
 		c.Logger.Warn("cannot mount overlayfs: images are copied for each container, which is slow and takes space",
@@ -211,7 +212,7 @@ func boot(c Config, r *Runtime) (_ *embedded, err error) {
 // isFull reports whether an error says that a disk has no space or no inodes left.
 func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// prepareNamespace makes the namespace and sets its default snapshotter.
+// prepareNamespace creates the namespace and sets its default snapshotter.
 func (e *embedded) prepareNamespace() error {
 	ctx := inNamespace(e.ctx)
 	store := e.client.NamespaceService()
@@ -238,11 +239,11 @@ func (e *embedded) prepareNamespace() error {
 	return nil
 }
 
-// containers returns the store of container objects. It can be used within a transaction, which the one that clients
-// speak to cannot: it opens its own.
+// containers returns the store of container objects. It can be used within a transaction, unlike the store that clients
+// use, which opens its own.
 func (e *embedded) containers() containers.Store { return metadata.NewContainerStore(e.db) }
 
-// snapshots returns the same for snapshots.
+// snapshots returns the snapshotter, which can be used within a transaction too.
 func (e *embedded) snapshots() snapshots.Snapshotter { return e.db.Snapshotter(e.snapshotter) }
 
 // serve opens the socket, for ctr and the like.

@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Exec runs a process in a container that runs.
+// Exec runs a process in a running container.
 func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecRequest) (int, error) {
 	code, err := r.exec(ctx, id, e)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	return code, err
 }
 
-// running returns a container that runs, errdefs.ErrNotFound for any other.
+// running returns a running container. The error is errdefs.ErrNotFound for any other.
 func (r *Runtime) running(id string) (*container, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,8 @@ func (r *Runtime) running(id string) (*container, error) {
 	return c, nil
 }
 
-// bring starts to copy what a process writes to one of its streams, if it has that one, until the stream's end.
+// bring starts to copy what a process writes to one of its streams until the stream ends. stream is nil if the process
+// does not have it.
 func bring(output *sync.WaitGroup, p *shard.Process, stream *os.File, w io.Writer) {
 	if stream == nil {
 		return
@@ -77,7 +78,7 @@ func bring(output *sync.WaitGroup, p *shard.Process, stream *os.File, w io.Write
 	}
 	output.Go(func() {
 		if p.Copy(w, stream) != nil {
-			stream.Close() // nobody takes it: let the process know
+			stream.Close() // nobody reads it any more: let the process know
 		}
 	})
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// wellKnown are the OCI runtimes that are handlers by themselves where they are installed.
+// wellKnown are the OCI runtimes that are handlers without being configured, where they are installed.
 var wellKnown = []string{"crun", "runc"}
 
-// Handlers returns the names of the OCI runtimes that pods can choose from, in order.
+// Handlers returns the names of the OCI runtimes that pods can choose from, sorted.
 func (r *Runtime) Handlers() []string {
 	names := slices.Collect(maps.Keys(r.config.Handlers))
 	for _, name := range wellKnown {
@@ -30,8 +30,8 @@ func (r *Runtime) Handlers() []string {
 	return slices.Compact(names)
 }
 
-// Handler returns the OCI runtime of a handler's name, once it has run a container here. The error is errdefs.ErrNotFound
-// when there is none of that name.
+// Handler returns a handler by its name, once its OCI runtime has run a container here. The error is
+// errdefs.ErrNotFound when there is none of that name.
 func (r *Runtime) Handler(ctx context.Context, name string) (runtime.Handler, error) {
 	h, err := r.config.handler(name)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *Runtime) Handler(ctx context.Context, name string) (runtime.Handler, er
 	return h, nil
 }
 
-// handler finds an OCI runtime by its handler's name.
+// handler finds a handler by its name.
 func (c *Config) handler(name string) (runtime.Handler, error) {
 	if h, ok := c.Handlers[name]; ok {
 		h.Name = name

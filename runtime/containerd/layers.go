@@ -24,10 +24,10 @@ const (
 	native    = "native"
 )
 
-// layers is containerd's own snapshotter, but for the writable layers of containers. With overlayfs those are
+// layers is containerd's own snapshotter, except for the writable layers of containers. With overlayfs those are
 // recycled. Otherwise they are snapshots of the backend, which are hidden from the garbage collector until the
-// transaction that makes them has committed: the collector removes what it does not find in the database. Their keys
-// in the backend are known, so that they can be removed at once, without a collection.
+// transaction that makes them has committed: the collector removes what it does not find in the database. Their keys in
+// the backend are known, so that they can be removed at once, without a collection.
 type layers struct {
 	snapshots.Snapshotter
 	recycled *recycledLayers // nil without overlayfs
@@ -37,7 +37,7 @@ type layers struct {
 	hidden map[string]bool   // by key
 }
 
-// openLayers opens the snapshotter of that name below root. In links it keeps what a reboot makes void.
+// openLayers opens the snapshotter called name below root. The directory links holds what a reboot invalidates.
 func openLayers(name, root, links string) (*layers, error) {
 	l := &layers{keys: map[string]string{}, hidden: map[string]bool{}}
 	var err error
@@ -57,16 +57,16 @@ func openLayers(name, root, links string) (*layers, error) {
 
 type containerKey struct{}
 
-// ofContainer is what a container's snapshot is made for.
+// ofContainer describes the container that a snapshot is made for.
 type ofContainer struct {
 	id     string
 	shard  int
 	alone  bool
 	mounts []specs.Mount
-	users  specs.LinuxIDMapping // of its own user namespace; Size is 0 without
+	users  specs.LinuxIDMapping // of its own user namespace; Size is 0 without one
 }
 
-// forContainer marks a Prepare as that of a container's snapshot, in a transaction that may still fail.
+// forContainer marks a Prepare as one for a container's snapshot, in a transaction that may still fail.
 func forContainer(ctx context.Context, of ofContainer) context.Context {
 	return context.WithValue(ctx, containerKey{}, of)
 }
@@ -85,7 +85,8 @@ func (l *layers) Prepare(ctx context.Context, key, parent string, opts ...snapsh
 	return prepare(ctx, l.Snapshotter, key, parent, opts...)
 }
 
-// prepare is the Prepare of a backend. A crash in one can leave a directory in the way of the next.
+// prepare calls Prepare of a backend. A crash in one call can leave a directory in the way of the next, which then
+// removes it.
 func prepare(
 	ctx context.Context, backend snapshots.Snapshotter, key, parent string, opts ...snapshots.Opt,
 ) ([]mount.Mount, error) {
@@ -193,7 +194,7 @@ func removeLayer(ctx context.Context, backend snapshots.Snapshotter, key string,
 	return nil
 }
 
-// Walk leaves out what is hidden, and what exists for a moment only.
+// Walk leaves out hidden snapshots and those that exist only for a moment.
 func (l *layers) Walk(ctx context.Context, fn snapshots.WalkFunc, filters ...string) error {
 	return l.Snapshotter.Walk(ctx, func(ctx context.Context, info snapshots.Info) error {
 		l.mu.Lock()

@@ -11,9 +11,9 @@ import (
 )
 
 // withLogger sends containerd's log lines to our handler, at our level. containerd logs through the logger in the
-// context where there is one, and through logrus's process-wide one elsewhere. While it is not up, it complains about
-// what it could do on other hosts or about being stopped, which is for debugging only: the reason why it could not
-// boot is an error that is returned.
+// context where there is one, and through logrus's process-wide one elsewhere. While it is not up, its complaints are
+// about features that this host lacks or about being stopped, and are logged for debugging only: why it could not boot
+// is in the error that is returned.
 func withLogger(ctx context.Context, logger *slog.Logger, up *atomic.Bool) context.Context {
 	hook := slogHook{logger.With("component", "containerd"), up}
 	own := logrus.New()
@@ -58,7 +58,8 @@ func (h slogHook) level() logrus.Level {
 	return level
 }
 
-// slogLevel maps containerd's information, which is about its internals, to our debug level.
+// slogLevel returns our level for one of containerd's. Its info messages are about its internals and become debug
+// messages.
 func slogLevel(l logrus.Level) slog.Level {
 	switch l {
 	case logrus.PanicLevel, logrus.FatalLevel, logrus.ErrorLevel:

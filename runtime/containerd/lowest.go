@@ -14,12 +14,12 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// maxLowest is how many layers of places are made in one run. A container that comes later gets the one without
-// places, so that what the OCI runtime makes for its mounts is left in its own layer.
+// maxLowest is how many layers of mount points are made in one run. After that, a container with other mount points
+// gets the layer without any, so that what the OCI runtime creates for its mounts is left in its own layer.
 const maxLowest = 1024
 
-// lowestLayers are directories that hold nothing but the places where containers have mounts: empty directories and
-// files. Everything in an image covers them. Containers with the same places share one.
+// lowestLayers are directories that hold nothing but the mount points of containers: empty directories and files.
+// Everything in an image covers them. Containers with the same mount points share one.
 type lowestLayers struct {
 	dir string
 
@@ -27,7 +27,7 @@ type lowestLayers struct {
 	made map[string]bool // by name
 }
 
-// of returns the name of the layer for a container's mounts, and makes it if need be.
+// of returns the name of the layer for a container's mounts, and makes it if necessary.
 func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
 	places := placesOf(mounts)
 	hash := sha256.Sum256([]byte(strings.Join(places, "\n")))
@@ -52,7 +52,7 @@ func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
 	return name, nil
 }
 
-// placesOf lists where mounts are in the root file system itself, directories with a slash at the end.
+// placesOf lists where mounts are in the root file system itself, with a slash at the end of directories.
 func placesOf(mounts []specs.Mount) []string {
 	mounted := make(map[string]bool, len(mounts))
 	for _, m := range mounts {
@@ -83,7 +83,7 @@ func withinOne(mounted map[string]bool, path string) bool {
 	return false
 }
 
-// makePlaces makes a layer under another name first, so that one that exists is complete.
+// makePlaces makes a layer under another name first, so that a layer with its final name is complete.
 func makePlaces(path string, places []string) error {
 	fresh := path + unfinished
 	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, layerMode)); err != nil {

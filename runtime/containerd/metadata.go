@@ -61,17 +61,17 @@ func init() {
 	})
 }
 
-// database is containerd's. Nearly all changes are about containers, which do not outlive this boot of the host, so it
-// is in the state directory and none of its commits waits for the disk. When anything else has changed, images or
-// their layers, it is copied to the root before the change is confirmed. A new life of the state directory begins with
-// the copy.
+// database is containerd's database. Nearly all changes are about containers, which do not outlive this boot of the
+// host, so it is in the state directory and none of its commits waits for the disk. When anything else has changed,
+// images or their layers, it is copied to the root before the change is confirmed. A new life of the state directory
+// begins with the copy.
 type database struct {
 	*bbolt.DB
 	saved string // the copy
-	// begun is the file's name to be. It is set for as long as the file does not have it, since what the copy says about
-	// containers has not been dropped yet.
+	// begun is the file's final name. It is set until the file has that name, which is once the containers that the
+	// copy lists have been dropped.
 	begun string
-	// volatile is set by a transaction that concerns containers only. There is one at a time.
+	// volatile is set by a transaction that concerns containers only. There is one transaction at a time.
 	volatile bool
 
 	mu     sync.Mutex
@@ -111,7 +111,7 @@ func openDatabase(dir, epoch, saved string) (*database, error) {
 	return d, nil
 }
 
-// removeEarlierLives removes the databases of earlier lives of the state directory, and what they said of layers.
+// removeEarlierLives removes the databases of earlier lives of the state directory, and their links to layers.
 func removeEarlierLives(dir, epoch string) error {
 	old, err := filepath.Glob(filepath.Join(dir, "meta-*.db*"))
 	links, _ := filepath.Glob(linksDir(dir, "*"))
@@ -123,10 +123,11 @@ func removeEarlierLives(dir, epoch string) error {
 	return err
 }
 
-// linksDir returns where it is noted which container has which recycled layer, in one life of the state directory.
+// linksDir returns the directory that records which container has which recycled layer, in one life of the state
+// directory.
 func linksDir(dir, epoch string) string { return filepath.Join(dir, "layers-"+epoch) }
 
-// isCopy reports whether the database has just been made from the copy, until settle.
+// isCopy reports whether the database has just been made from the copy and settle has not been called yet.
 func (d *database) isCopy() bool { return d.begun != "" }
 
 // settle renames a database that was made from the copy to the name by which it is found.
@@ -141,7 +142,7 @@ func (d *database) settle() error {
 	return nil
 }
 
-// Update returns when the changes are durable, unless they are about containers.
+// Update returns once the changes are durable, unless they are about containers only: those do not wait for the disk.
 func (d *database) Update(fn func(*bbolt.Tx) error) error {
 	number, volatile := 0, false
 	err := d.DB.Update(func(tx *bbolt.Tx) error {
@@ -156,10 +157,10 @@ func (d *database) Update(fn func(*bbolt.Tx) error) error {
 	return d.save(number)
 }
 
-// catchUp copies what an earlier process had committed but not yet copied: it counts from now on.
+// catchUp copies what an earlier process had committed but not yet copied. From then on, copied is known.
 func (d *database) catchUp() error { return d.save(math.MaxInt) }
 
-// save copies the database to the root, unless a copy that has this transaction was made meanwhile.
+// save copies the database to the root, unless a copy that includes this transaction was made in the meantime.
 func (d *database) save(number int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,8 +169,8 @@ func (d *database) save(number int) error {
 	}
 	err := d.View(func(tx *bbolt.Tx) error {
 		number = tx.ID()
-		// The last copy but one is overwritten: it reserves the space without which nothing could be removed from a full
-		// disk.
+		// The copy before the last is overwritten: it reserves the space without which nothing could be removed from a
+		// full disk.
 		fresh := d.saved + unfinished
 		f, err := os.OpenFile(fresh, os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {

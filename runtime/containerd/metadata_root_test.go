@@ -13,7 +13,7 @@ func TestNothingIsHeldOfAnotherLifeOfTheState(t *testing.T) {
 	r := newRig(t, "")
 	c := r.container(t, pod("u1", "sleep 1000"), "main")
 	r.start(t, c)
-	r.importBusybox(t, "another") // with it, containers are in the copy of the database
+	r.importBusybox(t, "another") // this copies the database, with the container in it
 	epoch := r.Epoch()
 	r.Close()
 	// As after a reboot: no process, no state.
@@ -46,7 +46,7 @@ func TestAnImageOutlivesAKillBeforeItsCopyAndThenAPowerCut(t *testing.T) {
 	}
 	r.image = r.importBusybox(t, "late")
 	r.Close()
-	if err := os.WriteFile(saved, before, 0o600); err != nil { // killed before that was copied
+	if err := os.WriteFile(saved, before, 0o600); err != nil { // as if killed before the image was copied
 		t.Fatal(err)
 	}
 	r.open(t)
@@ -69,7 +69,7 @@ func TestAnImageOutlivesAKillBeforeItsCopyAndThenAPowerCut(t *testing.T) {
 func TestAnEarlierLifeOfTheStateLeavesNothingInIt(t *testing.T) {
 	r := newRig(t, "")
 	r.Close()
-	if err := os.Remove(filepath.Join(r.config.State, "epoch")); err != nil { // it is of another boot
+	if err := os.Remove(filepath.Join(r.config.State, "epoch")); err != nil { // as if it were of another boot
 		t.Fatal(err)
 	}
 	r.open(t)

@@ -11,8 +11,9 @@ import (
 	"github.com/jobd/jobd/layout"
 )
 
-// KeepMountsIn makes containerd mount what it mounts for a moment, the layers that it unpacks, below a state directory
-// instead of the host's /tmp, and unmounts what an earlier process that was killed has left. It is process-wide.
+// KeepMountsIn sets the directory of containerd's temporary mounts, those of layers that it unpacks, to one below a
+// state directory instead of the host's /tmp, and unmounts what an earlier process that was killed has left there. The
+// setting is process-wide.
 func KeepMountsIn(state string) error {
 	dir := layout.State(state).Containerd()
 	err := os.MkdirAll(dir, 0o711)

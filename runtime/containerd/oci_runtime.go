@@ -31,7 +31,7 @@ type ociRuntime struct {
 	Version string   // "crun 1.8.1"
 	Why     string   // "" if it was asked for or the first choice
 
-	fingerprint string // of all that its behaviour depends on
+	fingerprint string // of everything that its behaviour depends on
 }
 
 func (o ociRuntime) String() string {
@@ -46,8 +46,8 @@ func (o ociRuntime) foreign() bool {
 	return !strings.HasPrefix(o.Version, "crun ") && !strings.HasPrefix(o.Version, "runc ")
 }
 
-// verdict is the outcome of a self-test. One that it works is kept for as long as nothing that it depends on has
-// changed; a failure is not, as it may be the host's of that moment: one that is busy, or full, or lacks a mount.
+// verdict is the outcome of a self-test that passed. It is valid for as long as nothing that it depends on has changed.
+// A failure is not kept, since its cause may be the state of the host at that moment: busy, full, or without a mount.
 type verdict struct {
 	Fingerprint string `json:"fingerprint"`
 	Version     string `json:"version"`
@@ -63,8 +63,8 @@ type runtimes struct {
 	tested map[string]ociRuntime // by fingerprint
 }
 
-// choose chooses the runtime of pods that name none: the one that is asked for, or else crun, which is faster, or else
-// runc.
+// choose returns the runtime of pods that name none: the configured one if there is one, or else crun, which is faster,
+// or else runc.
 func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
 	names := wellKnown
 	if r.config.OCIRuntime != "" {
@@ -97,7 +97,7 @@ func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
 		strings.Join(reasons, ", "))
 }
 
-// of returns the runtime of a handler. It has to run a container on this host before it is trusted.
+// of returns the runtime of a handler. The runtime has to run a container on this host before it is trusted.
 func (r *runtimes) of(ctx context.Context, h runtime.Handler) (ociRuntime, error) {
 	print, err := fingerprint(h.Args, h.Path)
 	if err != nil {
@@ -146,7 +146,8 @@ func (r *runtimes) test(ctx context.Context, h runtime.Handler, print string) (o
 	return o, nil
 }
 
-// fingerprint identifies what the behaviour of programs depends on: themselves, their options and the kernel.
+// fingerprint identifies what the behaviour of programs depends on: the programs themselves, their options and the
+// kernel.
 func fingerprint(args []string, paths ...string) (string, error) {
 	var kernel unix.Utsname
 	if err := unix.Uname(&kernel); err != nil {
@@ -169,7 +170,7 @@ func fingerprint(args []string, paths ...string) (string, error) {
 func readVerdicts(path string) map[string]verdict {
 	out := map[string]verdict{}
 	if content, err := os.ReadFile(path); err == nil && json.Unmarshal(content, &out) != nil {
-		return map[string]verdict{} // the test is only done again
+		return map[string]verdict{} // the tests are merely repeated
 	}
 	return out
 }
@@ -182,8 +183,8 @@ func writeVerdicts(path string, verdicts map[string]verdict) error {
 	return atomicfile.Write(path, content, 0o600)
 }
 
-// selfTest runs a container as a pod's is run: by a shard, with the limits, the devices and the seccomp profile of
-// one. Its program is the shards' own, which prints its version. It returns the runtime's version.
+// selfTest runs a container in the same way as a pod's: by a shard, with limits, devices and a seccomp profile. The
+// container runs the shards' own program, which prints its version. selfTest returns the version of the runtime.
 func selfTest(ctx context.Context, c Config, s *shard.Shard, o ociRuntime) (version string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -224,7 +225,8 @@ func runSelfTest(ctx context.Context, c Config, s *shard.Shard, o ociRuntime) er
 	})
 }
 
-// parseVersion takes "crun 1.8.1" out of "crun version 1.8.1\n...". A program that says nothing goes by its file's name.
+// parseVersion returns "crun 1.8.1" for "crun version 1.8.1\n...", and the name of the file for a program that prints
+// nothing.
 func parseVersion(file string, said []byte) string {
 	line, _, _ := bytes.Cut(said, []byte("\n"))
 	fields := strings.Fields(string(line))

@@ -23,7 +23,7 @@ func TestMissingOCIRuntimeNamesThePackage(t *testing.T) {
 	}
 }
 
-// What has failed in a moment of the host's, one that was too busy for instance, is tried again at the next start.
+// An OCI runtime may have failed only because the host was too busy, for instance: it is tried again at the next start.
 func TestAnOCIRuntimeThatFailedIsTriedAgain(t *testing.T) {
 	needRoot(t)
 	path, err := exec.LookPath("crun")

@@ -23,9 +23,9 @@ const probePrefix = layout.ProbePrefix
 // probeTime bounds a probe whose OCI runtime hangs. It is generous, since a host that has just been started is busy.
 const probeTime = time.Minute
 
-// runProbe starts a probe container as a pod's container is started: by a shard, with limits, devices and a seccomp
-// profile; nil is the default one. It runs the shards' own program with one flag. Once it runs, started is called with
-// its ID and the path of its log; the container is removed when that returns.
+// runProbe starts a probe container in the same way as a pod's: by a shard, with limits, devices and a seccomp profile,
+// the default one if profile is nil. The container runs the shards' own program with one flag. Once it runs, started is
+// called with its ID and the path of its log; the container is removed when started returns.
 func runProbe(
 	ctx context.Context, c Config, s *shard.Shard, runtime ociRuntime, flag string, profile *specs.LinuxSeccomp,
 	started func(id, log string) error,

@@ -64,7 +64,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 			}
 		}
 		if s := held.status.State; s == runtime.Exited || s == runtime.Lost {
-			held.reported = true // found by Containers
+			held.reported = true // Containers lists it
 			close(held.ended)
 		}
 		r.containers[object.ID] = held
@@ -104,7 +104,8 @@ func (r *Runtime) recover(ctx context.Context) error {
 	return nil
 }
 
-// endLeases hands what unfinished pulls of an earlier process have fetched to the collector: nobody continues them.
+// endLeases ends the leases of the unfinished pulls of an earlier process, which nobody continues, so that the
+// collector may remove what they have fetched.
 func (r *Runtime) endLeases(ctx context.Context) error {
 	leases := r.server.client.LeasesService()
 	held, err := leases.List(ctx)

@@ -72,7 +72,7 @@ func TestReopenFindsContainers(t *testing.T) {
 	})
 }
 
-// A daemon that comes back in the middle of a start waits for the end of it, and knows then what it has to know.
+// A daemon that comes back in the middle of a start waits until the start is over, and then knows how it went.
 func TestReopenDuringAStart(t *testing.T) {
 	ociRuntimes(t, func(t *testing.T, r *rig) {
 		gate := filepath.Join(filepath.Dir(r.config.Root), "gate")
@@ -120,7 +120,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	r := newRig(t, "")
 	c := r.container(t, pod("u1", "sleep 1000"), "main")
 	r.start(t, c)
-	// A crash in the middle of Remove: the object is gone, nothing else is.
+	// As after a crash in the middle of Remove: the object is gone, nothing else is.
 	ctx := inNamespace(context.Background())
 	if err := r.server.commits.run(ctx, func(ctx context.Context) error {
 		return errors.Join(r.server.containers().Delete(ctx, c.ID), r.server.snapshots().Remove(ctx, c.ID))
@@ -208,7 +208,7 @@ func TestKilledDaemon(t *testing.T) {
 
 const childContainers = 6
 
-// runChild is a daemon that starts containers and is then killed.
+// runChild runs a daemon that starts containers and is then killed.
 func runChild(root string) {
 	t := &childT{}
 	r := &rig{}
@@ -232,7 +232,7 @@ func runChild(root string) {
 	select {}
 }
 
-// childT is what a rig needs of a test.
+// childT implements what a rig needs of testing.TB.
 type childT struct{ testing.TB }
 
 func (*childT) Helper()                   {}

@@ -24,47 +24,48 @@ import (
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// maxFreeLayers is how many are kept for later containers.
+// maxFreeLayers is how many free layers are kept for later containers.
 const maxFreeLayers = 512
 
-// recycledLayers are the writable layers of containers on overlayfs: pairs of directories that one container uses
-// after the other, since making and removing directories is most of what a layer costs, and the more so the longer a
-// disk has been in use. Each belongs to the containers of one shard, which keeps it mounted while it is clean.
+// recycledLayers are the writable layers of containers on overlayfs: pairs of directories that containers use one after
+// another, since making and removing directories is most of what a layer costs, and the more so the longer a disk has
+// been in use. Each belongs to the containers of one shard, which keeps it mounted while it is clean.
 //
-// Below all layers of the image is one that has the places where the container has mounts, so that a container that
-// writes nothing leaves its layer as new. A container whose files others may have got hold of has a layer that is not
-// recycled: with its root directory, say, which a UNIX socket carries anywhere, they would have a way into the next
+// Below all layers of the image is one that has the mount points of the container, so that a container that writes
+// nothing leaves its layer as new. A container whose files others may have obtained has a layer that is not recycled:
+// with its root directory, say, which can be passed anywhere through a UNIX socket, they would have access to the next
 // container.
 type recycledLayers struct {
 	backend snapshots.Snapshotter
 	dir     string // the layers, by number
 	lowest  *lowestLayers
-	// links has a symlink for each container, which says which layer it has. Neither outlives this boot of the host.
+	// links has a symlink for each container, which says which layer it has. Neither the symlink nor the layer outlives
+	// this boot of the host.
 	links string
 
-	orphans []string                  // nobody's when this was opened
-	found   map[string]*recycledLayer // those that containers had then
+	orphans []string                  // layers that no container had when this was opened
+	found   map[string]*recycledLayer // the layers that containers had then
 
 	mu    sync.Mutex
 	next  int
-	free  []recycledLayer           // clean; those given back first are first
+	free  []recycledLayer           // clean, in the order in which they were freed
 	held  map[string]*recycledLayer // by container
 	bases map[string]base           // by the parent's key
 }
 
 type recycledLayer struct {
 	name, lowest, parent string
-	root                 uint32    // who is root in it: what is below is mounted with his ids
+	root                 uint32    // its root's ID on the host: what is below is mounted with the IDs of that range
 	since                time.Time // taken
 }
 
-// mountedAs is equal for two layers that are mounted over the same ones and belong to the same shard.
+// mountedAs returns the same string for two layers that are mounted over the same ones and belong to the same shard.
 func (l recycledLayer) mountedAs() string { return fmt.Sprintln(l.shard(), l.root, l.lowest, l.parent) }
 
-// layerName returns the name of a layer that is recycled: SHARD-NUMBER. That of any other is NUMBER.
+// layerName returns the name of a layer that is recycled: SHARD-NUMBER. Any other layer is called NUMBER.
 func layerName(shard, number int) string { return fmt.Sprintf("%d-%d", shard, number) }
 
-// shard is empty for a layer that is not recycled.
+// shard returns the shard that a recycled layer belongs to, and "" for a layer that is not recycled.
 func (l recycledLayer) shard() string {
 	shard, _, again := strings.Cut(l.name, "-")
 	if !again {
@@ -73,7 +74,7 @@ func (l recycledLayer) shard() string {
 	return shard
 }
 
-// layerNumber returns false for what is not the name of a layer.
+// layerNumber returns the number in the name of a layer, and false for what is not the name of one.
 func layerNumber(name string) (int, bool) {
 	_, number, ok := strings.Cut(name, "-")
 	if !ok {
@@ -86,8 +87,8 @@ func layerNumber(name string) (int, bool) {
 // base is what the layers of containers of one image have in common.
 type base struct {
 	uid, gid uint32   // of the root directory
-	layers   string   // as lowerdir has them
-	options  []string // the others, but for the directories of the writable layer
+	layers   string   // as in the option lowerdir
+	options  []string // the others, except for the directories of the writable layer
 }
 
 const (
@@ -183,7 +184,7 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 		}
 	}
 	crash.At("layer.made")
-	// A link has its text at once, or does not exist.
+	// A symlink has its text from the moment it exists.
 	if err := os.Symlink(one.name+" "+lowest+" "+parent, filepath.Join(s.links, of.id)); err != nil {
 		return nil, err
 	}
@@ -192,10 +193,10 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 	return s.mounts(one, b), nil
 }
 
-// clean names a free layer, or makes the one that is already named. The mutex is held.
+// clean sets the name of one to that of a free layer, or makes a layer of the name that it has. The mutex is held.
 func (s *recycledLayers) clean(one *recycledLayer) error {
-	// The best is the last one that was mounted in the same way, since the shard may still have it mounted, and after that
-	// the one that has been free for longest.
+	// The best is the last freed of those that were mounted in the same way, since the shard may still have it mounted.
+	// If there is none, it is the one of the shard that has been free for longest.
 	best := -1
 	for i, free := range slices.Backward(s.free) {
 		if free.mountedAs() == one.mountedAs() {
@@ -220,8 +221,8 @@ func (s *recycledLayers) clean(one *recycledLayer) error {
 	return nil
 }
 
-// onHost is the ID on the host of one in an image. Those beyond what a user namespace has are root's there: an image must
-// not reach into the next range.
+// onHost returns the ID on the host of an ID in an image. IDs beyond the range of the user namespace become root's
+// there: an image must not reach into the next range.
 func onHost(id uint32, users specs.LinuxIDMapping) uint32 {
 	switch {
 	case users.Size == 0:
@@ -232,8 +233,8 @@ func onHost(id uint32, users specs.LinuxIDMapping) uint32 {
 	return users.HostID
 }
 
-// giveBack frees a layer that was taken in vain for another container, or removes it where that is impossible.
-// The mutex is held.
+// giveBack frees a layer that was taken in vain, so that another container can have it, or removes it where that is
+// impossible. The mutex is held.
 func (s *recycledLayers) giveBack(one recycledLayer) error {
 	dir := filepath.Join(s.dir, one.name)
 	if one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
@@ -248,8 +249,8 @@ func (s *recycledLayers) mounts(one recycledLayer, b base) []mount.Mount {
 		"workdir=" + filepath.Join(s.dir, one.name, workDir),
 		"upperdir=" + filepath.Join(s.dir, one.name, upperDir),
 		"lowerdir=" + b.layers + filepath.Join(s.lowest.dir, one.lowest),
-		// Otherwise the end of each container waits until everything on its way to the disk is written, that of others too.
-		// A layer does not outlive this boot of the host anyway.
+		// Without it, the end of each container waits until all pending writes to the disk are done, those of others
+		// too. A layer does not outlive this boot of the host anyway.
 		"volatile",
 	}, b.options...)
 	return []mount.Mount{{Type: "overlay", Source: "overlay", Options: options}}
@@ -258,7 +259,7 @@ func (s *recycledLayers) mounts(one recycledLayer, b base) []mount.Mount {
 // basePrefix begins the keys of snapshots that exist only while the backend is asked how it would mount one.
 const basePrefix = "base-"
 
-// base asks the backend, once for each image, how it would mount a layer over another one.
+// base asks the backend, once for each image, how it would mount a layer over that image.
 func (s *recycledLayers) base(ctx context.Context, parent string) (b base, err error) {
 	s.mu.Lock()
 	b, ok := s.bases[parent]
@@ -267,7 +268,7 @@ func (s *recycledLayers) base(ctx context.Context, parent string) (b base, err e
 		return b, nil
 	}
 	key := basePrefix + parent
-	if err := s.backend.Remove(ctx, key); err != nil && !errdefs.IsNotFound(err) { // one that a crash has left
+	if err := s.backend.Remove(ctx, key); err != nil && !errdefs.IsNotFound(err) { // a crash may have left one
 		return b, err
 	}
 	mounts, err := prepare(ctx, s.backend, key, parent)
@@ -307,8 +308,7 @@ func (s *recycledLayers) base(ctx context.Context, parent string) (b base, err e
 	return b, nil
 }
 
-// release takes back the layer of a container. It is emptied and kept for another one, or removed where that is
-// impossible.
+// release takes back the layer of a container. It is emptied and kept for another container, or else removed.
 func (s *recycledLayers) release(container string) error {
 	s.mu.Lock()
 	one := s.held[container]
@@ -318,7 +318,7 @@ func (s *recycledLayers) release(container string) error {
 	if one == nil {
 		return nil
 	}
-	// From here on a daemon that starts takes it for nobody's.
+	// From here on, a daemon that starts finds that no container has this layer.
 	if err := os.Remove(filepath.Join(s.links, container)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("layer of container %s: %w", container, err)
 	}
@@ -406,8 +406,8 @@ func (s *recycledLayers) usage(one recycledLayer) snapshots.Usage {
 	return snapshots.Usage{Inodes: used.Inodes, Size: used.Bytes}
 }
 
-// plainFlags reports whether a directory has the inode flags of one that was just made beside it: what a container has
-// set on its root directory (chattr) would go to whatever the next one makes there.
+// plainFlags reports whether a directory has the inode flags of one that was made beside it: what a container has set
+// on its root directory (chattr) would be inherited by whatever the next container creates there.
 func plainFlags(dir string) bool {
 	is, err := inodeFlags(dir)
 	if err != nil {

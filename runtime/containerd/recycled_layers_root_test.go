@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// A container sees the image and nothing of the one that had its layer before.
+// A container sees the image and nothing of the container that had its layer before.
 func TestLayersAreUsedAgain(t *testing.T) {
 	r := newRig(t, "")
 	const look = "ls -ld / | cut -d' ' -f1,3,4; find / -xdev | sort"
@@ -37,7 +37,7 @@ func TestLayersAreUsedAgain(t *testing.T) {
 	}
 }
 
-// What is mounted into a container is not made in its layer.
+// The mount points of a container are not created in its layer.
 func TestAContainerThatWritesNothingLeavesItsLayerEmpty(t *testing.T) {
 	r := newRig(t, "")
 	volume, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
@@ -66,7 +66,7 @@ func TestAContainerThatWritesNothingLeavesItsLayerEmpty(t *testing.T) {
 	}
 }
 
-// A layer is not lost when it cannot be noted whose it is.
+// A layer is not lost when it cannot be recorded which container has it.
 func TestALayerThatCannotBeTakenIsTakenLater(t *testing.T) {
 	r := newRig(t, "")
 	if r.server.layers.recycled == nil {
@@ -97,7 +97,7 @@ func TestALayerThatCannotBeTakenIsTakenLater(t *testing.T) {
 	r.wait(t, c.ID)
 }
 
-// A layer that is not recycled is known by its name, also to a daemon that has not made it.
+// A layer that is not recycled is recognized by its name, even by a daemon that has not made it.
 func TestALayerOfOneContainerGoesWithIt(t *testing.T) {
 	dir, links := t.TempDir(), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "3", upperDir), 0o755); err != nil {
@@ -121,7 +121,7 @@ func TestALayerOfOneContainerGoesWithIt(t *testing.T) {
 	}
 }
 
-// Who has got hold of a container's root directory is in nobody else's.
+// Whoever has obtained the root directory of one container has no access to that of another.
 func TestALayerThatOthersMayHoldIsNotUsedAgain(t *testing.T) {
 	r := newRig(t, "")
 	begin := func() (runtime.Container, string) {
@@ -146,7 +146,7 @@ func TestALayerThatOthersMayHoldIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// What a container sets on its root directory with chattr would be inherited by what later ones make there.
+// What a container sets on its root directory with chattr would be inherited by what later ones create there.
 func TestALayerWithFlagsIsNotUsedAgain(t *testing.T) {
 	dir := t.TempDir()
 	upper := filepath.Join(dir, upperDir)

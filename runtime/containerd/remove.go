@@ -36,7 +36,7 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 		return nil
 	}
 	if !held.busy.TryLock() {
-		// Whoever starts it is not waited for: it may take minutes.
+		// The start is called off rather than waited for: it may take minutes.
 		stop := r.callOffAgain(ctx, id, held)
 		held.busy.Lock()
 		stop()
@@ -72,8 +72,8 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 // callOffPause is the time between attempts to call a start off.
 const callOffPause = 100 * time.Millisecond
 
-// callOffAgain calls off the start of a container again and again, since it may not have come to the shard yet, until it
-// is over or stop is called.
+// callOffAgain calls off the start of a container again and again, since it may not have reached the shard yet, until
+// the start is over or stop is called.
 func (r *Runtime) callOffAgain(ctx context.Context, id string, held *container) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var calling sync.WaitGroup
@@ -105,7 +105,7 @@ func deleteContainer(ctx context.Context, store containers.Store, snapshotter sn
 }
 
 // discard removes a snapshot that is no longer in the database, in the background, since nobody has to wait for its
-// directories to go. It blocks while too many are on their way, so that they do not pile up.
+// directories to go. It blocks while too many are being removed, so that they do not pile up.
 func (r *Runtime) discard(id string) {
 	r.discards <- struct{}{}
 	r.cleanup.Go(func() {
@@ -117,7 +117,7 @@ func (r *Runtime) discard(id string) {
 	})
 }
 
-// kill ends a container that runs and waits for its end.
+// kill sends SIGKILL to a running container and waits for its end.
 func (r *Runtime) kill(ctx context.Context, id string, held *container) error {
 	r.mu.Lock()
 	running := held.status.State == runtime.Running

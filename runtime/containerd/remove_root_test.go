@@ -40,7 +40,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 	})
 }
 
-// Remove comes while the start of a container has not reached the shard yet, where it then hangs.
+// Remove is called before the start of a container has reached the shard, where it then hangs.
 func TestRemoveCallsOffAStartThatHasNotBegun(t *testing.T) {
 	needRoot(t)
 	crun, err := exec.LookPath("crun")

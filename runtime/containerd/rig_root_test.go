@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// rig is a runtime in directories of its own with an image of busybox, and all that a daemon would do around it.
+// rig is a runtime in directories of its own with an image of busybox, and what a daemon would provide around it.
 type rig struct {
 	config  Config
 	volumes *volume.Volumes
@@ -173,7 +173,7 @@ func (r *rig) importBusybox(t testing.TB, name string) runtime.Image {
 	return list[0]
 }
 
-// pod is one of a container "main" that runs a script.
+// pod returns a pod whose container "main" runs a script.
 func pod(uid, script string) *corev1.Pod {
 	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "main", Command: []string{"sh", "-c", script}, TerminationMessagePath: "/dev/termination-log",
@@ -269,7 +269,7 @@ func (r *rig) untilEnded(t testing.TB, id string) {
 	}
 }
 
-// untilGone waits until there is no such process.
+// untilGone waits until a process no longer exists.
 func untilGone(t testing.TB, pid int) {
 	t.Helper()
 	for late := time.Now().Add(time.Minute); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
@@ -288,7 +288,7 @@ func (r *rig) run(t testing.TB, p *corev1.Pod, change ...func(*specs.Spec)) (run
 	return status, output(t, c.LogPath)
 }
 
-// output is the text of a log in the CRI format.
+// output returns the text of a log in the CRI format.
 func output(t testing.TB, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -320,7 +320,7 @@ func (r *rig) state(t testing.TB, id string) runtime.Status {
 	return runtime.Status{}
 }
 
-// leftOnHost names mounts, cgroups and processes that belong to a rig.
+// leftOnHost lists the mounts, cgroups and processes that belong to a rig.
 func leftOnHost(dir, cgroup string) []string {
 	var left []string
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
@@ -344,7 +344,7 @@ func leftOnHost(dir, cgroup string) []string {
 	return left
 }
 
-// held lists what stands on the host for one container.
+// held lists what one container has on the host.
 func (r *rig) held(id string) []string {
 	r.cleanup.Wait()
 	var left []string
@@ -361,7 +361,7 @@ func (r *rig) held(id string) []string {
 		})
 	}
 	snapshots, _ := os.ReadDir(filepath.Join(r.config.Root, "containerd", "io.containerd.snapshotter.v1.overlayfs", "snapshots"))
-	if len(snapshots) > 1 { // the image's own layer
+	if len(snapshots) > 1 { // one is the image's own layer
 		for _, s := range snapshots {
 			left = append(left, "snapshot "+s.Name())
 		}

@@ -34,12 +34,12 @@ const mostFilters = 64
 // the kernel do.
 type filters struct {
 	dir string // STATE/seccomp: one file for each profile
-	// compile has an OCI runtime make a filter of a profile.
+	// compile compiles a profile to a filter with an OCI runtime.
 	compile func(ctx context.Context, runtime ociRuntime, profile *specs.LinuxSeccomp) ([]byte, error)
 	logger  *slog.Logger
 
-	// known has the annotation by the hash of a profile, "" where the profile cannot be compiled. The file of an entry
-	// that is evicted is removed.
+	// known maps the hash of a profile to the annotation, which is "" if the profile cannot be compiled. The file of an
+	// entry that is evicted is removed.
 	known     *lru.Cache
 	compiling singleflight.Group
 }
@@ -77,7 +77,7 @@ func openFilters(f *filters) (*filters, error) {
 
 func (f *filters) path(name string) string { return filepath.Join(f.dir, name) }
 
-// takesFilters reports whether an OCI runtime knows annotationFilter: crun 0.18 and later. Another one would start the
+// takesFilters reports whether an OCI runtime knows annotationFilter: crun 0.18 and later. Any other would start the
 // container without any filter.
 func takesFilters(version string) bool {
 	var major, minor int
@@ -87,8 +87,9 @@ func takesFilters(version string) bool {
 	return major > 0 || minor >= 18
 }
 
-// apply replaces a spec's profile by its filter where the OCI runtime takes one. A profile that cannot be compiled beforehand stays, so that each
-// container gets the OCI runtime's own error; so does one with flags or a listener, which are not part of a filter.
+// apply replaces a spec's profile with its filter where the OCI runtime takes one. A profile that cannot be compiled
+// beforehand stays, so that each container gets the OCI runtime's own error. A profile with flags or a listener, which
+// are not part of a filter, stays too.
 func (f *filters) apply(ctx context.Context, runtime ociRuntime, spec *specs.Spec) error {
 	if !takesFilters(runtime.Version) || spec.Linux == nil || spec.Linux.Seccomp == nil {
 		return nil
@@ -128,7 +129,7 @@ func (f *filters) of(ctx context.Context, runtime ociRuntime, profile *specs.Lin
 		case err == nil:
 			return filter.(string), nil
 		case ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-			// Whoever had it compiled has given up.
+			// The caller that started to compile it has given up.
 		default:
 			return "", err
 		}

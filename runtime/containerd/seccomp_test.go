@@ -44,7 +44,7 @@ func filtersIn(t *testing.T, dir string, compile compiler) *filters {
 
 var anyCrun = ociRuntime{Version: "crun 1.8.1", fingerprint: "crun"}
 
-// profile is one of many.
+// profile returns a profile that differs for each n.
 func profile(n int) *specs.LinuxSeccomp {
 	return &specs.LinuxSeccomp{DefaultAction: specs.ActErrno, Architectures: []specs.Arch{specs.Arch(fmt.Sprint(n))}}
 }

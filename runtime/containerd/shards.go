@@ -82,7 +82,7 @@ func openShards(ctx context.Context, c Config, onExit func(index int, ended prot
 	return s, nil
 }
 
-// of returns the shard for the containers of a pod, all of which go to the same one.
+// of returns the index of the shard for the containers of a pod, all of which go to the same one.
 func (s *shards) of(podUID string) int {
 	h := fnv.New32a()
 	h.Write([]byte(podUID))
@@ -108,8 +108,8 @@ func (s *shards) retire(ctx context.Context) error {
 // endTime bounds how long the end of shards may delay that of the daemon.
 const endTime = 5 * time.Second
 
-// close ends the shards that hold no container and lets go of the others, which hold theirs until the next daemon
-// comes.
+// close ends the shards that hold no container and disconnects from the others, which keep their containers until the
+// next daemon comes.
 func (s *shards) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()

@@ -25,7 +25,7 @@ func TestShardThatDies(t *testing.T) {
 	if status := r.wait(t, next.ID); status.ExitCode != 0 {
 		t.Errorf("a start while the shard was dead: %+v", status)
 	}
-	// What the dead one held is kept where the kernel allows that, and is known to be lost elsewhere.
+	// What the killed shard held is kept where the kernel allows that, and is reported as lost elsewhere.
 	if r.state(t, c.ID).State == runtime.Running {
 		if err := r.Signal(context.Background(), c.ID, syscall.SIGKILL, true); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestShardThatDies(t *testing.T) {
 	}
 }
 
-// With the daemon end the shards that hold nothing. The others hold what they have until it comes back.
+// Shards that hold nothing end with the daemon. The others keep what they hold until it comes back.
 func TestCloseEndsShardsThatHoldNothing(t *testing.T) {
 	r := newRig(t, "")
 	c := r.container(t, pod("u1", "sleep 1000"), "main")

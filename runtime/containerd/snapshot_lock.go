@@ -8,12 +8,12 @@ import (
 	"github.com/containerd/containerd/v2/core/snapshots"
 )
 
-// snapshotLock keeps changes of snapshots by images and commits about containers apart. containerd's metadata holds a
-// lock of the snapshotter while a change waits for the database. A commit holds the database while it waits for that
-// lock, though only to read; once the garbage collector waits for the lock too, readers have to wait behind it, and
-// none of the three would ever go on.
+// snapshotLock keeps changes to the snapshots of images apart from commits about containers. containerd's metadata
+// holds a lock of the snapshotter while a change waits for the database. A commit holds the database while it waits for
+// that lock, though only to read; once the garbage collector waits for the lock too, readers have to wait behind it,
+// and none of the three would ever continue.
 //
-// Images read-lock it, commits lock it.
+// Changes for images hold it for reading, commits hold it for writing.
 type snapshotLock struct{ sync.RWMutex }
 
 // forImages returns a snapshotter whose changes take the lock.

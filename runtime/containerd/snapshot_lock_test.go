@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// slowSnapshots is in the middle of a change for a moment.
+// slowSnapshots takes a moment for each change.
 type slowSnapshots struct {
 	snapshots.Snapshotter
 	begun   chan struct{}
@@ -21,7 +21,7 @@ type slowSnapshots struct {
 func (s *slowSnapshots) Prepare(context.Context, string, string, ...snapshots.Opt) ([]mount.Mount, error) {
 	s.changes.Add(1)
 	close(s.begun)
-	time.Sleep(50 * time.Millisecond) // for a commit that does not wait to come in between
+	time.Sleep(50 * time.Millisecond) // so that a commit that does not wait comes in between
 	s.changes.Add(-1)
 	return nil, nil
 }

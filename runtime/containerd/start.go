@@ -31,7 +31,7 @@ const (
 // runtimeName is the runtime that our container objects name.
 const runtimeName = "dev.jobd.shard.v1"
 
-// Start creates and starts a container, or finds that it was.
+// Start creates and starts a container, or finds that it has already been started.
 func (r *Runtime) Start(ctx context.Context, c runtime.Container) (runtime.Status, error) {
 	status, err := r.start(ctx, c)
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	return r.observe(held, started), nil
 }
 
-// create writes the object of a container in a shard and makes its snapshot, in one transaction, or finds both. It
+// create makes a container's object and snapshot in one transaction, or finds both; in is the index of its shard. It
 // returns the spec as the object has it, the mounts of the root file system, and the OCI runtime that the spec is for.
 func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []protocol.Mount, startedBy, error) {
 	store, snapshotter := r.server.containers(), r.server.snapshots()
@@ -161,7 +161,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 	var encoded typeurl.Any
 	var mounts []mount.Mount
 	err = r.server.commits.run(ctx, func(ctx context.Context) (err error) {
-		// It may be the second call, and what the first one made is not in the database.
+		// This may be the second call, in which case what the first one made is not in the database.
 		if err := r.server.layers.discard(ctx, c.ID); err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 	return encoded.GetValue(), shardMounts(mounts), by, nil
 }
 
-// startedBy is the OCI runtime of a container, as its object records it: the spec is made for this one, so a start that
-// is repeated after the configuration was changed must not use another.
+// startedBy is the OCI runtime of a container, as its object records it: the spec is made for this runtime, so a start
+// that is repeated after the configuration was changed must not use another.
 type startedBy struct {
 	Path    string   `json:"path"`
 	Args    []string `json:"args,omitempty"`
@@ -203,8 +203,8 @@ type startedBy struct {
 
 const startedByURL = "types.jobd.dev/oci-runtime"
 
-// recordedRuntime returns the OCI runtime of a container's object. Older ones have no record, and are all started by the
-// runtime of pods that name none.
+// recordedRuntime returns the OCI runtime that a container's object records. Older objects have no record: their
+// containers are all started by the runtime of pods that name none.
 func (r *Runtime) recordedRuntime(info containers.RuntimeInfo) (startedBy, error) {
 	if info.Options == nil {
 		return startedBy{r.oci.Path, r.oci.Args, r.oci.foreign()}, nil
@@ -216,7 +216,7 @@ func (r *Runtime) recordedRuntime(info containers.RuntimeInfo) (startedBy, error
 	return by, nil
 }
 
-// usersOf are the users, and groups, of a container's own user namespace. Without one, their Size is 0.
+// usersOf returns the mapping of users, and of groups, of a container's own user namespace. Without one, Size is 0.
 func usersOf(spec *specs.Spec) specs.LinuxIDMapping {
 	if spec.Linux == nil || len(spec.Linux.UIDMappings) == 0 {
 		return specs.LinuxIDMapping{}
@@ -225,7 +225,7 @@ func usersOf(spec *specs.Spec) specs.LinuxIDMapping {
 }
 
 func encodeSpec(spec *specs.Spec) (typeurl.Any, error) {
-	// As typeurl does it for the type that containerd knows, whose init function is not part of this program.
+	// This is what typeurl does for the type that containerd knows, whose init function is not part of this program.
 	value, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode spec: %w", err)
@@ -236,7 +236,7 @@ func encodeSpec(spec *specs.Spec) (typeurl.Any, error) {
 // specURL is the name by which ctr and others decode a spec in JSON.
 const specURL = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
-// jsonAny is a value in JSON under the name of its type.
+// jsonAny is a value in JSON with the name of its type.
 type jsonAny struct {
 	url   string
 	value []byte

@@ -46,7 +46,7 @@ func TestStartIsTakenOnce(t *testing.T) {
 			})
 		}
 		group.Wait()
-		// It is killed once it has said something: a shell may take its time until then.
+		// It is killed once it has printed something: a shell may take a while until then.
 		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if log, err := os.ReadFile(c.LogPath); err == nil && bytes.Contains(log, []byte("once")) {
 				break
@@ -109,7 +109,7 @@ func TestImageThatIsNotHere(t *testing.T) {
 func TestObjectWithoutStartIsStartedOnce(t *testing.T) {
 	r := newRig(t, "")
 	c := r.container(t, pod("u1", "echo once"), "main")
-	// A crash between the object and the start.
+	// As after a crash between the object and the start.
 	if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestObjectWithoutStartIsStartedOnce(t *testing.T) {
 	}
 }
 
-// A spec is made for one OCI runtime: another one would not know the filter of system calls that stands in it for crun.
+// A spec is made for one OCI runtime: another one would not know the system call filter that it contains for crun.
 func TestObjectWithoutStartIsStartedByItsOwnRuntime(t *testing.T) {
 	if _, err := exec.LookPath("runc"); err != nil {
 		t.Skip("needs runc")

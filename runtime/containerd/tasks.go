@@ -85,7 +85,7 @@ func (t *task) State(context.Context) (runtime.State, error) {
 	return state, nil
 }
 
-// exitStatus returns 255, as containerd does, where nobody knows how the container ended.
+// exitStatus returns the exit code of a container, or 255, as containerd does, if it is not known how it ended.
 func exitStatus(s jobd.Status) uint32 {
 	if s.State == jobd.Lost {
 		return 255
@@ -121,7 +121,7 @@ func (t *task) Pids(context.Context) ([]runtime.ProcessInfo, error) {
 	return out, nil
 }
 
-// Processes returns the numbers of the processes of a container, those of commands that were run in it included.
+// Processes returns the IDs of the processes of a container, including those of commands that were run in it.
 func (r *Runtime) Processes(podUID, id string) (pids []int) {
 	parent := r.config.CgroupParent
 	for _, group := range []string{cgroup.PodGroup(parent, podUID), parent} { // the container is in one of them

@@ -29,12 +29,12 @@ type passwdCache struct {
 type userFiles struct{ passwd, group []byte } // nil: there is none
 
 const (
-	// maxKnownImages is for how many images something is remembered before all of it is forgotten.
+	// maxKnownImages is the number of images about which facts are remembered before all of them are forgotten.
 	maxKnownImages = 256
 	maxPasswdSize  = 1 << 20 // bytes
 )
 
-// resolveUser replaces the user's name by numbers, which it looks up in the files of the image below a new snapshot.
+// resolveUser replaces the user's name with numbers, which it looks up in the files of the image below a new snapshot.
 func (r *Runtime) resolveUser(spec *specs.Spec, chainID string, mounts []mount.Mount) error {
 	if spec.Process.User.Username == "" {
 		return nil
@@ -85,7 +85,8 @@ func unmountUserFiles(state string) error {
 	return err
 }
 
-// readUserFiles reads them from the layers of a snapshot, of which only the lower ones matter: the snapshot is new.
+// readUserFiles reads the user files from the layers of a snapshot, of which only the lower ones matter: the snapshot
+// is new.
 func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
 	for _, m := range mounts {
 		if m.Type != "overlay" {
@@ -122,8 +123,8 @@ func readUserFilesAt(dir string) (files userFiles, err error) {
 	return files, err
 }
 
-// readUserFile returns nil for a file that the image does not have. One that is no plain file is refused, since the OCI
-// runtime opens it too, and would wait for whoever writes to a FIFO.
+// readUserFile returns nil for a file that the image does not have. A file that is not a regular one is refused, since
+// the OCI runtime opens it too, and would wait for whoever writes to a FIFO.
 func readUserFile(dir, name string) ([]byte, error) {
 	content, err := untrusted.Read(dir, name, untrusted.Root, maxPasswdSize)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -6,7 +6,7 @@ import (
 
 func TestUserOfTheImageByName(t *testing.T) {
 	r := newRig(t, "")
-	// The layers of an image with a file for its users.
+	// The cache is filled as if the image had files that name its users.
 	p := pod("u1", "id -u; id -g")
 	c := r.container(t, p, "main")
 	r.passwd.images = map[string]userFiles{c.Image.ChainID: {

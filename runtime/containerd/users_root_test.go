@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/runtime/userns"
 )
 
-// in puts a container into a user namespace.
+// in returns a function that puts a container into a user namespace.
 func in(own *userns.Namespace) func(*specs.Spec) {
 	return func(s *specs.Spec) {
 		s.Linux.UIDMappings = []specs.LinuxIDMapping{own.Mapping()}
@@ -27,7 +27,7 @@ func in(own *userns.Namespace) func(*specs.Spec) {
 	}
 }
 
-// A layer that was one pod's is the next one's as if it were new, whoever is root in it.
+// A layer that one pod has used is as good as new for the next one, whoever is root in it.
 func TestALayerGoesFromUsersToOthers(t *testing.T) {
 	r := newRig(t, "")
 	if r.server.layers.recycled == nil {
@@ -84,7 +84,7 @@ func TestALayerGoesFromUsersToOthers(t *testing.T) {
 	}
 }
 
-// The root directory of an image may belong to somebody whom the namespace does not have.
+// The root directory of an image may belong to a user that the namespace does not have.
 func TestAnImageDoesNotReachIntoTheNextRange(t *testing.T) {
 	users := specs.LinuxIDMapping{HostID: 131072, Size: 65536}
 	for id, want := range map[uint32]uint32{0: 131072, 65535: 196607, 65536: 131072, 1 << 31: 131072} {
