@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What confines a container by AppArmor (SecurityContext.AppArmorProfile), on a host that has it and on one that has not.
+// How AppArmor confines a container (SecurityContext.AppArmorProfile), on a host that has AppArmor and on one that does
+// not.
 func TestAppArmorProfile(t *testing.T) {
 	d := start(t)
 	const pod = `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {restartPolicy: Never, securityContext: {appArmorProfile: PROFILE}, containers: [{name: c, image: "busybox:1.36", command: ["true"]}]}}`

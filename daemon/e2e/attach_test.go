@@ -22,8 +22,8 @@ spec:
   - {name: lines, image: "busybox:1.36", command: [sh, -c, "while read l; do echo got $l; echo err $l >&2; done"], stdin: true}
 `
 
-// TestAttach speaks with containers: through a terminal and without one, several at a time, before and after a kill -9 of the
-// daemon, with clients that take their leave and those that disappear.
+// TestAttach talks to containers: with and without a terminal, several clients at a time, before and after a kill -9 of
+// the daemon, with clients that leave in good order and those that disappear.
 func TestAttach(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(talkers)
@@ -34,7 +34,7 @@ func TestAttach(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				one := talk(t, program("attach", "talk", "-c", "lines", "-i", "-q"))
 				other := talk(t, program("attach", "talk", "-c", "lines", "-i", "-q"))
-				// It may come later than the first word, or between the two streams.
+				// The other client may be attached only after the first line, or between the two streams.
 				for i := 0; !strings.Contains(other.output(), "got hello") || !strings.Contains(other.output(), "err hello"); i++ {
 					one.says(fmt.Sprintf("hello %d\n", i))
 					one.hears(fmt.Sprintf("got hello %d\n", i))
@@ -116,7 +116,7 @@ func TestAttach(t *testing.T) {
 	}, "--listen", freePort(t))
 }
 
-// openFiles are those of the shards.
+// openFiles returns what the shards have open.
 func (d *daemon) openFiles() []string {
 	var open []string
 	locks, _ := filepath.Glob(filepath.Join(d.state, "shards", "*", "lock"))

@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/testdata/images"
 )
 
-// attacker builds the program of attempts, where there is a compiler, and returns its path.
+// attacker builds the program that makes the attempts, if there is a compiler, and returns its path.
 func attacker(t *testing.T) string {
 	t.Helper()
 	needContainers(t)
@@ -37,7 +37,7 @@ func attacker(t *testing.T) string {
 	return path
 }
 
-// importAttacker gives the daemon an image with the program of attempts, and with a busybox.
+// importAttacker imports an image that contains the program of attempts and a busybox.
 func (d *daemon) importAttacker(path string) {
 	d.t.Helper()
 	program, err := os.ReadFile(path)
@@ -76,11 +76,11 @@ func attemptsOf(t *testing.T, path string, flags ...string) []string {
 	return names
 }
 
-// attemptLine is what the program says of an attempt.
+// attemptLine matches the line that the program prints for an attempt.
 var attemptLine = regexp.MustCompile(`(?m)^(held|BROKEN|UNCLEAR) ([^:\n]+)`)
 
-// TestAttemptsFromWithin makes every attempt of testdata/attacker in containers that ask for nothing special, as root and
-// as another user, with the host's users and with users of their own, by what they run and by exec.
+// TestAttemptsFromWithin makes every attempt of testdata/attacker in containers that ask for nothing special, as root
+// and as another user, with the host's users and with users of their own, both as a container's command and by exec.
 func TestAttemptsFromWithin(t *testing.T) {
 	path := attacker(t)
 	want := attemptsOf(t, path)
@@ -124,7 +124,7 @@ func TestAttemptsFromWithin(t *testing.T) {
 	})
 }
 
-// TestAttemptsOfAPrivilegedContainer proves that attempts are real: they get through where they may.
+// TestAttemptsOfAPrivilegedContainer proves that the attempts are real: they get through where they may.
 func TestAttemptsOfAPrivilegedContainer(t *testing.T) {
 	path := attacker(t)
 	want := attemptsOf(t, path, "-privileged")
@@ -144,8 +144,8 @@ func TestAttemptsOfAPrivilegedContainer(t *testing.T) {
 	}
 }
 
-// TestProgramsOfTheHostStay has a container wait for the OCI runtime that joins it, to write over the runtime's program
-// (CVE-2019-5736), and run the runtime itself in its place.
+// TestProgramsOfTheHostStay has a container wait for the OCI runtime that joins it, in order to overwrite the runtime's
+// program (CVE-2019-5736), and has others run the runtime itself as their command.
 func TestProgramsOfTheHostStay(t *testing.T) {
 	path := attacker(t)
 	sums := func(t *testing.T) (all [][sha256.Size]byte) {
@@ -189,7 +189,7 @@ func TestProgramsOfTheHostStay(t *testing.T) {
 	})
 }
 
-// TestWorkingDirOfADescriptor has containers begin in directories of whoever starts them (CVE-2024-21626).
+// TestWorkingDirOfADescriptor starts containers in directories that whoever starts them may have open (CVE-2024-21626).
 func TestWorkingDirOfADescriptor(t *testing.T) {
 	path := attacker(t)
 	eachRuntime(t, func(t *testing.T, d *daemon) {
@@ -198,7 +198,7 @@ func TestWorkingDirOfADescriptor(t *testing.T) {
 		if err := os.WriteFile(mark, []byte("the host's own\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// However deep the directory lies, the root is above it.
+		// However deep the directory is, this leads up to the root.
 		look := fmt.Sprintf("pwd; cat %s%s; /attacker 'a working directory outside' 'a descriptor that somebody forgot'", strings.Repeat("../", 20), mark)
 		var containers []string
 		for i := 3; i < 12; i++ {
@@ -220,7 +220,8 @@ func TestWorkingDirOfADescriptor(t *testing.T) {
 	})
 }
 
-// TestDoubleForks has a container in the host's PID namespace leave processes behind that have left its session.
+// TestDoubleForks has a container leave behind processes that have left its session, with a PID namespace of its own
+// and in the host's.
 func TestDoubleForks(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		mark := "7" + strings.TrimPrefix(filepath.Base(d.root), "jobd-e2e.")
@@ -241,13 +242,13 @@ func TestDoubleForks(t *testing.T) {
 	})
 }
 
-// endedOrStuck reports whether a pod of one container has come as far as it ever will.
+// endedOrStuck reports whether a pod of one container has got as far as it ever will.
 func endedOrStuck(p *corev1.Pod) bool {
 	s := p.Status.ContainerStatuses
 	return ended(p) || len(s) == 1 && s[0].State.Waiting != nil && strings.HasSuffix(s[0].State.Waiting.Reason, "Error")
 }
 
-// TestMessagesOfHostilePods has containers choose where their termination message lies, and how long it is.
+// TestMessagesOfHostilePods lets containers choose where their termination message is, and how long it is.
 func TestMessagesOfHostilePods(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		secret := filepath.Join(t.TempDir(), "secret")
@@ -298,7 +299,8 @@ func TestMessagesOfHostilePods(t *testing.T) {
 	})
 }
 
-// TestMountPathsOfHostilePods mounts a volume wherever a container may ask for it: nothing outside of it is touched.
+// TestMountPathsOfHostilePods mounts a volume wherever a container may ask for it: nothing outside the container is
+// touched.
 func TestMountPathsOfHostilePods(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		host := filepath.Join(t.TempDir(), "of-the-host")
@@ -328,7 +330,7 @@ func TestMountPathsOfHostilePods(t *testing.T) {
   containers: [{name: c, image: "docker.io/hostile/mounts:1", volumeMounts: [{name: v, mountPath: %q}], command: [sh, -c, "echo x >%s/mark"]}]}}`,
 				i, path, path))
 		}
-		// Paths that are none are refused; what is taken has to come to an end.
+		// Invalid paths are refused; pods with any others must end, or fail to start.
 		said, _ := d.try("jobctl", []byte(strings.Join(pods, "\n---\n")), "apply", "-f", "-")
 		list, err := d.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items)+strings.Count(said, "is invalid") != len(pods) {

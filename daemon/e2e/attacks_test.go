@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestAttacksAreTests checks that each test that ATTACKS.md names is there.
+// TestAttacksAreTests checks that each test that ATTACKS.md names exists.
 func TestAttacksAreTests(t *testing.T) {
 	if _, err := os.Stat("../../go.mod"); err != nil {
 		t.Skip("needs the sources")

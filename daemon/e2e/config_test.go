@@ -180,7 +180,7 @@ spec:
 	patch("pod", "watcher", `{"metadata":{"labels":{"seen":"two"}}}`)
 	said(`red you seen="two"`)
 
-	// What changed while nobody looked, and in a pod that another daemon has set up.
+	// The files of a pod that an earlier daemon has set up follow changes, too.
 	d.kill()
 	d.serve()
 	patch("configmap", "settings", `{"data":{"color":"green"}}`)

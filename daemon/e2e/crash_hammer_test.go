@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// hammerJobs are pods in a row, many at a time, and indexes of which each third fails in its first run. Each pod notes
-// its runs on the host, in a file of its name.
+// hammerJobs run pods one after the other and many at a time, and indexes of which every third fails in its first run.
+// Each pod notes its runs on the host, in a file of its name.
 const hammerJobs = `
 apiVersion: batch/v1
 kind: Job
@@ -68,7 +68,7 @@ spec:
       volumes: [NOTES]
 `
 
-// hammer is a daemon that things are killed of at random.
+// hammer is a daemon that is killed at random, and so are its shards and containers.
 type hammer struct {
 	*crashing
 	random *rand.Rand
@@ -76,7 +76,7 @@ type hammer struct {
 	kills  map[string]int
 }
 
-// strike kills something when it is time to.
+// strike kills something if it is time to.
 func (h *hammer) strike() {
 	if time.Now().Before(h.next) {
 		return
@@ -84,7 +84,7 @@ func (h *hammer) strike() {
 	h.next = time.Now().Add(time.Duration(h.random.IntN(1500)) * time.Millisecond)
 	switch h.random.IntN(4) {
 	case 0:
-		if h.ready() == nil { // each start succeeds, or there would be no progress
+		if h.ready() == nil { // only once it has started, or there would be no progress
 			h.kill()
 			h.kills["daemon"]++
 		}
@@ -101,7 +101,7 @@ func (h *hammer) strike() {
 	}
 }
 
-// inits are the first processes of the containers.
+// inits returns the first processes of the containers.
 func (h *hammer) inits() (pids []int) {
 	files, _ := filepath.Glob("/sys/fs/cgroup/*/" + h.name() + "/*/cgroup.procs")
 	more, _ := filepath.Glob("/sys/fs/cgroup/" + h.name() + "/*/cgroup.procs")
@@ -199,7 +199,7 @@ func disrupted(p *corev1.Pod) bool {
 	return false
 }
 
-// use is what the daemon and its shards have open, and what memory is theirs alone, in KiB.
+// use returns how many files the daemon and its shards have open, and how much memory is theirs alone, in KiB.
 func (h *hammer) use() (files, memory int) {
 	for _, pid := range append(h.shards(), h.process.Process.Pid) {
 		dir := fmt.Sprintf("/proc/%d", pid)
@@ -216,8 +216,8 @@ func (h *hammer) use() (files, memory int) {
 	return files, memory
 }
 
-// TestCrashHammer runs pods in a row and many at a time while the daemon, its shards and containers are killed at random:
-// a few of them, or with JOBD_CRASH_HAMMER=10m rounds of 500 in a row and 50 at a time for that long.
+// TestCrashHammer runs pods one after the other and many at a time while the daemon, its shards and containers are
+// killed at random: a few pods, or with JOBD_CRASH_HAMMER=10m rounds of 500 in a row and 50 at a time for that long.
 func TestCrashHammer(t *testing.T) {
 	needContainers(t)
 	many, wide, rounds, seed := 20, 10, 1, uint64(1)
@@ -242,14 +242,14 @@ func TestCrashHammer(t *testing.T) {
 		}
 		h.round(many, wide)
 		h.kill()
-		h.serve() // so that what it has open is that of a daemon that has just begun, and the shards go on
+		h.serve() // so that the daemon has just started when its files are counted, while the shards go on
 		nowFiles, nowMemory := h.use()
 		t.Logf("round %d: %d pods, killed %v so far; %d files open, %d MiB", round, 2*many+wide, h.kills, nowFiles, nowMemory>>10)
 		if round == 0 {
 			files, memory = nowFiles, nowMemory
 			continue
 		}
-		// What was killed is still being cleared away for a while.
+		// It may take a while until all that was killed is cleaned up.
 		h.eventually("files and memory are as after the first round", func() error {
 			if nowFiles, nowMemory := h.use(); nowFiles > files+20 || nowMemory > 2*memory {
 				return fmt.Errorf("%d files open and %d MiB, after the first round %d and %d", nowFiles, nowMemory>>10, files, memory>>10)

@@ -22,8 +22,8 @@ import (
 	"github.com/jobd/jobd/testdata/registry"
 )
 
-// crashJobs are what runs while something crashes. Each container notes on the host that it was run, in a file for the
-// pod's name and its own. `never` and `onfailure` fail in their first run.
+// crashJobs are what runs while something crashes. Each container notes on the host that it was run, in a file named
+// after the pod and the container. `never` and `onfailure` fail in their first run.
 const crashJobs = `
 apiVersion: v1
 kind: ConfigMap
@@ -98,15 +98,15 @@ spec:
       volumes: [NOTES]
 `
 
-// matrix is a daemon that ends itself where it is told to, as its shards do.
+// matrix is a daemon that kills itself where it is told to, as do its shards.
 type matrix struct {
 	*crashing
-	control string // the directory where it is told
-	port    string // one of the host that is free
-	pulled  string // an image that is there only while it is used
+	control string // the directory in which it is told
+	port    string // a free port of the host
+	pulled  string // an image that is present only while it is used
 }
 
-// crashBuild makes programs that can be told where to end.
+// crashBuild builds programs that can be told where to die.
 func crashBuild(t *testing.T) string {
 	t.Helper()
 	needContainers(t)
@@ -129,7 +129,7 @@ func startMatrix(t *testing.T, build, image string) *matrix {
 	return &matrix{crashing: c, control: control, port: strconv.Itoa(20000 + rand.IntN(10000)), pulled: image}
 }
 
-// arm tells at which time a point is passed something dies; the shards' points are theirs.
+// arm sets the point, and the pass of it, at which the daemon dies, or a shard where the point is one of the shards'.
 func (c *matrix) arm(point string, times int) {
 	c.t.Helper()
 	fresh := filepath.Join(c.control, "new")
@@ -141,13 +141,13 @@ func (c *matrix) arm(point string, times int) {
 	}
 }
 
-// disarm takes the order back, and reports whether something has died of it.
+// disarm takes the order back, and reports whether anything has died of it.
 func (c *matrix) disarm() bool {
 	_ = os.Remove(filepath.Join(c.control, "armed"))
 	return os.Remove(filepath.Join(c.control, "fired")) == nil
 }
 
-// passed says how often each point was passed.
+// passed returns how often each point was passed.
 func (c *matrix) passed() map[string]int {
 	c.t.Helper()
 	f, err := os.Open(filepath.Join(c.control, "passed"))
@@ -162,9 +162,9 @@ func (c *matrix) passed() map[string]int {
 	return points
 }
 
-// round runs the Jobs, with something done once they are under way, and checks all that is to be seen of them, and that
-// nothing is left on the host. Lossy says that a shard was killed, with which a container may be lost before it was run;
-// never is one run that was not counted.
+// round runs the Jobs, calls underWay once they are under way, and checks all that can be seen of them, and that
+// nothing is left on the host. Lossy says that a shard was killed, so that a container may be counted without having
+// been run; none is ever run without being counted.
 func (c *matrix) round(underWay func(), lossy bool) {
 	c.t.Helper()
 	out := c.t.TempDir()
@@ -210,7 +210,7 @@ func (c *matrix) round(underWay func(), lossy bool) {
 		return nil
 	})
 	for name, want := range map[string][2]int32{"plain": {1, 0}, "never": {1, 1}, "onfailure": {1, 0}, "whole": {1, 0}, "indexed": {3, 0}} {
-		// A failure that is lost with its shard is none that counts.
+		// A failure that is lost with its shard does not count.
 		if got := jobs[name].Status; got.Succeeded != want[0] || got.Failed != want[1] && !(lossy && got.Failed < want[1]) {
 			c.t.Errorf("%s: %d succeeded, %d failed; want %v", name, got.Succeeded, got.Failed, want)
 		}
@@ -229,7 +229,7 @@ func (c *matrix) round(underWay func(), lossy bool) {
 	})
 }
 
-// checkRuns compares what containers have noted and said with what is shown of them.
+// checkRuns compares what containers have noted and printed with what the API shows of them.
 func (c *matrix) checkRuns(out string, lossy bool) {
 	c.t.Helper()
 	var pods *corev1.PodList
@@ -277,14 +277,15 @@ func (c *matrix) checkRuns(out string, lossy bool) {
 	}
 }
 
-// moment is how a crash is arranged: which point is passed how often.
+// moment says when something crashes: at which point, and on which pass of it.
 type moment struct {
 	point string
 	times int
 }
 
-// TestCrashMatrix kills the daemon, or a shard, at each point of the life of pods, and at several of the times that it is
-// passed: JOBD_CRASH_MATRIX=all. With the beginning of a point's name there it takes those alone, and without it three.
+// TestCrashMatrix kills the daemon, or a shard, at each point in the life of pods, and on several of its passes, with
+// JOBD_CRASH_MATRIX=all. If that is the beginning of a point's name, only the points that begin so are taken; without
+// it, three of them.
 func TestCrashMatrix(t *testing.T) {
 	build := crashBuild(t)
 	image, _ := registry.Start(t, registry.Options{}).Push(t, busyboxWith(t, "pulled"), "pulled:1")
@@ -294,7 +295,7 @@ func TestCrashMatrix(t *testing.T) {
 	c.round(func() { c.killShards(); c.kill(); c.serve() }, true)
 	for point := range c.passed() {
 		if _, ok := passed[point]; !ok {
-			passed[point] = 1 // of what follows a crash
+			passed[point] = 1 // part of what follows a crash
 		}
 	}
 	var moments []moment
@@ -302,7 +303,7 @@ func TestCrashMatrix(t *testing.T) {
 		n, most := passed[point], 2
 		switch {
 		case strings.HasPrefix(point, "pass."):
-			n, most = n*3/4, 10 // each pass is something else, and there are not always as many
+			n, most = n*3/4, 10 // each pass is different, and their number varies
 		case strings.HasPrefix(point, "shard."):
 			n = (n + 1) / 2 // for one of two shards
 		}
@@ -312,7 +313,7 @@ func TestCrashMatrix(t *testing.T) {
 	}
 	t.Logf("%d points, %d moments", len(passed), len(moments))
 	if only := os.Getenv("JOBD_CRASH_MATRIX"); only == "" {
-		// Before a container is known to run, before its end is, and before what is stored has its effects.
+		// Before a container is known to run, before its end is known, and before what is stored takes effect.
 		moments = []moment{{"container.created", 2}, {"exit.observed", 4}, {"pass.stored", 3}}
 	} else if only != "all" {
 		moments = slices.DeleteFunc(moments, func(m moment) bool { return !strings.HasPrefix(m.point, only) })
@@ -320,7 +321,7 @@ func TestCrashMatrix(t *testing.T) {
 	table := ""
 	for _, m := range moments {
 		if c == nil {
-			c = startMatrix(t, build, image) // it is to outlive the moment
+			c = startMatrix(t, build, image) // it is to outlive the subtest
 		}
 		began, reached := time.Now(), false
 		ok := t.Run(fmt.Sprintf("%s/%d", m.point, m.times), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// countdown is an Indexed Job of ten pods at once. Each says ten numbers with pauses between, notes its run on the
-// host, and the odd ones fail for good.
+// countdown is an Indexed Job of ten pods at once. Each prints ten numbers with pauses in between and notes its run on
+// the host; the odd ones fail for good.
 func countdown(name, dir string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1

@@ -15,13 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// crashing is a daemon that is killed, over and over, and started again.
+// crashing is a daemon that is killed and started again, over and over.
 type crashing struct {
 	*daemon
-	before []string // what was on the host when nothing ran
+	before []string // what was on the host before anything ran
 }
 
-// startCrashing starts a daemon as it is configured so far.
+// startCrashing starts a daemon with the settings that it has so far.
 func startCrashing(t *testing.T, d *daemon) *crashing {
 	t.Helper()
 	d.flags = append(d.flags, "--pod-backoff-base", "10ms")
@@ -29,7 +29,7 @@ func startCrashing(t *testing.T, d *daemon) *crashing {
 	return &crashing{d, d.onHost()}
 }
 
-// until waits until something is so, and starts the daemon again whenever it was killed.
+// until waits until something is so, and starts the daemon again whenever it has been killed.
 func (c *crashing) until(what string, is func() error) {
 	c.t.Helper()
 	c.eventually(what, func() error {
@@ -45,14 +45,14 @@ func (c *crashing) until(what string, is func() error) {
 	})
 }
 
-// killShards kills all shards of the daemon, which it starts again.
+// killShards kills all shards of the daemon, which starts them again.
 func (d *daemon) killShards() {
 	for _, pid := range d.shards() {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// shards are the processes that hold the containers.
+// shards returns the processes that hold the containers.
 func (d *daemon) shards() (pids []int) {
 	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range cmdlines {

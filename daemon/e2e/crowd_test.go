@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestACrowdTakesNothingFromOthers has a pod hold 2,300 connections to the API on which it says nothing, and 450 requests
-// whose bodies do not come. Another pod, though it has the same ServiceAccount, and the administrator do not notice.
+// TestACrowdTakesNothingFromOthers has a pod hold 2,300 connections to the API on which it sends nothing, and 450
+// requests whose bodies never arrive. Another pod, even though it has the same ServiceAccount, and the administrator
+// notice nothing.
 func TestACrowdTakesNothingFromOthers(t *testing.T) {
 	path := attacker(t)
 	c := startClient(t)

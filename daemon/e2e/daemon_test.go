@@ -25,8 +25,8 @@ import (
 	"github.com/jobd/jobd/testdata/images"
 )
 
-// patience is how long a test waits for what must happen. It is no measure of speed: the machine may be busy.
-// An emulated one takes JOBD_E2E_PATIENCE.
+// patience is how long a test waits for what must happen. It is not a measure of speed: the machine may be busy.
+// JOBD_E2E_PATIENCE sets it on an emulated machine.
 var patience = func() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("JOBD_E2E_PATIENCE")); err == nil {
 		return d
@@ -37,7 +37,7 @@ var patience = func() time.Duration {
 // bin is the directory of the programs under test: what `make build` has made.
 var bin = os.Getenv("JOBD_E2E")
 
-// runtimeFlags choose the OCI runtime of daemons that are not told one: JOBD_E2E_RUNTIME, or what jobd takes by itself.
+// runtimeFlags choose the OCI runtime where a test does not: JOBD_E2E_RUNTIME, or jobd's own choice.
 func runtimeFlags() []string {
 	if name := os.Getenv("JOBD_E2E_RUNTIME"); name != "" {
 		return []string{"--oci-runtime", name}
@@ -45,8 +45,8 @@ func runtimeFlags() []string {
 	return nil
 }
 
-// userNamespaceFlags say which pods have user namespaces of daemons that are not told: JOBD_E2E_USER_NAMESPACES, or what
-// jobd does by itself.
+// userNamespaceFlags choose which pods have user namespaces where a test does not: JOBD_E2E_USER_NAMESPACES, or jobd's
+// own choice.
 func userNamespaceFlags(flags []string) []string {
 	mode := os.Getenv("JOBD_E2E_USER_NAMESPACES")
 	if mode == "" || slices.Contains(flags, "--user-namespaces") || slices.Contains(flags, "host") { // --network host
@@ -71,7 +71,7 @@ func needContainers(t *testing.T) {
 	}
 }
 
-// needKubectl returns the machine's kubectl, or builds the one of the module where there is none.
+// needKubectl returns the machine's kubectl, or builds the module's where there is none.
 func needKubectl(t *testing.T) string {
 	t.Helper()
 	needContainers(t)
@@ -91,21 +91,21 @@ type daemon struct {
 	t           *testing.T
 	root, state string
 	flags       []string
-	build       string   // the directory that jobd is taken from
-	env         []string // of jobd, beside the test's own
+	build       string   // the directory of the jobd to run
+	env         []string // of jobd, in addition to the test's own
 	process     *exec.Cmd
-	ended       chan struct{} // closed when the process has
+	ended       chan struct{} // closed when the process has ended
 	output      *bytes.Buffer
 	*kubernetes.Clientset
 }
 
-// start runs a jobd that is cleaned away when the test ends, whatever became of it. It has the image busybox:1.36.
+// start runs a jobd that is cleaned up when the test ends, whatever became of it. It has the image busybox:1.36.
 func start(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	return startIn(t, "/var/tmp", flags...)
 }
 
-// startIn is start with a root below a directory.
+// startIn is start with the root below the given directory.
 func startIn(t *testing.T, dir string, flags ...string) *daemon {
 	t.Helper()
 	needContainers(t)
@@ -114,7 +114,7 @@ func startIn(t *testing.T, dir string, flags ...string) *daemon {
 	return d
 }
 
-// begin makes the directories of a daemon, its root below dir, and starts it.
+// begin creates the directories of a daemon, its root below dir, and starts it.
 func (d *daemon) begin(dir string) {
 	t := d.t
 	t.Helper()
@@ -134,7 +134,7 @@ func (d *daemon) begin(dir string) {
 	d.importImage(images.Busybox("docker.io/library/busybox:1.36"))
 }
 
-// importImage gives the daemon an image through `jobctl image import -`.
+// importImage imports an image into the daemon through `jobctl image import -`.
 func (d *daemon) importImage(image images.Image, err error) {
 	d.t.Helper()
 	if err != nil {
@@ -194,7 +194,7 @@ func (d *daemon) launch() {
 	d.Clientset = client
 }
 
-// ready reports whether it answers.
+// ready returns an error unless the daemon answers.
 func (d *daemon) ready() error {
 	return d.RESTClient().Get().AbsPath("/readyz").Do(d.t.Context()).Error()
 }
@@ -216,7 +216,7 @@ func (d *daemon) clean() {
 	case <-time.After(patience):
 		d.t.Error("jobd did not end after SIGTERM")
 		_ = d.process.Process.Kill()
-		<-d.ended // until then it holds the directories, and they would be left
+		<-d.ended // until then it holds the directories, which would be left behind
 	}
 	out, err := exec.Command(filepath.Join(bin, "jobd"), "clean", "--purge", "--root", d.root, "--state", d.state).CombinedOutput()
 	if err != nil {
@@ -230,7 +230,7 @@ func (d *daemon) clean() {
 	}
 }
 
-// leftOnHost finds processes, mounts, cgroups, files and interfaces of a daemon that was cleaned away.
+// leftOnHost finds directories, mounts, network devices and tables, and processes of a daemon that was cleaned up.
 func leftOnHost(root, state, output string) map[string]string {
 	left := map[string]string{}
 	for _, dir := range []string{root, state} {
@@ -267,7 +267,7 @@ func (d *daemon) jobctl(args ...string) string {
 	return out
 }
 
-// try runs one of the programs and returns all that it says.
+// try runs one of the programs and returns all that it prints.
 func (d *daemon) try(program string, input []byte, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
 	defer cancel()
@@ -278,12 +278,12 @@ func (d *daemon) try(program string, input []byte, args ...string) (string, erro
 	return string(out), err
 }
 
-// apply gives the daemon manifests.
+// apply applies manifests to the daemon.
 func (d *daemon) apply(manifest string) {
 	d.t.Helper()
 	args := []string{"apply", "-f", "-"}
 	if os.Getenv("JOBD_E2E_PATIENCE") != "" {
-		args = append(args, "--validate=false") // the schemas to validate by take longer there than a client waits
+		args = append(args, "--validate=false") // an emulated machine takes longer over the schemas than a client waits
 	}
 	if out, err := d.try("jobctl", []byte(manifest), args...); err != nil {
 		d.t.Fatalf("apply: %v\n%s", err, out)
@@ -337,7 +337,7 @@ func (d *daemon) complete(name string) *batchv1.Job {
 	return job
 }
 
-// failed waits for the end of a Job that must fail, for that reason.
+// failed waits for the end of a Job that must fail, for the given reason.
 func (d *daemon) failed(name, reason string) *batchv1.Job {
 	d.t.Helper()
 	job := d.finished(name)
@@ -366,7 +366,7 @@ func (d *daemon) pods(job string) []corev1.Pod {
 	return list.Items
 }
 
-// running waits until that many pods of a Job run.
+// running waits until n pods of a Job run, and returns them.
 func (d *daemon) running(job string, n int) []corev1.Pod {
 	d.t.Helper()
 	var running []corev1.Pod

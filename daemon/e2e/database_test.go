@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestJobdDB looks after the database as an administrator does, while the daemon runs and when it does not.
+// TestJobdDB manages the database as an administrator does, while the daemon runs and while it does not.
 func TestJobdDB(t *testing.T) {
 	d := start(t)
 	d.apply(sleeper("first", 1, 0, ""))

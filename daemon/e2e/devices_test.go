@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Devices that a file of the Container Device Interface offers: each goes to one pod at a time, also after the daemon has
-// died, and who finds none waits.
+// Devices that a file of the Container Device Interface offers: each goes to one pod at a time, even after the daemon
+// has died, and a pod that finds none waits.
 func TestDevices(t *testing.T) {
 	dir := t.TempDir()
 	const offer = `{"cdiVersion": "0.6.0", "kind": "example.com/gpu",

@@ -14,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// When the disk is nearly full the pod that takes most of it goes, which its Job can tell from a failure of its own; while
-// it stays so no pod starts that does not tolerate it.
+// When the disk is nearly full, the pod that uses most of it is evicted, which its Job can tell from a failure of its
+// own; while the disk stays so, no pod starts that does not tolerate it.
 func TestDiskPressure(t *testing.T) {
 	needContainers(t)
 	disk := smallDisk(t, 192)
-	fill(t, disk, 90) // so little that it is looked at every second
+	fill(t, disk, 90) // so little that it is checked every second
 	d := startIn(t, disk, "--eviction-hard", "nodefs.available<45Mi", "--eviction-pressure-transition-period", "1s", "--image-gc-high-threshold", "100")
-	d.apply(onePod("small", "busybox:1.36", "head -c 1200000 /dev/zero | base64 -w 0; sleep 1000")) // its end would give no room: logs are kept
+	d.apply(onePod("small", "busybox:1.36", "head -c 1200000 /dev/zero | base64 -w 0; sleep 1000")) // its end would free nothing: logs are kept
 	d.podUntil("small", "runs", runs)
 	free := func() int64 {
 		t.Helper()
@@ -79,7 +79,7 @@ func TestDiskPressure(t *testing.T) {
 		})
 	}
 	d.eventually("what the evicted pod has written is gone", func() error {
-		// All of it: the rest would make room later, where the disk is to be full.
+		// All of it: anything removed later would free space while the disk is meant to be full.
 		if mb := free(); mb < before-10 {
 			return fmt.Errorf("%d MB are left of %d", mb, before)
 		}

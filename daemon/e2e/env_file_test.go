@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Variables that an init container has written into a file (EnvVarSource.FileKeyRef).
+// Variables that an init container has written to a file (EnvVarSource.FileKeyRef).
 func TestVariablesFromAFile(t *testing.T) {
 	d := start(t)
 	pod := func(name, content string) string {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limits of what containers write (ResourceEphemeralStorage): into their file systems, logs and volumes on disk.
+// Limits on what containers write (ResourceEphemeralStorage): to their file systems, logs and volumes on disk.
 func TestEphemeralStorage(t *testing.T) {
 	d := start(t)
 	d.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: big}, data: {f: " + strings.Repeat("x", 200<<10) + "}}")
@@ -15,7 +15,7 @@ func TestEphemeralStorage(t *testing.T) {
 		"layer": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=3; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}, {name: d, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Mi}}}`,
 		"log":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero bs=1M count=3 | base64; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}, {name: d, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Mi}}}`,
 		"all":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/v/f bs=1M count=3; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}, volumeMounts: [{name: v, mountPath: /v}]}`,
-		// What has no name any more takes as much room: a file that was removed while it is open.
+		// A file that was removed while it was open has no name any more, but takes just as much room.
 		"removed": `{name: c, image: "busybox:1.36", command: [sh, -c, "exec 3>/f; rm /f; dd if=/dev/zero bs=1M count=3 >&3; exec sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
 		"limited": `{name: c, image: "busybox:1.36", command: [sh, -c, "exec 3>/w/f; rm /w/f; dd if=/dev/zero bs=1M count=3 >&3; exec sleep 1000"], volumeMounts: [{name: w, mountPath: /w, subPath: sub}]}`,
 		"map":     `{name: c, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Ki}}}`,

@@ -21,7 +21,7 @@ import (
 	"github.com/jobd/jobd/testdata/images"
 )
 
-// examples is a daemon that runs testdata/examples, and a kubectl to look at it with.
+// examples is a daemon that runs testdata/examples, and a kubectl to inspect it with.
 type examples struct {
 	*daemon
 	program, kubeconfig string
@@ -33,7 +33,7 @@ func (e *examples) in(t *testing.T) *examples {
 	return &examples{&d, e.program, e.kubeconfig}
 }
 
-// kubectl runs the real one and returns what it prints; it must succeed.
+// kubectl runs the real kubectl and returns what it prints; it must succeed.
 func (e *examples) kubectl(args ...string) string {
 	e.t.Helper()
 	return e.kubectlWith("", args...)
@@ -55,8 +55,8 @@ func (e *examples) kubectlWith(input string, args ...string) string {
 
 var image = regexp.MustCompile(`(?m)^( *)(- )?(image: .*)$`)
 
-// example returns a manifest of testdata/examples, with parts of it replaced. Only the registries that its images would
-// be asked for again, as they are tagged latest, are out of reach.
+// example returns a manifest of testdata/examples, with parts of it replaced. Images are used as they are: those tagged
+// latest would be asked for again, at registries that are out of reach.
 func (e *examples) example(file string, replace ...string) string {
 	e.t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../testdata/examples", file))
@@ -78,7 +78,7 @@ func (e *examples) create(file string, replace ...string) {
 	e.kubectlWith(e.example(file, replace...), "apply", "-f", "-")
 }
 
-// gone waits until a Job is no more.
+// gone waits until a Job is gone.
 func (e *examples) gone(job string) {
 	e.t.Helper()
 	e.eventually("job "+job+" is gone", func() error {
@@ -100,7 +100,7 @@ func (e *examples) noPods(job string) {
 	})
 }
 
-// logs are those of all pods of a Job, sorted by line.
+// logs returns the lines of the logs of all pods of a Job, sorted.
 func (e *examples) logs(job string) (lines []string) {
 	e.t.Helper()
 	for _, p := range e.pods(job) {
@@ -126,7 +126,7 @@ func (e *examples) contains(what, text string, parts ...string) {
 	}
 }
 
-// indexesOf are those of pods, in order.
+// indexesOf returns the completion indexes of pods, in order.
 func indexesOf(pods []corev1.Pod) (indexes []string) {
 	for _, p := range pods {
 		indexes = append(indexes, p.Annotations[batchv1.JobCompletionIndexAnnotation])
@@ -143,12 +143,12 @@ const (
 	fiftyOfPi  = "3.1415926535897932384626433832795028841971693993751"
 	longSleep  = "sleep 20"
 	shortSleep = "sleep 2"
-	// lastRunSleeps until it is ended, however late that is.
+	// With lastRunSleeps the last run sleeps until it is ended, however late that is.
 	lastRunSleeps = "echo >>/runs/n && mapfile n </runs/n && sleep $((${#n[@]} > 3 ? 600 : 1))"
 )
 
-// TestExamples runs every manifest of testdata/examples and looks for what its documentation says. Long waits are made
-// shorter: sleeps, and the back-off.
+// TestExamples runs every manifest of testdata/examples and checks for what its documentation says. Long waits are
+// shortened: sleeps, and the back-off.
 func TestExamples(t *testing.T) {
 	program := needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--pod-backoff-base", "2s")
@@ -159,13 +159,13 @@ func TestExamples(t *testing.T) {
 	d.importImage(images.Bash("bash:latest", "bash:5"))
 	d.importImage(images.Ubuntu("ubuntu:latest"))
 
-	// What takes longest begins first, and ends while the others are looked at.
+	// What takes longest begins first, and ends while the others are checked.
 	all.create("retry-onfailure.yaml", longSleep, lastRunSleeps, "        image:", "        volumeMounts: [{name: runs, mountPath: /runs}]\n        image:",
 		"      containers:", "      volumes: [{name: runs, emptyDir: {}}]\n      containers:")
 	all.hold("retry-onfailure")
 	all.create("retry-never.yaml", longSleep, shortSleep)
 	all.create("pi.yaml")
-	all.create("pod-to-pod.yaml", "sleep 5", "sleep 20") // the others want to find it still, however late they come
+	all.create("pod-to-pod.yaml", "sleep 5", "sleep 20") // the other pods must still find it, however late they start
 	all.create("backoff-limit-per-index.yaml")
 	began := time.Now()
 	all.create("pi-with-ttl.yaml", slowPi, quickPi, "ttlSecondsAfterFinished: 100", "ttlSecondsAfterFinished: 2")
@@ -507,7 +507,7 @@ func retryNever(e *examples) {
 	}
 }
 
-// holder is a finalizer that lets a pod be looked at after its end.
+// holder is a finalizer that keeps a pod so that it can be looked at after its end.
 const holder = "example.com/look"
 
 func (e *examples) hold(job string) {

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// hungUp is how a client complains that nobody wants the rest of its stdin: if it is still writing when the server has waited
-// long enough for it.
+// hungUp matches a client's complaint that nobody wants the rest of its stdin, which it prints if it is still writing
+// when the server has waited long enough for it.
 var hungUp = regexp.MustCompile(`(?m)^E\d{4} .* v2\.go:\d+\] .*(broken pipe|connection reset by peer).*\n`)
 
-// TestExec runs commands in a running container: by kubectl over TLS (WebSocket, and SPDY where it is told to), and by
-// jobctl over the socket.
+// TestExec runs commands in a running container: by kubectl over TLS (WebSocket, or SPDY where it is told to use that),
+// and by jobctl over the socket.
 func TestExec(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(sleeper("long", 1, 1000, ""))

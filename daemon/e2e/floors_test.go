@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod that takes all it can get of something leaves the daemon, its shards and other pods enough to go on.
+// A pod that takes all it can get of a resource leaves the daemon, its shards and other pods enough to go on.
 
 func TestFloorOfMemory(t *testing.T) {
 	needContainers(t)
@@ -56,7 +56,7 @@ func TestFloorOfProcesses(t *testing.T) {
 	})
 }
 
-// podSays waits until a pod has said something.
+// podSays waits until a pod has printed something.
 func (d *daemon) podSays(pod, words string) {
 	d.t.Helper()
 	d.eventually(pod+" says "+words, func() error {
@@ -68,7 +68,7 @@ func (d *daemon) podSays(pod, words string) {
 	})
 }
 
-// The kernel counts instances of inotify by user, and root's are those of the daemon too.
+// The kernel counts inotify instances per user, and root's include the daemon's.
 func TestFloorOfInotify(t *testing.T) {
 	needContainers(t)
 	d := start(t)
@@ -111,7 +111,7 @@ func TestFloorOfDisk(t *testing.T) {
 				}
 				return nil
 			})
-			// Twenty ends are recorded, and that the Job wants others.
+			// While the disk is full, a command is run, pods are changed, and the twenty pods of a suspended Job end.
 			d.jobctl("exec", "hog", "--", "true")
 			for _, p := range d.pods("others") {
 				d.jobctl("annotate", "pod", p.Name, "while=full")
@@ -128,7 +128,8 @@ func TestFloorOfDisk(t *testing.T) {
 	}
 }
 
-// goesOn checks that the shards are the ones that there were, and that pods run and can be entered.
+// goesOn checks that a Job completes and its log can be read, that the shards are still the same, and that the daemon
+// has not ended and answers.
 func (d *daemon) goesOn(shards []int) {
 	d.t.Helper()
 	d.apply(`{apiVersion: batch/v1, kind: Job, metadata: {name: goes-on}, spec: {template: {spec: {restartPolicy: Never,
@@ -150,7 +151,7 @@ func (d *daemon) goesOn(shards []int) {
 	}
 }
 
-// number reads the number after a word of a file, 0 where there is none.
+// number reads the number after a word in a file; 0 if there is none.
 func number(t *testing.T, path, word string) int64 {
 	t.Helper()
 	data, err := os.ReadFile(path)

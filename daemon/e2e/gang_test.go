@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// kubectl runs the machine's kubectl on a daemon that listens, and returns what it says.
+// kubectl runs the machine's kubectl against a daemon that listens, and returns what it prints.
 func (d *daemon) kubectl(args ...string) string {
 	d.t.Helper()
 	out, err := d.tryKubectl(args...)
@@ -33,7 +33,7 @@ func each(manifest, requests string) string {
 	return manifest + "        resources: {requests: {" + requests + "}}\n"
 }
 
-// gangWaits waits until a gang is found not to fit. Its PodGroup may not have been made yet, which kubectl does not wait for.
+// gangWaits waits until a gang is found not to fit. Its PodGroup may not exist yet, which kubectl does not wait for.
 func (d *daemon) gangWaits() {
 	d.t.Helper()
 	d.eventually("a gang waits", func() error {
@@ -65,7 +65,7 @@ func TestAGangStartsTogether(t *testing.T) {
 	if got := d.kubectl("describe", "pods", "--show-events", "-l", "job-name=gang"); strings.Count(got, "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining") != 3 {
 		t.Errorf("describe pods:\n%s", got)
 	}
-	d.kill() // those who wait do so in the next daemon too
+	d.kill() // those who wait still do in the next daemon
 	d.serve()
 	d.kubectl("delete", "pod", "blocker")
 	d.complete("gang")

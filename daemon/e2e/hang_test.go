@@ -15,11 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// runtimeThatHangs makes an OCI runtime that hangs, with a process below it in a session of its own, when it is to do one
-// thing for a container of the name hang. It returns its path, and a word that the command lines of its processes hold.
+// runtimeThatHangs creates an OCI runtime that hangs, with a process below it in a session of its own, when it is to do
+// one thing for a container named hang. It returns its path, and a word that the command lines of its processes
+// contain.
 func runtimeThatHangs(t *testing.T, real, doing string) (path, mark string) {
 	t.Helper()
-	mark = "9" + fmt.Sprint(time.Now().UnixNano())[5:] // of seconds
+	mark = "9" + fmt.Sprint(time.Now().UnixNano())[5:] // how many seconds they sleep
 	path = filepath.Join(t.TempDir(), "hangs")
 	script := fmt.Sprintf(`#!/bin/sh
 for last; do :; done
@@ -34,7 +35,7 @@ exec %s "$@"
 	return path, mark
 }
 
-// processesWith counts the processes whose command lines hold a word.
+// processesWith counts the processes whose command lines contain a word.
 func processesWith(word string) int {
 	n := 0
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -46,7 +47,7 @@ func processesWith(word string) int {
 	return n
 }
 
-// eachHanging runs a test with daemons whose OCI runtime hangs at something.
+// eachHanging runs a test with daemons whose OCI runtime hangs when it is to do one thing.
 func eachHanging(t *testing.T, doing string, test func(t *testing.T, d *daemon, mark string), flags ...string) {
 	for _, runtime := range []string{"crun", "runc"} {
 		t.Run(runtime, func(t *testing.T) {
@@ -83,7 +84,7 @@ func (d *daemon) noProcess(mark, why string) {
 	})
 }
 
-// TestStartsThatHang has more pods hang in the OCI runtime than are worked on at a time. The others go on.
+// TestStartsThatHang has more pods hang in the OCI runtime than are worked on at a time. Other pods go on.
 func TestStartsThatHang(t *testing.T) {
 	eachHanging(t, "run", func(t *testing.T, d *daemon, mark string) {
 		const n = 40
@@ -141,7 +142,7 @@ func TestRuntimeRequestTimeout(t *testing.T) {
 	}, "--runtime-request-timeout", "3s")
 }
 
-// TestExecThatHangs has the OCI runtime hang at a probe and at a command of a client: neither leaves anything.
+// TestExecThatHangs has the OCI runtime hang at a probe and at a client's command: neither leaves anything behind.
 func TestExecThatHangs(t *testing.T) {
 	eachHanging(t, "exec", func(t *testing.T, d *daemon, mark string) {
 		d.apply(hangingPod("probed", `, readinessProbe: {exec: {command: ["true"]}, periodSeconds: 1, timeoutSeconds: 1}`))
@@ -159,7 +160,7 @@ func TestExecThatHangs(t *testing.T) {
 			}
 			return nil
 		})
-		if n := processesWith("sleep\x00" + mark); n > 4 { // of the last one and, for a moment, the one before
+		if n := processesWith("sleep\x00" + mark); n > 4 { // of the last probe and, for a moment, the one before
 			t.Errorf("there are %d processes of the OCI runtime", n)
 		}
 		if err := d.CoreV1().Pods("default").Delete(t.Context(), "probed", metav1.DeleteOptions{}); err != nil {

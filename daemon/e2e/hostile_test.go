@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestHostileOutput runs containers that do not treat their output and their end as one would wish.
+// TestHostileOutput runs containers that misbehave in what they write and how they end.
 func TestHostileOutput(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		job := func(name, command string) string {
@@ -57,7 +57,7 @@ func TestHostileOutput(t *testing.T) {
 	})
 }
 
-// TestHostilePods runs pods that take what they can get.
+// TestHostilePods runs pods that take all they can get.
 func TestHostilePods(t *testing.T) {
 	d := start(t, "--pids-limit", "64", "--container-log-max-size", "1Mi", "--container-log-max-files", "2")
 	pod := func(name, command, mounts, volumes, more string) string {
@@ -128,7 +128,7 @@ spec:
 	for i, path := range over {
 		t.Run("a volume over "+path, func(t *testing.T) {
 			p := d.podUntil(fmt.Sprintf("over-%d", i), "has ended", ended)
-			// OCI runtimes differ in what they let be hidden. Whatever they do, the pod is told.
+			// OCI runtimes differ in what they let a volume hide. Whatever they do, the pod is told.
 			said := d.jobctl("logs", p.Name) + p.Status.ContainerStatuses[0].State.Terminated.Message
 			if p.Status.Phase == corev1.PodSucceeded && said != "mine\n" || said == "" {
 				t.Errorf("it is %s: %s", p.Status.Phase, said)

@@ -16,8 +16,8 @@ import (
 
 const pagesOf2Mi = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
-// moreHugePages gives the machine that many more pages of 2 MiB, takes them back at the end of the test, which shows that
-// none of them is in use any more, and returns how many there are. Of tests that do so one runs at a time.
+// moreHugePages adds that many pages of 2 MiB to the machine's and returns how many there are. It takes them back at
+// the end of the test, which shows that none of them is in use any more. Tests that do so run one at a time.
 func moreHugePages(t *testing.T, more int) int {
 	t.Helper()
 	lock, err := os.OpenFile("/run/jobd-e2e.huge-pages", os.O_CREATE|os.O_RDWR, 0o600)
@@ -52,15 +52,15 @@ func moreHugePages(t *testing.T, more int) int {
 	return had + more
 }
 
-// limitsHugePages reports whether the cgroups of this host's containers limit them: with hierarchies of version 1,
-// containers are in no other.
+// limitsHugePages reports whether the cgroups of this host's containers limit huge pages: where there are hierarchies
+// of version 1, containers are in no others.
 func limitsHugePages() bool {
 	_, err := os.Stat("/sys/fs/cgroup/hugetlb/cgroup.procs")
 	controllers, _ := os.ReadFile("/sys/fs/cgroup/cgroup.controllers")
 	return err == nil || slices.Contains(strings.Fields(string(controllers)), "hugetlb")
 }
 
-// A volume of huge pages takes what its pod has asked for.
+// A volume of huge pages takes what its pod has requested.
 func TestHugePages(t *testing.T) {
 	needContainers(t)
 	const page = 2 << 20

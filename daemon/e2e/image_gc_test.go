@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/testdata/registry"
 )
 
-// busyboxWith is a busybox image that is another one for each content.
+// busyboxWith returns a busybox image that is a different one for each content.
 func busyboxWith(t *testing.T, content string) v1.Image {
 	t.Helper()
 	tree := images.NewTree()
@@ -31,7 +31,7 @@ func busyboxWith(t *testing.T, content string) v1.Image {
 	return image
 }
 
-// noise is content that nothing makes smaller.
+// noise returns content that does not compress.
 func noise(size int) string {
 	b := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
@@ -45,7 +45,7 @@ func onePod(name, image, command string) string {
 func succeeded(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded }
 func runs(p *corev1.Pod) bool      { return p.Status.Phase == corev1.PodRunning }
 
-// An image that no pod uses goes after its time; one that a pod runs, or that was imported by hand, stays.
+// An image that no pod uses is removed after its time; one that a pod runs, or that was imported by hand, stays.
 func TestImagesGoByAge(t *testing.T) {
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
@@ -72,12 +72,12 @@ func TestImagesGoByAge(t *testing.T) {
 	if out := d.jobctl("exec", "used", "--", "cat", "/content"); out != "used" {
 		t.Errorf("the running pod reads %q", out)
 	}
-	// What is gone comes back where it is wanted.
+	// An image that was removed is pulled again when it is wanted.
 	d.apply(onePod("again", idle, "true"))
 	d.podUntil("again", "has succeeded", succeeded)
 }
 
-// smallDisk returns a directory on a file system of its own, of so many megabytes.
+// smallDisk returns a directory on a file system of its own, of that many megabytes.
 func smallDisk(t *testing.T, megabytes int, options ...string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "jobd-e2e-disk.")
@@ -92,7 +92,7 @@ func smallDisk(t *testing.T, megabytes int, options ...string) string {
 	return dir
 }
 
-// fill leaves so many megabytes of a disk.
+// fill leaves that many megabytes of a disk free.
 func fill(t *testing.T, dir string, leave int) {
 	t.Helper()
 	var disk unix.Statfs_t
@@ -110,7 +110,7 @@ func fill(t *testing.T, dir string, leave int) {
 	}
 }
 
-// A pod whose image finds no room gets it once unused images have gone.
+// A pod whose image does not fit on the disk gets it once unused images are gone.
 func TestImagesGoWhenTheDiskIsFull(t *testing.T) {
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})

@@ -78,7 +78,7 @@ spec:
 	}
 }
 
-// twiceThenFine fails in its first two runs, counted in a directory of the host.
+// twiceThenFine is a Job that fails in its first two runs, which it counts in a directory of the host.
 func twiceThenFine(name, policy, dir string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1
@@ -131,7 +131,7 @@ func TestOnFailureRestartsInPlace(t *testing.T) {
 	}
 }
 
-// sleeper is a Job of pods that sleep for so many seconds.
+// sleeper is a Job whose pods sleep for that many seconds.
 func sleeper(name string, parallelism, seconds int, extra string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestKubectlOnKinds uses the kinds beside Jobs and pods as a person would, and one namespace from its beginning to its
-// end.
+// TestKubectlOnKinds uses the kinds other than Jobs and pods as a person would, and one namespace from its beginning to
+// its end.
 func TestKubectlOnKinds(t *testing.T) {
 	kubectl := needKubectl(t)
 	d := start(t, "--listen", freePort(t))
@@ -48,8 +48,8 @@ func TestKubectlOnKinds(t *testing.T) {
 	has("whoami", run("", "auth", "whoami"), "jobd:admin")
 
 	run("", "create", "namespace", "team")
-	run("", "label", "namespace", "team", "pod-security.kubernetes.io/enforce=baseline") // or handing out "submit" is warned of
-	eventually := func(args ...string) {                                                 // kubectl does not wait for what is not there yet
+	run("", "label", "namespace", "team", "pod-security.kubernetes.io/enforce=baseline") // or handing out "submit" brings a warning
+	eventually := func(args ...string) {                                                 // kubectl does not wait for what does not exist yet
 		t.Helper()
 		d.eventually(strings.Join(args, " "), func() error {
 			if out, err := try(kubeconfig, "", args...); err != nil {

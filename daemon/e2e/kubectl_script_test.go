@@ -16,17 +16,17 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands of testdata/kubectl/script print into those files")
 
-// TestKubectlScript runs the transcripts in testdata/kubectl/script: every verb on every kind, errors included, and what
-// a cluster prints. A file has a namespace of its own.
+// TestKubectlScript runs the transcripts in testdata/kubectl/script: every verb on every kind, errors included, with
+// what a cluster prints. Each file has a namespace of its own.
 func TestKubectlScript(t *testing.T) {
 	needContainers(t)
 	tools := t.TempDir()
-	// What is printed is that of one version of kubectl.
+	// The output is that of one version of kubectl.
 	build := exec.Command("go", "build", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2", "-o", tools+"/kubectl", "github.com/jobd/jobd/testdata/kubectl")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build kubectl: %v\n%s", err, out)
 	}
-	// first prints so many lines of a command, which need not end by itself.
+	// first prints that many lines of a command, which need not end by itself.
 	if err := os.WriteFile(filepath.Join(tools, "first"), []byte(`#!/bin/sh
 n=$1 lines=$(mktemp -u) && shift && mkfifo "$lines" || exit
 "$@" >"$lines" 2>&1 &
@@ -50,7 +50,7 @@ wait
 		for _, file := range files {
 			name := strings.TrimSuffix(filepath.Base(file), ".txt")
 			t.Run(name, func(t *testing.T) {
-				if !strings.HasPrefix(name, "node") { // what happens to the node happens to all
+				if !strings.HasPrefix(name, "node") { // what happens to the node affects all
 					t.Parallel()
 				}
 				home := t.TempDir()
@@ -62,7 +62,8 @@ wait
 					"PATH="+tools+":"+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home, "KUBECONFIG="+config, "KUBECACHEDIR="+cache,
 					"NO_PROXY=127.0.0.1", "NODE="+nodeName,
 				)}
-				// The ConfigMap of each namespace comes with the account. Of two that are both missing kubectl waits for none.
+				// The ConfigMap of each namespace comes with the account. Told to wait for two that are both missing,
+				// kubectl waits for neither.
 				if out := s.do("{ kubectl create namespace " + name + " && kubectl config set-context --current --namespace=" + name +
 					" && kubectl wait --for=create --timeout=100s serviceaccount/default; } >/dev/null"); out != "" {
 					t.Fatal(out)
@@ -88,9 +89,9 @@ type step struct {
 	comment, command, output string
 }
 
-// play runs a transcript. A line that begins with "$ " is a command for the shell, lines with "> " after it are its
-// continuation, lines with "## " before it are a comment, and the rest is the output, with [n] for an exit code. With
-// -update the output is written into the file, to be judged by what a cluster says.
+// play runs a transcript. A line that begins with "$ " is a command for the shell, lines that begin with "> " after it
+// continue it, lines that begin with "## " before it are a comment, and the rest is the output, with [n] for an exit
+// code. With -update the output is written to the file, to be checked against what a cluster prints.
 func (s *script) play(t *testing.T, file string) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -152,7 +153,7 @@ func format(steps []step) string {
 	return out.String()
 }
 
-// do runs a command and returns what it prints without what differs each time.
+// do runs a command and returns what it prints, without what differs from run to run.
 func (s *script) do(command string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -190,13 +191,13 @@ var varying = []struct {
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "SERVER"},
 	{regexp.MustCompile(`NODE/[0-9.]+`), "NODE/IP"},
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "IP"},
-	// What runc says, as crun says it.
+	// What runc says, in crun's words.
 	{regexp.MustCompile(`exec failed: unable to start container process: exec: "(\w+)": executable file not found in \$PATH`), "executable file `$1` not found in $$PATH: No such file or directory"},
 	// The letters of generated names have no vowels.
 	{regexp.MustCompile(`\b([a-z][a-z0-9-]*)-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "$1-RANDOM"},
 	{regexp.MustCompile(`\.[0-9a-f]{16}\b`), ".HEX"},
 	{regexp.MustCompile(`(?m)(^|[ (])(\d+[smhd]){1,2}( ago\)|$|[ )])`), "${1}AGE$3"},
-	// Columns are as wide as the widest cell, which may be one of the above.
+	// Columns are as wide as their widest cell, which may be one of the above.
 	{regexp.MustCompile(`(\S)   +`), "$1   "},
 	{regexp.MustCompile(`(?m) +$`), ""},
 }

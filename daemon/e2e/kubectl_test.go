@@ -66,11 +66,11 @@ func TestKubectl(t *testing.T) {
 	})
 }
 
-// ports are those that freePort has given. They are below those that the kernel gives to whoever connects: a daemon comes
-// back to its own after a kill.
+// ports counts the ports that freePort has returned. They are below those that the kernel chooses for outgoing
+// connections: a daemon that was killed comes back to its own port.
 var ports = func() *atomic.Int32 { p := &atomic.Int32{}; p.Store(rand.Int32N(10000)); return p }()
 
-// freePort is a loopback address that nobody listened on a moment ago, and another for each caller.
+// freePort returns a loopback address that nobody listened on a moment ago, and a different one to each caller.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 1000 {

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// saying is a Job of pods that run a script.
+// saying is a Job whose pods run a script.
 func saying(name, script, jobFields, podFields string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1
@@ -125,7 +125,7 @@ func TestLogOfAJob(t *testing.T) {
 		} {
 			options = strings.Replace(options, "00:00Z", "00:00:00Z", 1)
 			if !strings.Contains(options, "-c ") && !strings.Contains(options, "--all-containers") {
-				options += " -c c" // which is the default, but said to be
+				options += " -c c" // which is the default, but given explicitly
 			}
 			got := sorted(podName.ReplaceAllString(d.jobctl(append([]string{"logs", "jobs/many"}, strings.Fields(options)...)...), "pod/$1/"))
 			if !slices.Equal(got, want) {
@@ -197,7 +197,7 @@ func TestKeptLogsAreBounded(t *testing.T) {
 
 func TestLogsAreRotated(t *testing.T) {
 	d := start(t, "--container-log-max-size", "16Ki", "--container-log-max-files", "10")
-	// It writes before the daemon dies, meanwhile, and when it is back.
+	// It writes before the daemon dies, while it is down, and when it is back.
 	go1, go2 := filepath.Join(t.TempDir(), "go1"), filepath.Join(t.TempDir(), "go2")
 	script := `for n in 1 2 3; do i=0; while [ $i -lt 200 ]; do echo "$n $i"; [ $((i % 2)) = 0 ] && echo "$n $i" >&2; i=$((i+1)); done; [ $n = 3 ] || while [ ! -e /go$n/go$n ]; do sleep 0.1; done; done`
 	manifest := saying("loud", script, "", fmt.Sprintf("restartPolicy: Never\n      volumes: [{name: go1, hostPath: {path: %s}}, {name: go2, hostPath: {path: %s}}]", filepath.Dir(go1), filepath.Dir(go2)))

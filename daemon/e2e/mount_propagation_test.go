@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How mounts that are made later spread between the host and a running container (VolumeMount.MountPropagation).
+// How mounts that are made later propagate between the host and a running container (VolumeMount.MountPropagation).
 func TestMountPropagation(t *testing.T) {
 	d := start(t)
 	dir, err := os.MkdirTemp("/var/tmp", "jobd-e2e-mounts.")

@@ -20,8 +20,8 @@ import (
 // bridgeLine matches the line in which a daemon names its bridge.
 var bridgeLine = regexp.MustCompile(`network +bridge \S+, (\S+)`)
 
-// networkOnHost finds the bridge and the nft table of a daemon, and the links of its pods, by what it has said. There may be
-// other daemons.
+// networkOnHost finds the bridge and the nft tables of a daemon, and the links of its pods, by what it has printed.
+// There may be other daemons.
 func networkOnHost(root, output string) (found []string) {
 	sum := sha256.Sum256([]byte(root))
 	name := "jobd-" + hex.EncodeToString(sum[:4])
@@ -31,7 +31,7 @@ func networkOnHost(root, output string) (found []string) {
 	}
 	links, _ := filepath.Glob("/sys/class/net/jobd*")
 	for _, l := range links {
-		pod, _ := hex.DecodeString(strings.TrimPrefix(filepath.Base(l), "jobd")) // links are called by the pods' addresses
+		pod, _ := hex.DecodeString(strings.TrimPrefix(filepath.Base(l), "jobd")) // links are named after the pods' addresses
 		address, _ := netip.AddrFromSlice(pod)
 		if filepath.Base(l) == name || subnet.Contains(address) {
 			found = append(found, l)
@@ -47,7 +47,7 @@ func networkOnHost(root, output string) (found []string) {
 	return found
 }
 
-// needBridge skips a test on a host where the daemon had to do without.
+// needBridge skips a test on a host where the daemon has to do without a bridge.
 func (d *daemon) needBridge() {
 	d.t.Helper()
 	if !strings.Contains(d.output.String(), "network     bridge ") {
@@ -93,7 +93,7 @@ spec:
 	}
 }
 
-// podIP waits until a pod runs and gives its address.
+// podIP waits until a pod has an address and returns it.
 func (d *daemon) podIP(name string) string {
 	d.t.Helper()
 	ip := ""
@@ -107,7 +107,8 @@ func (d *daemon) podIP(name string) string {
 	return ip
 }
 
-// The Job documentation's "Job with Pod-to-Pod Communication", with nc for ping: a hostname leads to a pod that listens.
+// The Job documentation's "Job with Pod-to-Pod Communication", with nc in place of ping: a hostname leads to a pod that
+// listens.
 func TestPodToPodByName(t *testing.T) {
 	d := start(t)
 	d.needBridge()
@@ -240,7 +241,7 @@ spec:
 	})
 }
 
-// A pod that asks for a port which it cannot have is told so, and is not started without it.
+// A pod that asks for a port that it cannot have is told so, and is not started without it.
 func TestHostPortsThatNoPodGets(t *testing.T) {
 	listen := freePort(t)
 	d := start(t, "--listen", listen)
@@ -299,7 +300,7 @@ func TestDropNetRaw(t *testing.T) {
 	}
 }
 
-// scriptJob is a Job of one pod that runs a script.
+// scriptJob is a Job whose one pod runs a script.
 func scriptJob(name, script string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1

@@ -13,14 +13,15 @@ import (
 	"github.com/google/nftables"
 )
 
-// name is what the daemon's cgroups, bridge and nft table are called.
+// name returns what the daemon's cgroups, bridge and nft tables are called.
 func (d *daemon) name() string {
 	sum := sha256.Sum256([]byte(d.root))
 	return "jobd-" + hex.EncodeToString(sum[:4])
 }
 
-// onHost lists all that a daemon has on the host: mounts, cgroups and what runs in them, interfaces, nft rules, files.
-// Left out is what may change while nothing runs: directories that are kept for containers to come, and databases.
+// onHost lists all that a daemon has on the host: mounts, cgroups and how many processes run in them, interfaces, nft
+// rules, files. It leaves out what may change while nothing runs: directories that are kept for future containers, and
+// databases.
 func (d *daemon) onHost() []string {
 	d.t.Helper()
 	var found []string
@@ -75,7 +76,7 @@ func (d *daemon) onHost() []string {
 					return nil
 				}
 			}
-			if filepath.Dir(path) != dir && e.Name() != "runtime" { // these stay once they are made
+			if filepath.Dir(path) != dir && e.Name() != "runtime" { // these stay once they are created
 				see("file %s", path)
 			}
 			return nil

@@ -23,7 +23,7 @@ func (l *life) compareEvents(t *testing.T) {
 	}
 }
 
-// worded are parts of messages that are those of the machine.
+// worded are the parts of messages that depend on the machine.
 var worded = []struct {
 	what *regexp.Regexp
 	as   string

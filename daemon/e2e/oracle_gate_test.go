@@ -11,7 +11,7 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// ready reports whether the pods that a deletion is about to end run a command that is ready for it.
+// ready reports whether the pods that a deletion is about to end have got as far as handling its signal.
 func (l *life) ready() bool {
 	if !trap.MatchString(strings.Join(l.Manifest.Spec.Template.Spec.Containers[0].Command, " ")) {
 		return true
@@ -28,7 +28,7 @@ func (l *life) ready() bool {
 
 func (l *life) gate() string { return filepath.Join(l.dir, "gate") }
 
-// open lets pods begin whose turn it is.
+// open lets those pods begin whose turn it is.
 func (l *life) open() {
 	for n, recorded := range l.Pods.Summary {
 		if p := l.pod(n); p != nil && p.Status.Phase == corev1.PodRunning && !l.opened[p.UID] && l.turn(n, recorded) {
@@ -38,9 +38,9 @@ func (l *life) open() {
 }
 
 const (
-	// sideBySide is how far apart a cluster creates pods by one decision.
+	// sideBySide is how far apart in time a cluster may create the pods of one decision.
 	sideBySide = 0.5
-	// justBefore is how far apart pods end that were seen as one change.
+	// justBefore is how far apart in time pods may end and still be seen as one change.
 	justBefore = 0.01
 )
 
@@ -56,7 +56,7 @@ func (l *life) turn(n int, recorded oracle.Pod) bool {
 		if beside && (q == nil || q.Status.Phase == corev1.PodPending) {
 			return false
 		}
-		// The back-off of a failure must not be over before those that succeed beside it have ended.
+		// The back-off of a failure must not be over before the pods that succeed beside it have ended.
 		if beside && failsLast(recorded, other) && !terminal(q) {
 			return false
 		}
@@ -71,7 +71,7 @@ func (l *life) turn(n int, recorded oracle.Pod) bool {
 	return l.deleted(recorded.Name) > 0 || l.ready() && (l.done == len(l.Pods.Actions) || l.Pods.Actions[l.done].T > end)
 }
 
-// earlierSecond reports whether a pod has ended in an earlier second than this one. Back-off asks which end came later, in
+// earlierSecond reports whether a pod has ended in an earlier second than the current one. Back-off compares ends in
 // whole seconds.
 func earlierSecond(p *corev1.Pod) bool {
 	for _, c := range p.Status.ContainerStatuses {

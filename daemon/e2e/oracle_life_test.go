@@ -22,11 +22,11 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// life is a scenario as it is lived here.
+// life is a scenario as it is played here.
 type life struct {
 	d *daemon
 	*oracle.Scenario
-	dir string // of the host: its gate, and what the pods remember
+	dir string // on the host: its gate, and what the pods remember
 	err error
 
 	mu     sync.Mutex
@@ -34,13 +34,13 @@ type life struct {
 	pods   []*corev1.Pod // as last seen, in the order of creation
 	gone   map[types.UID]bool
 	opened map[types.UID]bool
-	done   int // actions
+	done   int // how many actions are
 	events []corev1.Event
 }
 
 func (l *life) namespace() string { return "or-" + l.Name }
 
-// manifest is the scenario's, with the gate in front of its commands.
+// manifest returns the scenario's, with the gate in front of its commands.
 func (l *life) manifest() *batchv1.Job {
 	j := l.Manifest.DeepCopy()
 	spec := &j.Spec.Template.Spec
@@ -54,24 +54,24 @@ func (l *life) manifest() *batchv1.Job {
 			continue
 		}
 		if l.Name == "workqueue" {
-			c.Command[2] = "exit 0" // it draws from the pod's name how long to sleep: there none did
+			c.Command[2] = "exit 0" // it derives from the pod's name how long to sleep: there, none slept
 		}
 		c.Command[2] = "until [ -e /gate/$POD ]; do sleep 0.05; done; " + trap.ReplaceAllString(c.Command[2], "$0 : > /gate/$$POD.traps;")
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "gate", MountPath: "/gate"})
 		c.Env = append(c.Env, corev1.EnvVar{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}})
 	}
 	if l.Name == "deadline" {
-		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](30) // by then its pods run, though all scenarios begin at once
+		j.Spec.ActiveDeadlineSeconds = ptr.To[int64](30) // by then its pods run, even though all scenarios begin at once
 	}
 	return j
 }
 
-// trap is where a command begins to catch the signal that a deletion sends.
+// trap matches where a command begins to catch the signal that a deletion sends.
 var trap = regexp.MustCompile(`trap '[^']*' TERM;`)
 
 const busyboxThere = "registry.k8s.io/e2e-test-images/busybox:1.37.0-2"
 
-// ended is when a recorded pod became terminal, 1e9 for never.
+// ended returns when a recorded pod became terminal, 1e9 for never.
 func (l *life) ended(pod string) float64 {
 	for _, c := range l.Pods.Timelines[pod] {
 		if c.Phase == string(corev1.PodSucceeded) || c.Phase == string(corev1.PodFailed) {
@@ -81,7 +81,7 @@ func (l *life) ended(pod string) float64 {
 	return 1e9
 }
 
-// deleted is when a recorded pod's deletion was asked for, 0 for never.
+// deleted returns when the deletion of a recorded pod was asked for, 0 for never.
 func (l *life) deleted(pod string) float64 {
 	for _, c := range l.Pods.Timelines[pod] {
 		if c.Deletion != nil {
@@ -91,8 +91,8 @@ func (l *life) deleted(pod string) float64 {
 	return 0
 }
 
-// pod returns the pod that stands for the n-th recorded one: of the same index, with as many before it. Nil if there is
-// none yet.
+// pod returns the pod that stands for the n-th recorded one: the one of the same index with as many before it, or nil
+// if there is none yet.
 func (l *life) pod(n int) *corev1.Pod {
 	index := ptr.Deref(l.Pods.Summary[n].Index, "")
 	before := 0
@@ -112,7 +112,7 @@ func (l *life) pod(n int) *corev1.Pod {
 	return nil
 }
 
-// play does what users did, each thing when the Job is as it was then, and returns when all is as it was at the end.
+// play does what users did, each action when the Job is as it was then, and returns when all is as it was at the end.
 func (l *life) play() error {
 	ctx := l.d.t.Context()
 	if err := os.Mkdir(l.gate(), 0o755); err != nil {
@@ -197,7 +197,7 @@ func (l *life) play() error {
 	return err
 }
 
-// named is the name here of a recorded pod.
+// named returns the name of the pod here that stands for a recorded one.
 func (l *life) named(recorded string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +221,7 @@ func (l *life) await(what string, is func() bool) error {
 	return fmt.Errorf("not within %v: %s", patience, what)
 }
 
-// unnamed replaces the names of pods by what they have in common here and there.
+// unnamed replaces the names of pods by what the recorded pod and the one here have in common.
 func (l *life) unnamed(s string) string {
 	s = l.AnyPod(s)
 	for n, recorded := range l.Pods.Summary {

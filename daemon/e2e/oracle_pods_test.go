@@ -45,7 +45,7 @@ func (l *life) comparePods(t *testing.T) {
 		}
 		ours = append(ours, o)
 	}
-	// Created side by side, their order is chance.
+	// The order of pods that were created side by side is chance.
 	for start := 0; start < len(theirs); {
 		end := start + 1
 		for end < len(theirs) && l.Pods.Summary[end].CreatedAt-l.Pods.Summary[start].CreatedAt < sideBySide {
@@ -61,7 +61,7 @@ func (l *life) comparePods(t *testing.T) {
 	for _, list := range [][]outcome{theirs, ours} {
 		for i := range list {
 			if list[i].Gone {
-				list[i].Finalizers = 0 // whether it was seen without its last one
+				list[i].Finalizers = 0 // whether it was seen without its last finalizer is chance
 			}
 			if different[l.Name].terminating {
 				list[i].Gone = false

@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// like reports whether the Job is as it was recorded last before a time.
+// like reports whether the Job is as it was last recorded by the given time.
 func (l *life) like(t float64) bool {
 	var want *oracle.Revision
 	for i, r := range l.recorded() {
@@ -24,7 +24,7 @@ func (l *life) like(t float64) bool {
 	return want == nil || alike(want, l.view(&l.states[len(l.states)-1]))
 }
 
-// recorded are the distinct states of the Job there, each with the most that was ready meanwhile.
+// recorded returns the distinct states of the recorded Job, each with the most pods that were ready meanwhile.
 func (l *life) recorded() []oracle.Revision {
 	return l.distinct(l.Counted(func(a, b *oracle.Revision) bool { return alike(a, b) && ptr.Equal(a.Status.Ready, b.Status.Ready) }))
 }
@@ -41,7 +41,7 @@ func (l *life) distinct(all []oracle.Revision) (distinct []oracle.Revision) {
 	return distinct
 }
 
-// view is a state without names of pods.
+// view returns a state without the names of pods.
 func (l *life) view(r *oracle.Revision) *oracle.Revision {
 	v := *r
 	if different[l.Name].terminating && v.Status.Terminating != nil {
@@ -55,7 +55,7 @@ func (l *life) view(r *oracle.Revision) *oracle.Revision {
 	return &v
 }
 
-// alike compares states of a Job but for ready.
+// alike compares states of a Job except for ready.
 func alike(a, b *oracle.Revision) bool {
 	s, q := &a.Status, &b.Status
 	return a.Generation == b.Generation && slices.Equal(a.Finalizers, b.Finalizers) &&
@@ -117,7 +117,7 @@ func (l *life) compareStates(t *testing.T) {
 	}
 }
 
-// ours are the distinct states here.
+// ours returns the distinct states of the Job here.
 func (l *life) ours() []oracle.Revision {
 	return l.distinct(slices.DeleteFunc(slices.Clone(l.states), func(r oracle.Revision) bool { return r.Event == "DELETED" }))
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // What a real cluster did (testdata/oracle) is done again with real containers: the manifests are posted as they are,
-// users act in the recorded order, and everything else is left to jobd. Compared are
+// users act in the recorded order, and everything else is left to jobd. These are compared:
 //
 //   - the sequence of the Job's states: generation, finalizers, deletion, conditions with type, status, reason and
 //     message, all counters and index lists;
@@ -22,19 +22,19 @@ import (
 //   - events of the Job and of its pods: type, reason, message, count;
 //   - the metrics of the Job controller, after all of it.
 //
-// Times are not compared, their order is. A container begins its command only when all pods that were created with
-// its own run, and, unless it is to be ended by a deletion, when those that ended before it there have ended here, what
-// users did before that is done, and those that a deletion is to end are ready for it; beside others that succeed, those
-// that fail do so last. Tolerated is:
+// Times are not compared; their order is. A container begins its command only when all pods that were created together
+// with its own run and, unless a deletion is to end it, when those that ended before it there have ended here, what
+// users did before that is done, and those that a deletion is to end are ready for it; beside others that succeed,
+// those that fail do so last. This is tolerated:
 const (
 	// A cluster looks at a Job once a second at most. States of ours that are not recorded must lie between the
 	// recorded ones on both sides, in every counter; pods that cease to be active may be terminating meanwhile.
 	//
-	// There a pod that ends first ceases to be ready, and is terminal a second later; here both is one change. And what
-	// runs for less than a second may never be ready there. So of ready the most is compared that was reached while
-	// all else stayed as it was: here it may be more, up to active, but not less.
+	// There, a pod that ends first ceases to be ready, and is terminal a second later; here, both are one change. And
+	// what runs for less than a second may never be ready there. So it is the highest value of ready that is compared,
+	// of those reached while all else stayed as it was: here it may be higher, up to active, but not lower.
 	//
-	// Of a recorded state that lies between its neighbours too, it is chance that it was seen.
+	// A recorded state may lie between its neighbours, too: then it was seen by chance, and may be missing here.
 	//
 	// Back-off begins with 4 seconds instead of 10 and ends with 10 instead of 600 (the flags of the daemon): never-b6
 	// would take 11 minutes.
@@ -44,7 +44,8 @@ const (
 // different is what differs in one scenario, and why.
 var different = map[string]struct {
 	why string
-	// terminating: how many pods are, and whether ended ones are deleted. events: reasons. counts: of events.
+	// terminating: how many pods are, and whether ended ones are deleted. events: their reasons. counts: how often
+	// events occurred.
 	terminating, counts bool
 	events              []string
 }{
@@ -66,7 +67,7 @@ var different = map[string]struct {
 	},
 }
 
-// TestOracleOnContainers has all scenarios at once in one daemon, each in a namespace of its own.
+// TestOracleOnContainers runs all scenarios at once in one daemon, each in a namespace of its own.
 func TestOracleOnContainers(t *testing.T) {
 	scenarios, err := oracle.Scenarios("../../testdata/oracle/scenarios")
 	if err != nil {

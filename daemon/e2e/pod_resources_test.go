@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What the containers of a pod may take together (PodSpec.Resources), and of processes by --pod-max-pids.
+// What the containers of a pod may take together (PodSpec.Resources), and how many processes, by --pod-max-pids.
 func TestResourcesOfAWholePod(t *testing.T) {
 	d := start(t, "--pod-max-pids", "40")
 	d.apply(`

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// conforming is a Job that the level restricted lets in, whose pod runs a script with a path of the host at /h.
+// conforming is a Job that the level restricted admits, whose pod runs a script with a path of the host at /h.
 func conforming(name, path, mount, script string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1
@@ -35,7 +35,7 @@ spec:
 `, name, script, mount, path)
 }
 
-// TestWhoSubmitsIsNotRoot tries with the role submit what would take over the host.
+// TestWhoSubmitsIsNotRoot tries, with the role submit, what would take over the host.
 func TestWhoSubmitsIsNotRoot(t *testing.T) {
 	d := start(t, "--listen", "127.0.0.1:0")
 	data, err := filepath.EvalSymlinks(t.TempDir())

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestPortForward reaches into the networks of pods: of one that listens on its loopback interface only, and of one that uses
-// the host's.
+// TestPortForward reaches into the networks of pods: one that listens on its loopback interface only, and one that uses
+// the host's network.
 func TestPortForward(t *testing.T) {
 	d := start(t, "--listen", freePort(t))
 	_, port, _ := net.SplitHostPort(freePort(t))
@@ -59,7 +59,7 @@ spec: {selector: {app: inside}, ports: [{port: 80, targetPort: http}]}
 			}
 			c := talk(t, program("port-forward", "inside", ":81"))
 			at := c.forwards()
-			// The reason can be overtaken by the end of the connection, which the client then shows alone.
+			// The end of the connection can overtake the reason; the client then shows only the end.
 			for late := time.Now().Add(patience); !strings.Contains(c.output(), "connection refused") && time.Now().Before(late); {
 				if got, err := ask(at); err == nil {
 					t.Errorf("a port on which nobody listens answers %q", got)
@@ -101,7 +101,7 @@ func ask(address string) (string, error) {
 	return string(body), err
 }
 
-// TestCopy brings a directory into a container and back.
+// TestCopy copies a directory into a container and back.
 func TestCopy(t *testing.T) {
 	d := start(t, "--listen", freePort(t))
 	d.apply(sleeper("long", 1, 1000, ""))

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A Service's named ports (SRV) and a pod's own name (PTR) are found as in a cluster; a name without IPv6 is no error.
+// A Service's named ports (SRV) and a pod's own name (PTR) are found as in a cluster; a name without an IPv6 address is
+// no error.
 func TestNamesOfPorts(t *testing.T) {
 	d := start(t)
 	d.needBridge()

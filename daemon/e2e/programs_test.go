@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// program makes the command line of a program that speaks to a daemon.
+// program returns the command line of a program that talks to a daemon.
 type program func(args ...string) *exec.Cmd
 
-// programs are jobctl on the socket, and kubectl over TLS by both of its transports.
+// programs returns jobctl on the socket, and kubectl over TLS by each of its transports.
 func (d *daemon) programs(t *testing.T) map[string]program {
 	t.Helper()
 	command := func(path string, environment ...string) program {
@@ -33,7 +33,7 @@ func (d *daemon) programs(t *testing.T) map[string]program {
 	}
 }
 
-// eachRuntime runs a test with every OCI runtime that is there.
+// eachRuntime runs a test with every OCI runtime that is installed.
 func eachRuntime(t *testing.T, test func(t *testing.T, d *daemon), flags ...string) {
 	for _, runtime := range []string{"crun", "runc"} {
 		t.Run(runtime, func(t *testing.T) {
@@ -45,7 +45,7 @@ func eachRuntime(t *testing.T, test func(t *testing.T, d *daemon), flags ...stri
 	}
 }
 
-// onTerminal lets script(1) give a command a terminal of 33 rows and 77 columns.
+// onTerminal runs a command under script(1), on a terminal of 33 rows and 77 columns.
 func onTerminal(t *testing.T, inner *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	script, err := exec.LookPath("script")
@@ -57,7 +57,7 @@ func onTerminal(t *testing.T, inner *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// conversation is a command that is spoken with while it runs.
+// conversation is a command that a test talks to while it runs.
 type conversation struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -110,14 +110,14 @@ func (c *conversation) hears(words string) {
 	}
 }
 
-// ends says that there is no more to say, and returns the exit code.
+// ends closes the command's stdin, and returns its exit code.
 func (c *conversation) ends() int {
 	c.in.Close()
 	_ = c.cmd.Wait()
 	return c.cmd.ProcessState.ExitCode()
 }
 
-// kill has the command disappear.
+// kill kills the command.
 func (c *conversation) kill() {
 	if c.cmd.ProcessState == nil {
 		_ = c.cmd.Process.Kill()

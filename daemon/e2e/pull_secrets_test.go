@@ -10,7 +10,8 @@ import (
 	"github.com/jobd/jobd/testdata/registry"
 )
 
-// A private registry is shown the credentials of a pod's or of its ServiceAccount's pull secrets, and nobody else is.
+// The credentials in the pull secrets of a pod or of its ServiceAccount are shown to the private registry, and to
+// nobody else.
 func TestImagePullSecrets(t *testing.T) {
 	needContainers(t)
 	r := registry.Start(t, registry.Options{User: "me", Password: "S3cr3t"})
@@ -39,7 +40,7 @@ func TestImagePullSecrets(t *testing.T) {
 	d.apply(pod("account", "serviceAccountName: account,"))
 	d.podUntil("account", "has succeeded", succeeded)
 
-	// The image is here now, for those who have shown that they may have it (KEP-2535).
+	// The image is here now, but only for those who have shown that they may have it (KEP-2535).
 	d.apply(pulls("thief", "", "IfNotPresent"))
 	d.apply(pulls("never", "", "Never"))
 	d.apply(pulls("again", "imagePullSecrets: [{name: mine}],", "Never"))

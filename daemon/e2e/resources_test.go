@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// cgroup is a shell function that prints a file of the container's own cgroup: the name that version 2 has for it, or
-// controller and name of version 1.
+// cgroup is a shell function that prints a file of the container's own cgroup, given its name in version 2, and its
+// controller and name in version 1.
 const cgroup = `cg() { f=/sys/fs/cgroup/$1; [ -e $f ] || f=/sys/fs/cgroup/$2/$3; cat $f; }; `
 
 func TestLimitsAreTheContainersCgroup(t *testing.T) {
@@ -39,14 +39,14 @@ spec:
   containers:
   - {name: c, image: "busybox:1.36", command: [sh, -c, "` + cgroup + ` cat /proc/self/oom_score_adj; cg cpu.weight cpu cpu.shares"]}
 `)
-	// The least of a busy processor, and the first to go when memory runs out.
+	// It gets the least of a busy processor, and is the first to go when memory runs out.
 	d.podUntil("nothing-asked", "has ended", ended)
-	if got := d.jobctl("logs", "nothing-asked"); got != "1000\n1\n" && got != "1000\n2\n" { // of version 2 and 1
+	if got := d.jobctl("logs", "nothing-asked"); got != "1000\n1\n" && got != "1000\n2\n" { // in version 2 and in version 1
 		t.Errorf("a pod that asks for nothing: %q", got)
 	}
 	p := d.podUntil("limits", "has ended", ended)
 	want := "67108864\n50000 100000\n50\n"
-	if got := d.jobctl("logs", "limits"); got != want && got != want+"256\n" { // shares are of version 1
+	if got := d.jobctl("logs", "limits"); got != want && got != want+"256\n" { // only version 1 has shares
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	if p.Status.QOSClass != corev1.PodQOSBurstable {

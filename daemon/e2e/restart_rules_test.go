@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Which end starts a container again, or all of them (Container.RestartPolicyRules).
+// Which exits start a container again, or all of them (Container.RestartPolicyRules).
 func TestRestartPolicyRules(t *testing.T) {
 	d := start(t)
 	d.apply(`

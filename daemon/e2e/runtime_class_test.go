@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// foreignRuntime makes an OCI runtime that is neither crun nor runc, as far as anybody can tell, and writes its calls down.
+// foreignRuntime creates an OCI runtime that is neither crun nor runc, as far as anybody can tell, and logs its calls.
 func foreignRuntime(t *testing.T) (path, calls string) {
 	t.Helper()
 	real, err := exec.LookPath("crun")
@@ -76,8 +76,8 @@ func (d *daemon) runtimeOf(p *corev1.Pod) (path string) {
 	return start.Runtime
 }
 
-// TestRuntimeClasses has pods of several OCI runtimes beside each other. Each remains with its own, whatever becomes of the
-// daemon and of its configuration.
+// TestRuntimeClasses runs pods of several OCI runtimes side by side. Each stays with its own, whatever becomes of the
+// daemon and its configuration.
 func TestRuntimeClasses(t *testing.T) {
 	foreign, calls := foreignRuntime(t)
 	want := map[string]string{"foreign": foreign}
@@ -176,7 +176,7 @@ func TestRuntimeClasses(t *testing.T) {
 		d.jobctl("delete", "runtimeclass", class)
 		d.jobctl("exec", class, "--", "kill", "-USR1", "1")
 	}
-	check(1) // the next attempt of each pod is its runtime's too
+	check(1) // the next attempt of each pod has the same runtime
 	for class := range want {
 		d.jobctl("delete", "pod", class)
 	}
@@ -203,8 +203,8 @@ func TestRuntimeClasses(t *testing.T) {
 	}
 }
 
-// TestShardOfAForeignRuntimeDies kills what holds the containers of an OCI runtime: what the kernel cannot tell how it ends is
-// removed by the runtime itself.
+// TestShardOfAForeignRuntimeDies kills the shard that holds the containers of a foreign OCI runtime: since the kernel
+// cannot tell how they end, the runtime itself removes them.
 func TestShardOfAForeignRuntimeDies(t *testing.T) {
 	foreign, calls := foreignRuntime(t)
 	d := start(t, "--runtime-handlers", "foreign="+foreign)

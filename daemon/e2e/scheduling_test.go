@@ -55,11 +55,11 @@ func TestPodsThatNeverFitSaySo(t *testing.T) {
 
 func TestPodsWaitForRoom(t *testing.T) {
 	d := start(t, "--allocatable", "cpu=2,example.com/licence=1")
-	d.apply(asking("first", "priorityClassName: system-node-critical", "cpu: 1500m")) // nobody else may have its room
+	d.apply(asking("first", "priorityClassName: system-node-critical", "cpu: 1500m")) // no other pod may have its room
 	running := func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }
 	d.podUntil("first", "runs", running)
 	d.apply(asking("low", "", "cpu: 1"))
-	time.Sleep(time.Second) // another second of creation
+	time.Sleep(time.Second) // those that follow are created in another second
 	d.apply(asking("high", "priorityClassName: system-cluster-critical", "cpu: 1500m") + asking("small", "", "cpu: 500m"))
 	d.podUntil("small", "runs beside the first", running)
 	for _, name := range []string{"low", "high"} {
@@ -67,7 +67,7 @@ func TestPodsWaitForRoom(t *testing.T) {
 			t.Errorf("%s is on the node, which has no room for it", name)
 		}
 	}
-	d.kill() // what runs has its room in the next daemon too
+	d.kill() // what runs keeps its room in the next daemon
 	d.serve()
 	d.jobctl("delete", "pod", "first")
 	d.podUntil("high", "runs before the older one", running)

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// What system calls a container may make (SecurityContext.SeccompProfile): those of the default profile unless it says
-// something else, on each OCI runtime.
+// Which system calls a container may make (SecurityContext.SeccompProfile): those of the default profile unless it says
+// otherwise, on each OCI runtime.
 func TestSeccompProfile(t *testing.T) {
 	const pods = `
 apiVersion: v1

@@ -17,7 +17,8 @@ import (
 	"github.com/jobd/jobd/testdata/images"
 )
 
-// client is what a pod is that speaks to the API as any client in a cluster does: kubectl, which knows only what is in the pod.
+// client is a jobd whose pods talk to the API as any client in a cluster does: with kubectl, which knows only what is
+// in the pod.
 type client struct {
 	*daemon
 	kubectl string
@@ -44,7 +45,7 @@ metadata: {name: reader, annotations: {jobd.dev/role: read}}
 	return client{d, kubectl}
 }
 
-// job starts one whose pod runs a script with kubectl as k; more is a part of the pod's spec.
+// job starts a Job whose pod runs a script with kubectl as k; more is a part of the pod's spec.
 func (c client) job(name, more, script string) {
 	c.t.Helper()
 	script = strings.ReplaceAll(strings.TrimSpace(script), "\n", "\n          ")
@@ -76,7 +77,7 @@ func (c client) logs(job string) string {
 	return c.jobctl("logs", "jobs/"+job)
 }
 
-// A Job whose pod starts another one and waits for it, because its ServiceAccount was granted the role.
+// A Job's pod starts another Job and waits for it, because its ServiceAccount was granted the role.
 func TestPodStartsAJob(t *testing.T) {
 	c := startClient(t)
 	c.needBridge()
@@ -93,7 +94,7 @@ k auth can-i create serviceaccounts || true
 		t.Errorf("the parent said %q, want %q", got, want)
 	}
 
-	// Without the role nothing of it goes, but what is served can be seen.
+	// Without the role none of it is allowed, but what is served can be seen.
 	c.job("stranger", "", `
 k create job other --image=busybox:1.36 2>&1
 k get pods 2>&1
@@ -164,7 +165,7 @@ func TestPodInTheHostsNetworkReachesTheAPI(t *testing.T) {
 	}
 }
 
-// kubectl makes tokens, and is with one of them who it says.
+// kubectl creates a token, and with it is whoever the token says.
 func TestCreateToken(t *testing.T) {
 	c := startClient(t, "--listen", freePort(t))
 	kubeconfig := filepath.Join(c.root, "kubeconfig")
@@ -178,7 +179,7 @@ func TestCreateToken(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, token)
 	}
-	// What is in the kubeconfig is the administrator's, who must not be asked by mistake.
+	// The kubeconfig's credentials are the administrator's, which must not be used by mistake.
 	limited := filepath.Join(t.TempDir(), "kubeconfig")
 	data, err := os.ReadFile(kubeconfig)
 	if err != nil {
@@ -215,7 +216,7 @@ func TestCreateToken(t *testing.T) {
 	}
 }
 
-// A Service's EndpointSlice follows its pods, and goes with it.
+// A Service's EndpointSlice follows its pods, and is removed with the Service.
 func TestEndpointSlices(t *testing.T) {
 	d := start(t)
 	d.needBridge()

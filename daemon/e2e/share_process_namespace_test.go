@@ -42,7 +42,7 @@ spec:
 			_, err := d.try("jobctl", nil, "wait", "--for=jsonpath={.status.containerStatuses[0].restartCount}=1", "pod/shared", "--timeout=1s")
 			return err
 		})
-		// What it had left behind is gone with it.
+		// What its first run left behind is gone.
 		d.eventually("it runs, and nothing of its first run", func() error {
 			out, err := d.try("jobctl", nil, "exec", "shared", "-c", "again", "--", "ps", "-o", "args")
 			if strings.Count(out, "\nsleep 100000") != 1 {

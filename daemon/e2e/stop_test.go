@@ -10,7 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// terminate ends the daemon in good order.
+// terminate stops the daemon in good order.
 func (d *daemon) terminate() {
 	d.t.Helper()
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
@@ -19,7 +19,7 @@ func (d *daemon) terminate() {
 	<-d.ended
 }
 
-// A daemon that is stopped takes along the shards that hold nothing, and leaves those with its pods alone.
+// A daemon that is stopped takes the shards that hold nothing with it, and leaves those that hold its pods alone.
 func TestStopEndsShardsThatHoldNothing(t *testing.T) {
 	d := start(t)
 	before := d.shards()

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestASuspendedJobMayChangeWhereAndWithWhatItRuns patches what may change of a template, before the first start and
+// TestASuspendedJobMayChangeWhereAndWithWhatItRuns patches what may change in a template, before the first start and
 // between two, and resumes the Job with it.
 func TestASuspendedJobMayChangeWhereAndWithWhatItRuns(t *testing.T) {
 	d := start(t)

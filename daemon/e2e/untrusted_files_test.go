@@ -10,7 +10,7 @@ import (
 	"github.com/jobd/jobd/testdata/images"
 )
 
-// Images and pods put what they like where the daemon reads files of theirs.
+// Images and pods put whatever they like where the daemon reads files of theirs.
 func TestWhatIsNoPlainFileIsNotOpened(t *testing.T) {
 	d := start(t)
 	image := func(name, user string, with func(*images.Tree)) string {
@@ -37,7 +37,7 @@ func TestWhatIsNoPlainFileIsNotOpened(t *testing.T) {
 		tree.Link("/etc/passwd", "/usr/users")
 	})
 
-	// As many as are worked on at a time, and more: they must not keep others from starting.
+	// As many pods as are worked on at a time, and more: they must not keep others from starting.
 	var manifests []string
 	for i := range 20 {
 		manifests = append(manifests, onePod(fmt.Sprintf("fifo-%d", i), fifo, "true"))

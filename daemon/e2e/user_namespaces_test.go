@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// withUsers is a pod with users of its own (PodSpec.HostUsers) and a volume of each kind, that waits.
+// withUsers is a waiting pod with users of its own (PodSpec.HostUsers) and a volume of each kind.
 const withUsers = `
 apiVersion: v1
 kind: ConfigMap
@@ -62,7 +62,7 @@ spec:
   - {name: other, image: "busybox:1.36", command: [sleep, "1000"], securityContext: {runAsUser: 1000}}
 `
 
-// in runs a command in the container of a pod that waits, which must succeed.
+// in runs a command in the container of a pod that waits; it must succeed.
 func (d *daemon) in(pod, command string) string {
 	d.t.Helper()
 	return d.jobctl("exec", pod, "-c", "waits", "--", "sh", "-c", command)
@@ -193,7 +193,7 @@ func ownerOf(info os.FileInfo) string {
 	return fmt.Sprintf("%d:%d", is.Uid, is.Gid)
 }
 
-// A pod waits, and says why, while there are no users for it.
+// A pod waits, and says why, while there are no free users for it.
 func TestUserNamespacesRunOut(t *testing.T) {
 	d := start(t, "--user-namespaces", "default", "--user-namespace-range", "2130706432:131072")
 	sleeper := func(name, more string) string {
@@ -231,7 +231,7 @@ spec:
 	d.jobctl("wait", "--for=condition=Ready", "pod/c", "--timeout=40s")
 }
 
-// What a pod's own users are not able to is refused, with the reason.
+// What a pod's own users cannot do is refused, with the reason.
 func TestUserNamespacesRefuse(t *testing.T) {
 	d := start(t)
 	pod := func(name, spec, container string) string {

@@ -199,10 +199,10 @@ spec:
 	}
 }
 
-// TestTearDownThatCannotBeDone has somebody on the host make the directory of all pods immutable.
+// TestTearDownThatCannotBeDone makes the directory of all pods immutable, as somebody on the host might.
 func TestTearDownThatCannotBeDone(t *testing.T) {
 	d := start(t)
-	// A pod that has no time to end is gone from the API at once, and so are its events.
+	// A pod that is given no time to end is gone from the API at once, and so are its events.
 	d.apply(strings.Replace(onePod("kept", "busybox:1.36", "exec sleep 1000"), "GracePeriodSeconds: 0", "GracePeriodSeconds: 1", 1))
 	p := d.podUntil("kept", "runs", runs)
 	dir, err := os.Open(filepath.Join(d.root, "pods"))
