@@ -1,8 +1,9 @@
-// Package atomicfile replaces a file as a whole: who reads it, and who comes after this process was killed, finds the old
+// Package atomicfile replaces a file as a whole: whoever reads it, even after this process was killed, finds the old
 // content or the new one, never a part of it.
 //
-// continuity's AtomicWriteFile flushes each file to the disk, which what does not outlive the host need not wait for, and
-// after a kill leaves a file of a random name, which in a directory of records would be taken for one.
+// continuity's AtomicWriteFile flushes each file to the disk, which is a needless wait for what does not outlive the
+// host, and after a kill it leaves a file with a random name, which would be taken for a record in a directory of
+// records.
 package atomicfile
 
 import (

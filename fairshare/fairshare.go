@@ -16,13 +16,13 @@ type Client struct {
 	Name string
 	// Peer is where it comes from, if that tells clients of the same name apart; else it is empty.
 	Peer string
-	// Admin is the administrator, who has places of his own.
+	// Admin says that it is the administrator, who has places of his own.
 	Admin bool
 }
 
 // Limits bound how many places are held at a time.
 type Limits struct {
-	Total   int // of all clients but the administrator
+	Total   int // of all clients except the administrator
 	Reserve int // beyond that, for the administrator alone, who may hold Total
 	User    int // of one user
 	Peer    int // of one peer; 0 if clients have none
@@ -154,7 +154,7 @@ func (p *Places) give(w *waiter) {
 	w.peer.held++
 }
 
-// giveBack makes place for that one of those who wait whose user holds least.
+// giveBack releases a place, and hands one to the waiter whose user holds least.
 func (p *Places) giveBack(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +192,7 @@ func (p *Places) refuse(w *waiter) {
 	p.forget(w)
 }
 
-// forget keeps nothing of a client that holds nothing and waits for nothing.
+// forget drops what is known of a client that holds nothing and waits for nothing.
 func (p *Places) forget(w *waiter) {
 	if *w.user == (holder{}) {
 		delete(p.users, w.Name)

@@ -74,7 +74,6 @@ func TestWhoHoldsLeastIsNext(t *testing.T) {
 	})
 }
 
-// TestAFullQueueIsShared has one user fill what all may wait in.
 // Places that are held as long as a client wants are never all taken by the few that came first.
 func TestWhatIsNotWaitedForIsNotUsedUp(t *testing.T) {
 	s := New(Limits{Total: 60, Reserve: 1, User: 30})
@@ -92,6 +91,7 @@ func TestWhatIsNotWaitedForIsNotUsedUp(t *testing.T) {
 	}
 }
 
+// TestAFullQueueIsShared lets one user fill the queue that all share.
 func TestAFullQueueIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Limits{Total: 1, User: 1, Queue: 10, QueueAll: 4, Wait: time.Minute})

@@ -32,8 +32,8 @@ func (e *HeldError) Error() string {
 type Lock struct{ file *os.File }
 
 const (
-	// childWait is how long a lock may outlive its holder: a process that was killed just when it started another one leaves a
-	// copy of its descriptors in that one until it has become the program that it is to be.
+	// childWait is how long a lock may outlive its holder: a process that was killed just when it started another one
+	// leaves a copy of its descriptors in that one until that one executes its program.
 	childWait = 10 * time.Second
 	// nameWait is how long a holder may take until its process id is in the file.
 	nameWait = 100 * time.Millisecond

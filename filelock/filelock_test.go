@@ -54,7 +54,7 @@ func TestOneHolderAtATime(t *testing.T) {
 	release(t, hold(t, path))
 }
 
-// A process that is killed while it starts a program leaves its lock to that one for a moment.
+// A process that is killed while it starts a program leaves its lock to that program for a moment.
 func TestTheLockOfADeadHolderIsWaitedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	held := hold(t, path)

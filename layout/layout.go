@@ -1,8 +1,9 @@
 // Package layout names what a daemon keeps on the host, below two directories: the root (--root), which survives a reboot,
 // and the state directory (--state), which belongs to one boot. They may be one and the same.
 //
-// It only names things: each file is made, read and removed by the package that owns it, but for what `jobd clean` removes,
-// which is listed here as well. A new file is a method and a line in a table; a test fails when the line is missing.
+// It only names things: each file is made, read and removed by the package that owns it, except for what `jobd clean`
+// removes, which is listed here as well. A new file is a method and a line in a table; a test fails when the line is
+// missing.
 package layout
 
 import (

@@ -34,7 +34,7 @@ var inState = []entry{
 // belong to no pod.
 const ProbePrefix = "trial-"
 
-// Own returns the paths of what is jobd's in the directory and is there.
+// Own returns the paths of what exists in the directory and is jobd's.
 func (s State) Own() ([]string, error) {
 	entries, err := os.ReadDir(string(s))
 	var out []string
@@ -49,8 +49,8 @@ func (s State) Own() ([]string, error) {
 // Mounts returns the directories in which something may be mounted.
 func (s State) Mounts() []string { return mounts(string(s), inState) }
 
-// Lock is held by the one process that works on the directory. Its name is another one than that of the root's lock, since
-// both may be one directory.
+// Lock is held by the one process that works on the directory. Its name differs from that of the root's lock, since the
+// root may be the same directory.
 func (s State) Lock() string { return s.join("state.lock") }
 
 // Owner is the file with the path of the root that the directory belongs to.

@@ -8,9 +8,10 @@ import (
 // Attacher connects to the first processes of running containers. Several may be attached to one.
 type Attacher interface {
 	// Attach copies what the process reads and writes from now on, until the process has ended and all of its output is
-	// written: or until Stdin has, if that does not end the process's own. Then, and when ctx ends, the process goes on
-	// without. Classes of errors: ErrNotFound for a container that does not run, ErrUnavailable for one to which too
-	// many are attached or whose output was not taken for too long, ErrNotImplemented where this is not possible.
+	// written, or until Stdin has ended, if that does not end the process's own. In that case, and when ctx ends, the
+	// process goes on. Classes of errors: ErrNotFound for a container that does not run, ErrUnavailable for one to
+	// which too many are attached or whose output was not taken for too long, ErrNotImplemented where this is not
+	// possible.
 	//
 	// The writers are not used any more once Attach has returned; Stdin is read from until it ends.
 	Attach(ctx context.Context, id string, a AttachRequest) error

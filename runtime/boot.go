@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// BootID names this run of the kernel. It changes with a reboot, which no container survives.
+// BootID returns the ID of this run of the kernel. It changes with a reboot, which no container survives.
 func BootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

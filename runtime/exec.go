@@ -18,7 +18,7 @@ type Executor interface {
 // ExecRequest is a process to be run in a container.
 type ExecRequest struct {
 	Args []string
-	// TTY makes it run on a terminal: then all its output comes by Stdout.
+	// TTY runs it on a terminal: then all its output comes by Stdout.
 	TTY bool
 	// Stdin is what it reads; nil for nothing. Output without a writer is dropped.
 	Stdin          io.Reader

@@ -13,8 +13,8 @@ import (
 // maxIDLength is containerd's limit for identifiers.
 const maxIDLength = 76
 
-// ContainerID names one start of one container of one pod. It is the same whenever it is asked for, so a start that is
-// repeated after a crash finds the container that the first one made.
+// ContainerID returns the ID of one start of one container of one pod. It is the same whenever it is asked for, so a
+// start that is repeated after a crash finds the container that the first one made.
 func ContainerID(podUID, container string, attempt int) string {
 	id := fmt.Sprintf("%s.%s.%d", podUID, container, attempt)
 	if len(id) <= maxIDLength && !strings.Contains(container, "--") {
@@ -38,11 +38,11 @@ func CgroupParent(root string) string {
 	return "/" + RootName(root)
 }
 
-// RootPrefix is how every RootName begins.
+// RootPrefix begins every RootName.
 const RootPrefix = "jobd-"
 
 // RootName names what the daemon of a root has on this host where names are the host's: control groups and network
-// interfaces, for which it is short enough. Two daemons do not meet.
+// interfaces, for which it is short enough. The names of two daemons do not collide.
 func RootName(root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return RootPrefix + hex.EncodeToString(sum[:4])

@@ -1,6 +1,6 @@
-// Package runtime defines what jobd needs of whatever runs its containers, in plain types. The real one is
-// runtime/containerd (an embedded containerd over our shards), the other one is runtime/simulated. It also names what
-// both sides have to name alike: containers, control groups, the boot of the host.
+// Package runtime defines what jobd needs of whatever runs its containers, in plain types. The real implementation is
+// runtime/containerd (an embedded containerd over our shards), the other is runtime/simulated. It also names what both
+// sides have to name alike: containers, control groups, the boot of the host.
 package runtime
 
 import (
@@ -51,7 +51,7 @@ type Runtime interface {
 	Close() error
 }
 
-// Container is one to be started.
+// Container is a container to be started.
 type Container struct {
 	ID      string // from ContainerID
 	PodUID  string
@@ -59,13 +59,13 @@ type Container struct {
 	Attempt int    // 0 for the first start, then counted up: restartCount at the time of the start
 
 	Image Image
-	// Handler is the OCI runtime that starts the container. It may be another one in each call: a container that was
-	// created stays with its own.
+	// Handler is the OCI runtime that starts the container. It may differ from call to call: a container that was
+	// created keeps its own.
 	Handler Handler
-	// Spec is complete but for its root path, which the runtime sets.
+	// Spec is complete except for its root path, which the runtime sets.
 	Spec *specs.Spec
 	// Alone: no process of another container can have got hold of one of its files, so the layer that it wrote to may
-	// be another one's after it.
+	// be used by another container after it.
 	Alone bool
 	// Stdin: it reads what those who attach write, and without them waits for it. With StdinOnce, and without a
 	// terminal, it reads an end when the first of those has no more. Whether it has a terminal stands in Spec.
@@ -114,13 +114,13 @@ type Status struct {
 	Signal    int
 	OOMKilled bool
 	// StartError is set when the process could not be started at all (no such command, bad mount, ...): the OCI
-	// runtime's own words. ExitCode is 128 then.
+	// runtime's own error message. ExitCode is 128 then.
 	StartError string
 	// Message is the content of the termination message file, if the spec has one.
 	Message string
 }
 
-// Image is one that is present, unpacked and ready.
+// Image is an image that is present, unpacked and ready.
 type Image struct {
 	// Name is the full reference: docker.io/library/perl:5.34.0
 	Name string

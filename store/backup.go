@@ -8,7 +8,7 @@ import (
 )
 
 // Backup writes a copy of the database, as it is now, to w. Reading and writing go on meanwhile; the space that writers
-// give up is reused only afterwards. A compaction waits for it.
+// free is reused only afterwards. A compaction waits for it.
 func (s *Store) Backup(w io.Writer) (int64, error) {
 	s.upkeep.RLock()
 	defer s.upkeep.RUnlock()

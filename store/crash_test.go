@@ -84,8 +84,8 @@ func crashNumber(s *Store, writer int) (n int) {
 	return n
 }
 
-// TestKilledAtAnyMoment kills a writing process again and again. What it was told to be durable is there, nothing is
-// there by half, and no version is given twice.
+// TestKilledAtAnyMoment kills a writing process again and again. What it reported as durable is there, nothing is there
+// by half, and no version is assigned twice.
 func TestKilledAtAnyMoment(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a few seconds")

@@ -29,7 +29,7 @@ func (s *Store) Cursor(after uint64, prefix string) *Cursor {
 	return &Cursor{store: s, prefix: prefix, at: after}
 }
 
-// At is the version up to which the cursor has seen everything. It moves also while Next waits.
+// At returns the version up to which the cursor has seen everything. It moves also while Next waits.
 func (c *Cursor) At() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

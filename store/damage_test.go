@@ -64,7 +64,7 @@ func TestATornPage(t *testing.T) {
 		for i := at + page/2; i < at+page; i++ {
 			torn[i] ^= 0xa5
 		}
-		path := fmt.Sprintf("%s.%d", path, at/page) // bolt keeps a file locked that it has panicked of
+		path := fmt.Sprintf("%s.%d", path, at/page) // bolt keeps a file locked over which it has panicked
 		if err := os.WriteFile(path, torn, 0o600); err != nil {
 			t.Fatal(err)
 		}

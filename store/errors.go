@@ -60,8 +60,8 @@ func classify(err error) error {
 	return err
 }
 
-// corruption is panicked where a read meets what cannot be, and becomes the transaction's error: reads themselves
-// return no errors since on a sound file they cannot fail.
+// corruption is the value that a read panics with when it finds what cannot be, and becomes the transaction's error:
+// reads themselves return no errors since on a sound file they cannot fail.
 type corruption struct{ err error }
 
 func corrupt(format string, args ...any) {

@@ -77,7 +77,7 @@ func syncDirectory(path string) error {
 }
 
 // probe looks at an existing file before it is opened for writing. Bolt reads every page when it opens a file, on a
-// goroutine of its own: damage that it would die of there is found here and returned.
+// goroutine of its own: damage that would make it panic there is found here and returned.
 func probe(path string) (err error) {
 	info, err := os.Stat(path)
 	if err != nil {

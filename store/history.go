@@ -93,7 +93,7 @@ func (s *Store) Cut(ctx context.Context, version uint64) error {
 	}
 }
 
-// Horizon is the version up to which changes have been cut: Changes and cursors can begin after it or later.
+// Horizon returns the version up to which changes have been cut: Changes and cursors can begin after it or later.
 func (s *Snapshot) Horizon() uint64 { return readState(s.meta).horizon }
 
 // Changes calls fn for the changes after a version, in their order, until fn returns false. It returns ErrCompacted

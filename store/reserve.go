@@ -58,7 +58,7 @@ func usedSize(db *bolt.DB) (size int64) {
 	return size
 }
 
-// allocate has the file system set the space of a file aside up to an offset, and leaves its size as it is.
+// allocate asks the file system to reserve the space of a file up to an offset, and leaves its size as it is.
 func allocate(path string, upTo int64) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

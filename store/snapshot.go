@@ -31,7 +31,7 @@ func newSnapshot(tx *bolt.Tx) *Snapshot {
 	return s
 }
 
-// Version of the last change that the snapshot contains.
+// Version returns the version of the last change that the snapshot contains.
 func (s *Snapshot) Version() uint64 { return s.version }
 
 // Get returns the object at key.

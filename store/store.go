@@ -35,7 +35,7 @@ const (
 	lockTimeout = time.Millisecond
 )
 
-// Options of a store. The zero value is right for a daemon.
+// Options are the options of a store. The zero value is right for a daemon.
 type Options struct {
 	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for defaultHistoryBytes.
 	HistoryBytes int64
@@ -182,10 +182,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Path is the file that the store was opened from.
+// Path returns the path of the file that the store was opened from.
 func (s *Store) Path() string { return s.path }
 
-// Version is the version of the last change that is durable.
+// Version returns the version of the last change that is durable.
 func (s *Store) Version() uint64 { return s.version.Load() }
 
 // View calls fn with a consistent snapshot of what is durable. The snapshot and the values it returned are valid until
@@ -204,7 +204,7 @@ func (s *Store) View(fn func(*Snapshot) error) (err error) {
 // each seeing what the ones before it wrote, and those that are queued while another is being committed share the next
 // commit. When fn returns an error or panics, nothing of it is written and no version is used up.
 //
-// ctx bounds the wait for the turn only: once fn has run, Update returns when its fate is known.
+// ctx bounds the wait for the turn only: once fn has run, Update returns when its outcome is known.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	r := &request{tx: make(chan *Tx, 1), ran: make(chan bool, 1), done: make(chan error, 1)}
 	if err := s.submit(ctx, r); err != nil {

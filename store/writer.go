@@ -19,7 +19,7 @@ const (
 type request struct {
 	tx   chan *Tx
 	ran  chan bool  // whether the function succeeded
-	done chan error // the group's fate
+	done chan error // the group's outcome
 	// alone is set instead of a function by what needs the file for itself.
 	alone func() error
 }

@@ -76,8 +76,8 @@ func sortOut(mounts []*mountinfo.Info) Hierarchies {
 	return h
 }
 
-// Extra returns where a hybrid host has its v2 hierarchy, "" on any other host. It has no containers: crun 1.8 refuses
-// to work where it sees one beside those of v1.
+// Extra returns where a hybrid host has its v2 hierarchy, "" on any other host. No containers are in it: crun 1.8
+// refuses to work where it sees one beside those of v1.
 func (h Hierarchies) Extra() string { return h.extra }
 
 // Children returns the names of the groups right below one, in whichever hierarchy they are.

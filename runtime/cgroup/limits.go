@@ -39,7 +39,7 @@ func settings(r *specs.LinuxResources) []setting {
 		add("cpu", v1, v2)
 	}
 	if r.Memory != nil && r.Memory.Reservation != nil {
-		// The soft limit of v1 is none: it says who gives memory back first, not who keeps his.
+		// The soft limit of v1 is no equivalent: it says which group gives memory back first, not which keeps its own.
 		add("memory", nil, []file{{"memory.low", number(*r.Memory.Reservation)}})
 	}
 	if r.Memory != nil && r.Memory.Limit != nil {
@@ -59,7 +59,7 @@ func settings(r *specs.LinuxResources) []setting {
 	return out
 }
 
-// Limit makes a group in the hierarchies that have its limits to keep, and sets them.
+// Limit makes a group in the hierarchies that enforce its limits, and sets them.
 func (h Hierarchies) Limit(group string, limits *specs.LinuxResources) error {
 	for _, s := range settings(limits) {
 		if err := h.set(group, s); err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter moves a process into a group, which it makes, in every hierarchy but that of cpuset: there the group would
+// Enter moves a process into a group, which it makes, in every hierarchy except that of cpuset: there the group would
 // first have to be given processors, and it does not decide who is killed.
 func Enter(group string, pid int) error {
 	h, err := Find()
@@ -34,7 +34,7 @@ func Enter(group string, pid int) error {
 	return errors.Join(errs...)
 }
 
-// Processes returns what runs in the group of a container and below. One that is not there has none.
+// Processes returns what runs in the group of a container and below. A group that does not exist has none.
 func (h Hierarchies) Processes(group string) []int {
 	if h.main.mount == "" {
 		return nil
@@ -109,7 +109,7 @@ func signalBelow(dir string, sig unix.Signal) (sent int) {
 	return sent
 }
 
-// Kill ends every process of a container, those too that are forked meanwhile.
+// Kill ends every process of a container, including those that are forked meanwhile.
 func (h Hierarchies) Kill(group string) {
 	for wait := time.Millisecond; wait < time.Second; wait *= 2 {
 		if h.Signal(group, unix.SIGKILL) == 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// killTime is about how long RemoveAll waits for processes that it has killed, twice as much in sum.
+	// killTime is about how long RemoveAll waits for processes that it has killed, twice as long in total.
 	killTime = 4 * time.Second
 	// busyTime is the same for a group that stays busy for a moment after its last process has ended.
 	busyTime = time.Second

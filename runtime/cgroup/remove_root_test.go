@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A group goes with all that runs in it and below, in whatever hierarchies it is.
+// A group is removed with all that runs in it and below, in whatever hierarchies it is.
 func TestRemoveAll(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("needs root and no -short")

@@ -2,9 +2,9 @@
 // names devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that
 // containers ask for, and a device is assigned to one pod at a time.
 //
-// In come pods, out go edits of the OCI specs of their containers. What a pod was assigned is recorded before it is
-// used, in one file a pod below STATE/devices, until the pod has been torn down: so it is known again after the daemon
-// has died.
+// It takes pods and produces edits of the OCI specs of their containers. What a pod was assigned is recorded before it
+// is used, in one file per pod below STATE/devices, until the pod has been torn down: so it is known again after the
+// daemon has died.
 package devices
 
 import (
@@ -30,8 +30,8 @@ import (
 	"github.com/jobd/jobd/atomicfile"
 )
 
-// freeTimeout bounds how long a pod waits until another one's devices are free: that one has ended, or there would have
-// been no room for this one.
+// freeTimeout bounds how long a pod waits until another pod's devices are free: the other has ended, or there would
+// have been no room for this one.
 const freeTimeout = time.Minute
 
 // Assigned holds the devices of a pod by container and kind, under their full names: nvidia.com/gpu=0.
@@ -126,7 +126,7 @@ func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod, away func(wait fun
 	}
 }
 
-// has reports whether a pod has devices, also such as no longer exist: that is reported when a container is to get
+// has reports whether a pod has devices, even ones that no longer exist: that is reported when a container is to get
 // them.
 func (d *Devices) has(pod *corev1.Pod) bool {
 	d.mu.Lock()
@@ -135,7 +135,8 @@ func (d *Devices) has(pod *corev1.Pod) bool {
 	return ok
 }
 
-// give assigns a pod what is free, or returns an errdefs.ErrUnavailable and a channel that is closed when more may be.
+// give assigns a pod what is free, or returns an errdefs.ErrUnavailable and a channel that is closed when more may be
+// free.
 func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assigned, <-chan struct{}, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +228,7 @@ func (d *Devices) taken(name string) bool {
 	return false
 }
 
-// distinct names each device once. Files may give one several names, by number and by UUID, and name bundles of
+// distinct names each device once. Files may list one under several names, by number and by UUID, and name bundles of
 // several, such as "all".
 func distinct(all []*cdi.Device) (names []string) {
 	type nodes map[string]bool

@@ -100,7 +100,7 @@ func (l *File) rotate() error {
 // Close closes the file.
 func (l *File) Close() error { return l.file.Close() }
 
-// rotated are the files that a log was in before, oldest first.
+// rotated returns the files that a log was in before, oldest first.
 func rotated(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

@@ -59,7 +59,7 @@ func parse(line []byte) (record, error) {
 	return record{time: at, stream: stream, partial: tag == 'P', text: text}, nil
 }
 
-// cutTags takes apart what follows a record's time. Tags may be joined by colons; the first one is ours to know.
+// cutTags takes apart what follows a record's time. Tags may be joined by colons; only the first one matters here.
 func cutTags(rest []byte) (stream Stream, tag byte, text []byte, err error) {
 	name, rest, ok := bytes.Cut(rest, []byte{' '})
 	switch {

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Follow goes on until the container has ended and all it wrote was read.
 	Follow bool
-	// TailLines is how many lines of the end are wanted; nil is all. With Follow it says where to begin. A line that
+	// TailLines is how many lines from the end are wanted; nil is all. With Follow it says where to begin. A line that
 	// was split into several records is one line, and one without its end counts.
 	TailLines *int64
 	// SinceTime leaves out what was written before. SinceSeconds says the same relative to now; the later of both
@@ -168,7 +168,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
-	line = bytes.Clone(line) // not one of ours: our records fit
+	line = bytes.Clone(line) // not written by us: our records fit
 	rest, err := r.ReadBytes('\n')
 	return append(line, rest...), err
 }

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollPeriod is how often a reader looks by itself where inotify is not to be had.
+// pollPeriod is how often a reader looks by itself where inotify is not available.
 const pollPeriod = 250 * time.Millisecond
 
-// Watcher notices when files in directories have grown or come. However many read at the same time, it takes one inotify
-// instance, of which a user has few. Where the processes of the same user, those of pods among them, have taken all there
-// are, readers look now and then. The zero value is ready, and holds nothing while nobody watches.
+// Watcher notices when files in directories have grown or appeared. However many read at the same time, it takes one
+// inotify instance, of which a user has few. Where the processes of the same user, those of pods among them, have taken
+// all there are, readers look now and then. The zero value is ready, and holds nothing while nobody watches.
 type Watcher struct {
 	mu       sync.Mutex
 	instance *instance // nil while nobody watches

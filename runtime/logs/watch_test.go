@@ -47,7 +47,7 @@ func TestFollowManyLogs(t *testing.T) {
 	}
 }
 
-// Several follow one log, and others go on when one of them goes.
+// Several follow one log, and the others go on when one of them stops.
 func TestFollowersOfOneLog(t *testing.T) {
 	path, log := newLog(t)
 	log.Write([]byte("one\n"))

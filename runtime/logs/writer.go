@@ -35,7 +35,7 @@ type Writer struct {
 	torn bool // the last write stopped within a record
 }
 
-// NewWriter writes to out, where the buffers suffice with one call for each call of its own.
+// NewWriter returns a writer to out, which is called once for each call of the writer where the buffers suffice.
 func NewWriter(out io.Writer, buffers *Buffers) *Writer {
 	return &Writer{out: out, buffers: buffers, now: time.Now}
 }

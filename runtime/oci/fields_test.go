@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// FuzzFieldPath finds that a field of the pod that the API accepts in a variable or a file can be given to it.
+// FuzzFieldPath checks that a field of the pod that the API accepts in a variable or a file can be given to it.
 func FuzzFieldPath(f *testing.F) {
 	for _, path := range []string{"metadata.name", "metadata.labels['a']", "metadata.annotations['a/b']", "metadata.labels", "status.podIPs", "spec.nodeName", "metadata.labels['']", "metadata.name['a']", "status.hostIP", "limits.cpu", ""} {
 		f.Add(path)

@@ -11,8 +11,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// mounts are those of every container, then the pod's files, then volumes. One that a volume covers is left out, and the
-// rest is in the order of depth, so that none hides another.
+// mounts returns those of every container, then the pod's files, then volumes. One that a volume covers is left out,
+// and the rest are in the order of depth, so that none hides another.
 func mounts(in Input) []specs.Mount {
 	sys := "ro"
 	if privileged(in.Container) {
@@ -55,7 +55,8 @@ func mounts(in Input) []specs.Mount {
 	return out
 }
 
-// spreads refuses mounts of a user namespace that were to be seen on the host: the kernel keeps them to itself.
+// spreads refuses mounts of a user namespace that would have to be visible on the host: the kernel keeps them to
+// itself.
 func spreads(in Input) error {
 	for _, m := range in.Mounts {
 		if in.Users != nil && slices.Contains(m.Options, "rshared") {
@@ -66,8 +67,8 @@ func spreads(in Input) error {
 	return nil
 }
 
-// rootPropagation is how mounts of the host's tree get into the container's, where a volume asks for that: the runtime
-// would cut it off otherwise.
+// rootPropagation returns how mounts of the host's tree get into the container's, where a volume asks for that: the
+// runtime would cut it off otherwise.
 func rootPropagation(mounts []specs.Mount) string {
 	out := ""
 	for _, m := range mounts {
@@ -88,7 +89,8 @@ func depth(p string) int {
 	return strings.Count(p, "/")
 }
 
-// fileMounts are the pod's files. On a read-only root they are read-only too, but for the termination message.
+// fileMounts returns the mounts of the pod's files. On a read-only root they are read-only too, except for the
+// termination message.
 func fileMounts(in Input) []specs.Mount {
 	var out []specs.Mount
 	add := func(source, destination, mode string) {

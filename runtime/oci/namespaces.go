@@ -40,11 +40,11 @@ func namespaces(in Input) ([]specs.LinuxNamespace, error) {
 	return out, nil
 }
 
-// mapping is a list of the one mapping of users, or of groups.
+// mapping returns a list of the one mapping of users, or of groups.
 func mapping(in Input) []specs.LinuxIDMapping { return []specs.LinuxIDMapping{*in.Users} }
 
-// Hostname is what the containers of a pod see: spec.hostname, or else the pod's name, cut to what the kernel takes. In
-// the host's network it is the node's, and with setHostnameAsFQDN the whole name.
+// Hostname returns the hostname that the containers of a pod see: spec.hostname, or else the pod's name, cut to what
+// the kernel takes. In the host's network it is the node's, and with setHostnameAsFQDN the whole name.
 func Hostname(pod *corev1.Pod, nodeName string) string {
 	if pod.Spec.HostNetwork {
 		return nodeName
@@ -57,7 +57,7 @@ func Hostname(pod *corev1.Pod, nodeName string) string {
 	return ShortHostname(pod)
 }
 
-// ShortHostname is the first part of the pod's own name.
+// ShortHostname returns the first part of the pod's own name.
 func ShortHostname(pod *corev1.Pod) string {
 	name := pod.Spec.Hostname
 	if name == "" {
@@ -78,7 +78,7 @@ const ClusterDomain = "cluster.local"
 // maxHostname is what the kernel takes.
 const maxHostname = 64
 
-// FQDN is the whole name of a pod that has a subdomain, empty for others.
+// FQDN returns the whole name of a pod that has a subdomain, and "" for others.
 func FQDN(pod *corev1.Pod) string {
 	if pod.Spec.HostNetwork || pod.Spec.Subdomain == "" {
 		return ""
@@ -86,7 +86,7 @@ func FQDN(pod *corev1.Pod) string {
 	return ShortHostname(pod) + "." + pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + ClusterDomain
 }
 
-// specHostname is empty where the UTS namespace is not the pod's to name.
+// specHostname returns "" where the UTS namespace is not the pod's to name.
 func specHostname(in Input) (string, error) {
 	if in.Pod.Spec.HostNetwork {
 		return "", nil

@@ -18,7 +18,7 @@ func NotFound(kind, name string) error {
 	return fmt.Errorf("%s %q %w", kind, name, errdefs.ErrNotFound)
 }
 
-// NoObjects is without any objects.
+// NoObjects has no objects.
 type NoObjects struct{}
 
 // ConfigMap always returns NotFound.
@@ -38,7 +38,8 @@ func objects(in Input) Objects {
 	return in.Objects
 }
 
-// RememberObjects reads each object only once. It is for one goroutine, and for as long as outdated objects do no harm.
+// RememberObjects returns Objects that read each object only once. It is for one goroutine, and for as long as outdated
+// objects do no harm.
 func RememberObjects(o Objects) Objects {
 	if o == nil {
 		o = NoObjects{}

@@ -11,9 +11,9 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// PodResources is what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI runtime
-// takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and how many huge
-// pages: what an init container leaves in a volume is the whole pod's. Nil: nothing of that is limited.
+// PodResources returns what the containers of a pod may take together (PodSpec.Resources, KEP-2837) with what their OCI
+// runtime takes itself (PodSpec.Overhead, KEP-688), how many processes and threads they may have, 0 for no limit, and
+// how many huge pages: what an init container leaves in a volume is the whole pod's. Nil: nothing of that is limited.
 func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	pages := hugepages(host.HugePages, requests)
@@ -39,8 +39,8 @@ func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources 
 	return out
 }
 
-// podLimits is how much CPU and memory a pod may take: what it says itself, or else its containers where none of them may
-// take anything. Either way its overhead comes on top.
+// podLimits returns how much CPU and memory a pod may take: what it says itself, or else its containers where none of
+// them may take anything. Either way its overhead comes on top.
 func podLimits(pod *corev1.Pod) corev1.ResourceList {
 	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -59,7 +59,7 @@ func hasLimit(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	return !quantity.IsZero()
 }
 
-// limit is a container's own, or else the whole pod's: what looks for a limit in its cgroup finds that one.
+// limit returns a container's own limit, or else the whole pod's: what looks for a limit in its cgroup finds that one.
 func limit(in Input, name corev1.ResourceName) (resource.Quantity, bool) {
 	if quantity, ok := in.Container.Resources.Limits[name]; ok {
 		return quantity, true
@@ -71,7 +71,7 @@ func limit(in Input, name corev1.ResourceName) (resource.Quantity, bool) {
 	return quantity, ok
 }
 
-// memoryShare is what a container has asked for, and its part of what the pod has asked for beyond its containers.
+// memoryShare returns what a container has asked for, and its part of what the pod has asked for beyond its containers.
 func memoryShare(in Input) int64 {
 	own := request(in.Container, corev1.ResourceMemory)
 	if in.Pod.Spec.Resources == nil {

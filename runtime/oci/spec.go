@@ -46,11 +46,11 @@ type Input struct {
 	// Objects are what variables may come from. Nil: there are none.
 	Objects Objects
 
-	// SeccompDefault gives the profile RuntimeDefault to what asks for none, as the kubelet's setting of that name.
+	// SeccompDefault gives the profile RuntimeDefault to what asks for none, like the kubelet's setting of that name.
 	SeccompDefault bool
 	// DropNetRaw leaves CAP_NET_RAW out of the default capabilities.
 	DropNetRaw bool
-	// AppArmorDefault makes the default profile be there and gives its name. Nil: the host has none.
+	// AppArmorDefault ensures that the default profile is loaded and returns its name. Nil: the host has none.
 	AppArmorDefault func() (string, error)
 	// PidsLimit is how many processes and threads the container may have; 0 is no limit.
 	PidsLimit int64
@@ -69,10 +69,10 @@ type Files struct {
 	TerminationLog string
 }
 
-// Spec returns a complete spec but for the root path, which the runtime sets, and, when Process.User.Username is set,
-// the user, for which the runtime calls ResolveUser with the files of the image.
+// Spec returns a spec that is complete except for the root path, which the runtime sets, and, when
+// Process.User.Username is set, the user, for which the runtime calls ResolveUser with the files of the image.
 //
-// An error is one of the pod's making, in the kubelet's words where it has some: the reason for it is
+// An error is the pod's fault, and is worded like the kubelet's where the kubelet has one: its reason is
 // CreateContainerConfigError.
 func Spec(in Input) (*specs.Spec, error) {
 	user, err := processUser(in)
@@ -144,7 +144,7 @@ func describe(in Input) string {
 	return fmt.Sprintf(`(pod: "%s_%s(%s)", container: %s)`, in.Pod.Name, in.Pod.Namespace, in.Pod.UID, in.Container.Name)
 }
 
-// security is the container's security context, never nil.
+// security returns the container's security context, never nil.
 func security(c *corev1.Container) *corev1.SecurityContext {
 	if c.SecurityContext == nil {
 		return &corev1.SecurityContext{}
@@ -152,7 +152,7 @@ func security(c *corev1.Container) *corev1.SecurityContext {
 	return c.SecurityContext
 }
 
-// podSecurity is the pod's security context, never nil.
+// podSecurity returns the pod's security context, never nil.
 func podSecurity(p *corev1.Pod) *corev1.PodSecurityContext {
 	if p.Spec.SecurityContext == nil {
 		return &corev1.PodSecurityContext{}
@@ -166,7 +166,7 @@ func privileged(c *corev1.Container) bool { return isTrue(security(c).Privileged
 
 func readOnlyRoot(c *corev1.Container) bool { return isTrue(security(c).ReadOnlyRootFilesystem) }
 
-// noNewPrivileges is set when allowPrivilegeEscalation is false.
+// noNewPrivileges reports whether allowPrivilegeEscalation is false.
 func noNewPrivileges(c *corev1.Container) bool {
 	allow := security(c).AllowPrivilegeEscalation
 	return allow != nil && !*allow

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// input is a pod of one container on a roomy host, changed as the case wants it.
+// input is a pod of one container on a roomy host, changed as the case needs it.
 func input(change func(*Input)) Input {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "work", Namespace: "default", UID: "12-34"},

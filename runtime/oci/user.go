@@ -15,9 +15,9 @@ import (
 
 const strict = corev1.SupplementalGroupsPolicyStrict
 
-// processUser is who the container runs as, as far as the pod and the image's config tell. What only the image's files
-// tell (the number behind a name, the primary group, further groups) is left in Username, in the form
-// USER or USER:GROUP, for ResolveUser.
+// processUser returns the user that the container runs as, as far as the pod and the image's config say. What only the
+// image's files say (the number behind a name, the primary group, further groups) is left in Username, in the form USER
+// or USER:GROUP, for ResolveUser.
 func processUser(in Input) (specs.User, error) {
 	pod, c := podSecurity(in.Pod), security(in.Container)
 	name, group, _ := strings.Cut(in.Image.User, ":")
@@ -52,8 +52,8 @@ func processUser(in Input) (specs.User, error) {
 	return out, nil
 }
 
-// ResolveUser puts numbers in the place of Process.User.Username, by /etc/passwd and /etc/group of the image, either of
-// which may be nil when the image has none. Without a Username nothing is done.
+// ResolveUser replaces Process.User.Username by numbers, according to /etc/passwd and /etc/group of the image, either
+// of which may be nil when the image has none. Without a Username nothing is done.
 func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 	u := &spec.Process.User
 	if u.Username == "" {

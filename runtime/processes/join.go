@@ -11,8 +11,8 @@ import (
 )
 
 // Join starts Init in the user namespace of a pod, and in new namespaces that belong to that one. No process with
-// threads can enter a user namespace, and one of Go always has some: so a copy of this process, which has but one,
-// enters it, makes the first process, writes its number to the descriptor for the daemon, and ends.
+// several threads can enter a user namespace, and a Go process always has several: so a copy of this process, which has
+// only one, enters it, makes the first process, writes its number to the descriptor for the daemon, and ends.
 func Join(dir, users string) error {
 	namespace, err := unix.Open(users, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -50,7 +50,7 @@ const firstNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
 
 // forkInto returns the number of a copy of this process, whose exit code is that of the call of the kernel that has
 // failed. Neither the copy nor what it starts may do more than such calls, before the program is executed: none of the
-// threads is there that Go needs.
+// threads that Go needs exist.
 //
 //go:noinline
 //go:norace

@@ -1,7 +1,7 @@
 // Package processes makes one PID namespace for the containers of a pod (shareProcessNamespace) and returns its path.
-// Such a namespace lives as long as its first process does, which can be none of the containers, since they end and are
-// started again. So it is one of its own: it reaps orphans, holds nothing of the host, and outlives the daemon. What is
-// kept on the host is the process and a pin below STATE/processes.
+// Such a namespace lives as long as its first process does, which cannot be any of the containers, since they end and
+// are started again. So it is one of its own: it reaps orphans, holds nothing of the host, and outlives the daemon.
+// What is kept on the host is the process and a pin below STATE/processes.
 package processes
 
 import (
@@ -29,7 +29,7 @@ type Processes struct {
 	Dir string
 	// Shim is the path of jobd-shim, which is that process.
 	Shim string
-	// Cgroup is where it is put, so that whatever ends the daemon's spares it.
+	// Cgroup is the control group that it is put into, so that it survives when everything in the daemon's is killed.
 	Cgroup string
 }
 
@@ -38,7 +38,7 @@ const (
 	recordName = "init"
 )
 
-// SetUp ensures that a pod has its namespace and returns the path of it. One whose first process has died is replaced:
+// SetUp ensures that a pod has its namespace and returns its path. One whose first process has died is replaced:
 // nothing can live in it. users is the path of the user namespace that it belongs to, empty for the host's.
 func (p *Processes) SetUp(podUID, users string) (string, error) {
 	dir := filepath.Join(p.Dir, podUID)
@@ -157,8 +157,8 @@ func (p *Processes) Held() ([]string, error) {
 	return uids, err
 }
 
-// alive returns a handle of the process that keeps a pinned namespace, if it still does: its number may be another's by
-// now.
+// alive returns a handle of the process that keeps a pinned namespace, if it still does: by now another process may
+// have its number.
 func alive(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordName))
 	if err != nil {

@@ -31,9 +31,9 @@ type Client struct {
 	done chan struct{}
 }
 
-// Dial connects to the shard that listens on a socket. Each exit from now on is given to onExit, in order, which must
-// not block; earlier ones are found by List. An exit that comes at the same time may be seen twice, and may overtake
-// the answer to its Start.
+// Dial connects to the shard that listens on a socket. From now on each exit is passed to onExit, in order, which must
+// not block; List finds earlier ones. An exit that comes at the same time may be seen twice, and may overtake the
+// answer to its Start.
 func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)
@@ -58,10 +58,10 @@ func Dial(ctx context.Context, socket string, onExit func(protocol.Container)) (
 // Hello returns what the shard has said about itself.
 func (c *Client) Hello() protocol.Hello { return c.hello }
 
-// Start starts a container and returns when its process runs. One of that ID that exists already is left as it is and
-// returned, whatever its state, so that a start in doubt is simply repeated. The error is a *protocol.StartError when
-// the process could not be started, errdefs.ErrAborted when it was called off or deleted. When ctx ends first, the start
-// goes on; CallOff ends it.
+// Start starts a container and returns once its process runs. A container of that ID that exists already is left as it
+// is and returned, whatever its state, so that a start in doubt can simply be repeated. The error is a
+// *protocol.StartError when the process could not be started, errdefs.ErrAborted when it was called off or deleted.
+// When ctx ends first, the start goes on; CallOff ends it.
 func (c *Client) Start(ctx context.Context, s protocol.Start) (protocol.Container, error) {
 	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpStart, Start: &s}, s.Spec)
 	return containerOf(reply, err)
@@ -78,10 +78,10 @@ func containerOf(m protocol.Message, err error) (protocol.Container, error) {
 	return protocol.Container{}, err
 }
 
-// CallOff ends the start of a container that is under way: the OCI runtime and what it has made are killed, Start returns
-// errdefs.ErrAborted, and nothing is left. The error is errdefs.ErrFailedPrecondition when the start is over,
-// errdefs.ErrNotFound when the container is not known, and errdefs.ErrNotImplemented when the shard is of an older
-// version.
+// CallOff ends the start of a container that is under way: the OCI runtime and the processes it has started are killed,
+// Start returns errdefs.ErrAborted, and nothing is left. The error is errdefs.ErrFailedPrecondition when the start is
+// over, errdefs.ErrNotFound when the container is not known, and errdefs.ErrNotImplemented when the shard is of an
+// older version.
 func (c *Client) CallOff(ctx context.Context, id string) error {
 	_, err := c.call(ctx, protocol.Message{Op: protocol.OpCallOff, ID: id}, nil)
 	return err
@@ -108,7 +108,7 @@ func (c *Client) Delete(ctx context.Context, id string) (protocol.Container, err
 	return containerOf(reply, err)
 }
 
-// List returns every container the shard holds, those that have ended and are not yet deleted included.
+// List returns every container the shard holds, including those that have ended and are not yet deleted.
 func (c *Client) List(ctx context.Context) ([]protocol.Container, error) {
 	reply, err := c.call(ctx, protocol.Message{Op: protocol.OpList}, nil)
 	return reply.Containers, err
@@ -123,7 +123,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // Done is closed when the connection is gone.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Close hangs up. The shard and its containers live on.
+// Close closes the connection. The shard and its containers live on.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	<-c.done

@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// watch returns a handle of a process that is about to end: its number may be another's then.
+// watch returns a handle of a process that is about to end: after that another process may have its number.
 func watch(pid int) (*os.File, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -42,8 +42,8 @@ func waitForEnd(ctx context.Context, process *os.File) error {
 	})
 }
 
-// removeLeft removes what a shard that has ended, and held nothing, has left. Only what is known to be a shard's goes,
-// and nothing below the directory of a container, in which something may be mounted.
+// removeLeft removes what a shard that held nothing has left behind when it ended. It removes only what is known to
+// belong to a shard, and nothing below the directory of a container, in which something may be mounted.
 func (o *Options) removeLeft() error {
 	var errs []error
 	consoles, err := filepath.Glob(filepath.Join(o.Dir, protocol.ConsolePrefix+"*"))

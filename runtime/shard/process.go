@@ -18,11 +18,11 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Process is one that Exec has started in a container, or the container's first one, as Attach returns it.
+// Process is a process that Exec has started in a container, or the container's first one, as Attach returns it.
 type Process struct {
-	// Attached says which streams of a container there are, if this is a process that was attached to.
+	// Attached says which streams the container has, if this is a process that was attached to.
 	Attached protocol.Attached
-	// Stdin is nil unless it was asked for and is there. With a terminal there is no Stderr.
+	// Stdin is nil unless it was asked for and exists. With a terminal there is no Stderr.
 	Stdin, Stdout, Stderr *os.File
 
 	conn     *net.UnixConn
@@ -33,7 +33,7 @@ type Process struct {
 
 	mu      sync.Mutex
 	closed  bool
-	release func() bool // of the context that it ends with
+	release func() bool // detaches it from the context that it ends with
 }
 
 // startProcess starts a process over a connection of its own.
@@ -91,7 +91,7 @@ func take(files *[]*os.File) *os.File {
 const (
 	// drainTime is how long Copy waits, after the end of a process, for others that hold its output open.
 	drainTime = time.Second
-	// drainBytes bounds what is read of theirs after that: more than a pipe holds.
+	// drainBytes bounds how much of that output is read afterwards: more than a pipe holds.
 	drainBytes = 2 << 20
 )
 
@@ -161,7 +161,7 @@ func (p *Process) open(request protocol.Message, place placing) (io.Reader, erro
 	return r, nil
 }
 
-// streams returns how many files it has.
+// streams returns how many files the process has.
 func (p *Process) streams() int {
 	n := 0
 	for _, f := range p.files() {
@@ -172,7 +172,7 @@ func (p *Process) streams() int {
 	return n
 }
 
-// files returns all the files that it has, each once.
+// files returns all the files that the process has, each once.
 func (p *Process) files() []*os.File {
 	if p.terminal == nil {
 		return []*os.File{p.Stdin, p.Stdout, p.Stderr}
@@ -198,10 +198,10 @@ func (p *Process) await(ctx context.Context, r io.Reader) {
 	}
 }
 
-// Wait returns the exit code, once the process has ended: 128+n when signal n ended it. What it wrote may not be read
-// yet. For one that was attached to it reports only the end, once everything was read. The error is
-// errdefs.ErrUnavailable when the shard died, which leaves the process to the container's end, and that of the context
-// that Exec or Attach was given when the process has ended with it.
+// Wait returns the exit code, once the process has ended: 128+n when signal n ended it. Its output may not have been
+// read yet. For a process that was attached to, Wait reports only the end, once everything was read. The error is
+// errdefs.ErrUnavailable when the shard died, after which the process may live until its container ends, and that of
+// the context passed to Exec or Attach when the end of that context has closed the Process.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.end:
@@ -227,8 +227,8 @@ func (p *Process) Resize(width, height uint16) error {
 	return errors.Join(err, failed)
 }
 
-// Copy copies what the process writes to one of its streams to a writer, until the stream's end, which is at the
-// latest a second after that of the process, whoever else has the stream open. What was written before is not lost.
+// Copy copies what the process writes to one of its streams to a writer, until the stream ends, which is at most a
+// second after the process does, even if others still have the stream open. What was written before is not lost.
 func (p *Process) Copy(w io.Writer, stream *os.File) error {
 	done := make(chan struct{})
 	defer close(done)

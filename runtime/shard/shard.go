@@ -32,17 +32,18 @@ type Options struct {
 	Dir string
 	// Binary is the path of jobd-shim.
 	Binary string
-	// Cgroup is where the shard's process is put, for example /jobd/shard-0, so that whatever ends the daemon's
-	// cgroup spares it. Empty: it stays in the daemon's.
+	// Cgroup is the control group that the shard's process is put into, for example /jobd/shard-0, so that it survives
+	// when everything in the daemon's is killed. Empty: it stays in the daemon's.
 	Cgroup string
-	// OnExit is called at each exit from Open on, in order, and must not block. After a new connection it is called again
-	// for every container that has ended and is not deleted; the receiver knows by the ID what it has already seen.
+	// OnExit is called for each exit once Open has been called, in order, and must not block. After a new connection it
+	// is called again for every container that has ended and is not deleted; the receiver knows by the ID what it has
+	// already seen.
 	OnExit func(protocol.Container)
 	Logger *slog.Logger
 }
 
-// Shard is a shard as the daemon has it: connected, and started again when it dies. Its methods may be called from any
-// goroutine; while it connects again they wait.
+// Shard is the daemon's side of a shard: connected, and started again when it dies. Its methods may be called from any
+// goroutine; they wait while it reconnects.
 type Shard struct {
 	options Options
 
@@ -79,7 +80,7 @@ func (s *Shard) PID() int {
 	return s.client.Hello().PID
 }
 
-// RuntimeState returns where the OCI runtime keeps what it has to know about a container that runs.
+// RuntimeState returns the path where the OCI runtime keeps the state of a running container.
 func (s *Shard) RuntimeState(id string) string {
 	return filepath.Join(s.options.Dir, protocol.RuntimeDir, id)
 }
@@ -281,7 +282,7 @@ func (s *Shard) keep(ctx context.Context) {
 			return
 		case <-s.client.Done():
 		}
-		s.shutdown.Lock() // a shard that ends may be gone before Shutdown has taken its answer in
+		s.shutdown.Lock() // a shard that ends may be gone before Shutdown has processed its answer
 		ended := s.ended
 		s.shutdown.Unlock()
 		if ended || ctx.Err() != nil {
@@ -316,7 +317,7 @@ func (s *Shard) keep(ctx context.Context) {
 func (s *Shard) report(ctx context.Context, client *Client) {
 	containers, err := client.List(ctx)
 	if err != nil {
-		return // the connection broke again, and so will be noticed
+		return // the connection broke again, which will be noticed
 	}
 	for _, c := range containers {
 		if c.State.Ended() && s.options.OnExit != nil {

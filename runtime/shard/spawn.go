@@ -21,7 +21,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// readyTimeout bounds how long a new shard may take until it listens; it may have containers of a dead one to bury.
+// readyTimeout bounds how long a new shard may take until it listens; it may first have to clean up after the
+// containers of a dead one.
 const readyTimeout = 30 * time.Second
 
 func connect(ctx context.Context, o Options) (*Client, error) {
@@ -29,7 +30,7 @@ func connect(ctx context.Context, o Options) (*Client, error) {
 	defer cancel()
 	for {
 		if client, err := Dial(ctx, protocol.SocketPath(o.Dir), o.OnExit); err == nil {
-			o.enterCgroup(client.Hello().PID) // a daemon that died just after it had started it did not come to that
+			o.enterCgroup(client.Hello().PID) // a daemon that died just after it had started it did not get that far
 			return client, nil
 		}
 		err := spawn(ctx, o)
@@ -39,8 +40,8 @@ func connect(ctx context.Context, o Options) (*Client, error) {
 		if !errors.Is(err, protocol.ErrHeld) {
 			return nil, err
 		}
-		// By one that an earlier daemon started just before it died, and that is about to listen, or by one that is
-		// about to be gone.
+		// Held by one that an earlier daemon started just before it died, and that is about to listen, or by one that
+		// is about to exit.
 		select {
 		case <-time.After(heldPause):
 		case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Package simulated runs containers that have no process: they last as long and end as annotations of their pod say. So
-// everything above the runtime can be tested and measured, with a hundred thousand pods on one machine.
+// Package simulated runs containers that have no process: annotations of their pod say how long they last and how they
+// end. So everything above the runtime can be tested and measured, with a hundred thousand pods on one machine.
 //
 // They live in the memory of the daemon and are lost with it. Nothing of the host is touched.
 package simulated

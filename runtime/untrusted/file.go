@@ -1,6 +1,6 @@
-// Package untrusted reads, measures and removes what a pod or an image has filled. Anything may lie there under any name:
-// a symlink to a file of the host, a FIFO that nobody writes to, a device whose driver does something when root opens it,
-// a file without end, one that was made immutable, and directories in each other by the ten thousand. It takes a
+// Package untrusted reads, measures and removes what a pod or an image has filled. Anything may lie there under any
+// name: a symlink to a file of the host, a FIFO that nobody writes to, a device whose driver does something when root
+// opens it, a file without end, one that was made immutable, and directories nested by the ten thousand. It takes a
 // directory that the caller vouches for, opens nothing but plain files and directories inside it, and needs no more
 // memory, stack or descriptors for a deep tree than for a flat one.
 package untrusted
@@ -24,12 +24,12 @@ type Scope uint64
 const (
 	// Root treats the tree as a root file system: an absolute symlink, and any number of "..", stay inside it.
 	Root Scope = unix.RESOLVE_IN_ROOT
-	// Beneath refuses every path that would lead out of the tree, an absolute symlink too.
+	// Beneath refuses every path that would lead out of the tree, absolute symlinks included.
 	Beneath Scope = unix.RESOLVE_BENEATH
 )
 
-// Read returns the content of a plain file. What does not exist is fs.ErrNotExist, what is no plain file
-// ErrFailedPrecondition, and one with more than most bytes ErrOutOfRange.
+// Read returns the content of a plain file. The error is fs.ErrNotExist for what does not exist, ErrFailedPrecondition
+// for what is not a plain file, and ErrOutOfRange for one with more than most bytes.
 func Read(dir, path string, scope Scope, most int64) ([]byte, error) {
 	f, err := Open(dir, path, scope)
 	if err != nil {
@@ -46,8 +46,8 @@ func Read(dir, path string, scope Scope, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// Open opens a plain file for reading. What does not exist is fs.ErrNotExist, what is no plain file
-// ErrFailedPrecondition: that is found out before anything is opened that has a driver or a peer.
+// Open opens a plain file for reading. The error is fs.ErrNotExist for what does not exist, and ErrFailedPrecondition
+// for what is not a plain file: that is found out before anything is opened that has a driver or a peer.
 func Open(dir, path string, scope Scope) (*os.File, error) {
 	in, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	device := "device"
-	// No driver has this number: to open it fails in another way than to refuse it.
+	// No driver has this number: opening it fails in another way than refusing it.
 	if err := unix.Mknod(at("device"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 999))); err != nil {
 		t.Logf("without a device: %v", err)
 		device = "pipe"

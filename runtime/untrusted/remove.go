@@ -139,12 +139,12 @@ func (r *remover) moveUp(parent int, name string) error {
 	}
 }
 
-// unlink removes an entry, and takes off the flags that prevent it.
+// unlink removes an entry, and clears the flags that prevent it.
 func (r *remover) unlink(parent int, name string, flags, depth int) error {
 	err := unix.Unlinkat(parent, name, flags)
 	if errors.Is(err, unix.EPERM) {
 		changed := takeOff(parent, name)
-		if depth > 0 && takeOff(parent, ".") { // what the tree itself is in is not ours
+		if depth > 0 && takeOff(parent, ".") { // the directory that the tree is in is not ours
 			changed = true
 		}
 		if changed {
@@ -158,7 +158,7 @@ func (r *remover) unlink(parent int, name string, flags, depth int) error {
 // and +a. They have these values on every architecture.
 const locked = 0x10 | 0x20
 
-// takeOff takes those flags off a file or directory, and reports whether it had any.
+// takeOff clears those flags of a file or directory, and reports whether it had any.
 func takeOff(parent int, name string) bool {
 	place, err := unix.Openat(parent, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

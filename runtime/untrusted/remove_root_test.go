@@ -58,7 +58,7 @@ func TestRemoveTreeStopsAtMounts(t *testing.T) {
 	}
 }
 
-// deepTree makes directories in each other, with a file of a megabyte in the last one.
+// deepTree makes nested directories, with a file of a megabyte in the last one.
 func deepTree(t *testing.T, path string, levels int) {
 	t.Helper()
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -90,7 +90,7 @@ func deepTree(t *testing.T, path string, levels int) {
 	}
 }
 
-// A descriptor for each level, or a path of all of them, is more than there is.
+// A descriptor for each level, or a path of all of them, is more than the kernel allows.
 func TestDeepTree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes its time")

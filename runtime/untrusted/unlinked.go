@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxDescriptors is how many open files and mappings of processes are looked at. A pod that has more is measured in part.
+// maxDescriptors is how many open files and mappings of processes are looked at. A pod that has more is measured only
+// in part.
 const maxDescriptors = 1 << 20
 
 // Unlinked returns what processes use of the disk in files that have no name any more, since they were removed while they

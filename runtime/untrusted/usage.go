@@ -13,9 +13,9 @@ type Used struct{ Bytes, Inodes int64 }
 const (
 	// maxLevels is how deep a tree is measured: it takes one inode and its block for each level, and 24 bytes here.
 	maxLevels = 1 << 20
-	// maxLinked is of how many files with several names it is remembered that they were counted.
+	// maxLinked is how many files with several names are remembered as counted.
 	maxLinked = 1 << 20
-	// measureAgain is how often a tree is measured from the start that changes while it is measured.
+	// measureAgain is how often a tree that changes while it is measured is measured from the start.
 	measureAgain = 3
 )
 

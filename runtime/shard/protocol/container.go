@@ -18,7 +18,8 @@ const (
 // Ended reports whether the container has come to its end.
 func (s State) Ended() bool { return s == Exited || s == Lost }
 
-// Mount is one mount of a root file system, in the words of containerd's snapshotters. Target is relative to the root.
+// Mount is one mount of a root file system, in the form that containerd's snapshotters use. Target is relative to the
+// root.
 type Mount struct {
 	Type    string   `json:"type"`
 	Source  string   `json:"source"`
@@ -35,12 +36,12 @@ type Start struct {
 	Spec []byte `json:"-"`
 	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
 	Rootfs []Mount `json:"rootfs"`
-	// Stdin: there is something to be read, from whoever attaches. It never ends, or with StdinOnce when the first of
-	// those who attach says so; that of a terminal never ends.
+	// Stdin: the container has a stdin, which is written to by those who attach. It never ends, except that with
+	// StdinOnce it ends when the first of them says so; that of a terminal never ends.
 	Stdin     bool `json:"stdin,omitempty"`
 	StdinOnce bool `json:"stdinOnce,omitempty"`
-	// LogPath gets stdout and stderr in the CRI format, or what comes from the terminal if the spec has one. Empty:
-	// output is dropped.
+	// LogPath is the file to which stdout and stderr, or the output of the terminal if the spec has one, are written in
+	// the CRI format. Empty: output is dropped.
 	LogPath string `json:"logPath,omitempty"`
 	// LogMaxSize is how large a file of the log grows before it is rotated, 0 is no limit; LogMaxFiles are kept.
 	LogMaxSize  int64 `json:"logMaxSize,omitempty"`
@@ -53,8 +54,8 @@ type Start struct {
 	// ForeignRuntime: it is neither crun nor runc. It is executed where it lies, not from a copy in memory, and is asked
 	// itself to send signals and to remove what it has left. CanRunForeign says that a shard knows of this.
 	ForeignRuntime bool `json:"foreignRuntime,omitempty"`
-	// RuntimeTimeout is how long one call of the OCI runtime for this container may take, in nanoseconds. Then the call
-	// is killed and has failed. 0: DefaultRuntimeTimeout.
+	// RuntimeTimeout is how long one call of the OCI runtime for this container may take, in nanoseconds. After that
+	// the call is killed and fails. 0: DefaultRuntimeTimeout.
 	RuntimeTimeout time.Duration `json:"runtimeTimeout,omitempty"`
 	// Labels are kept with the container and returned with it. They mean nothing to the shard.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -78,11 +79,11 @@ type Container struct {
 	// Signal is the one that ended the process, if one did.
 	Signal    int  `json:"signal,omitempty"`
 	OOMKilled bool `json:"oomKilled,omitempty"`
-	// StartError holds the OCI runtime's words when the process could not be started at all.
+	// StartError holds the OCI runtime's error message when the process could not be started at all.
 	StartError string `json:"startError,omitempty"`
 	// Message is the termination message, at most MaxMessage bytes of it.
 	Message string `json:"message,omitempty"`
-	// LogError says what was lost of the log, if anything was: the disk was full, for example.
+	// LogError says why part of the log was lost, if any was: the disk was full, for example.
 	LogError string `json:"logError,omitempty"`
 }
 

@@ -7,11 +7,11 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// StartError says that the OCI runtime could not start the container's process: no such command, a bad mount, ...
-// The container is kept as Exited with the same words until Delete. Its class is errdefs.ErrFailedPrecondition.
+// StartError says that the OCI runtime could not start the container's process: no such command, a bad mount, ... The
+// container is kept as Exited with the same message until Delete. Its class is errdefs.ErrFailedPrecondition.
 type StartError struct {
 	ID      string
-	Message string // the OCI runtime's own words
+	Message string // the OCI runtime's own error message
 }
 
 func (e *StartError) Error() string { return fmt.Sprintf("start container %s: %s", e.ID, e.Message) }
@@ -19,8 +19,8 @@ func (e *StartError) Error() string { return fmt.Sprintf("start container %s: %s
 func (e *StartError) Unwrap() error { return errdefs.ErrFailedPrecondition }
 
 // ErrEnding says that a shard takes no more containers, since it is about to end. Its class is errdefs.ErrUnavailable.
-// What is refused with it can be asked of the shard that is started next. Shards before this error was known give its
-// class alone.
+// What is refused with it can be asked of the shard that is started next. Shards from before this error was introduced
+// return its class alone.
 var ErrEnding = fmt.Errorf("shard is ending: %w", errdefs.ErrUnavailable)
 
 // Error carries an error with its class, one of those of errdefs.
@@ -75,7 +75,7 @@ func EncodeError(err error) *Error {
 	return &Error{Class: "unknown", Message: err.Error()}
 }
 
-// DecodeError is the reverse: the error has its class again, and a *StartError is one again.
+// DecodeError is the reverse of EncodeError: the error has its class again, and a *StartError becomes one again.
 func DecodeError(e *Error) error {
 	switch {
 	case e == nil:

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadFiles reads once, with the files that were sent along.
+// ReadFiles reads once, and also returns the files that were sent along.
 func ReadFiles(conn *net.UnixConn, buffer []byte) (n int, files []*os.File, err error) {
 	rights := make([]byte, unix.CmsgSpace(4*8))
 	n, m, _, _, err := conn.ReadMsgUnix(buffer, rights)

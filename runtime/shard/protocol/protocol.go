@@ -7,9 +7,9 @@
 //	uint32 length of all that follows | uint32 length of header | header, JSON | body, opaque bytes
 //
 // A request carries a number that its reply repeats; replies come in any order. An exit is pushed without being asked
-// for. Old shards serve newer daemons and the reverse, so what is here changes by additions only: what a header holds
-// beyond what is known is ignored, an operation that is not known is answered with errdefs.ErrNotImplemented, and what
-// a shard can do is in its hello.
+// for. Old shards serve newer daemons and the reverse, so the protocol changes by additions only: unknown fields of a
+// header are ignored, an unknown operation is answered with errdefs.ErrNotImplemented, and what a shard can do is in
+// its hello.
 package protocol
 
 import (

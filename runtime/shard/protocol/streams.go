@@ -5,7 +5,8 @@ type Exec struct {
 	Args []string `json:"args"`
 	// TTY gives it a terminal of its own instead of three streams.
 	TTY bool `json:"tty,omitempty"`
-	// Stdin says that something will be written to it. Without, and without TTY, it reads the end of a file at once.
+	// Stdin says that something will be written to it. Without it, and without TTY, the process reads the end of a file
+	// at once.
 	Stdin bool `json:"stdin,omitempty"`
 }
 
@@ -16,13 +17,14 @@ type Attach struct {
 	Stderr bool `json:"stderr,omitempty"`
 }
 
-// Attached is what an attacher got. The files come in this order: the terminal, or else stdin, then stdout and stderr.
+// Attached says what an attacher got. The files come in this order: the terminal, or else stdin, then stdout and
+// stderr.
 type Attached struct {
 	// Terminal: the container has one. All output comes by Stdout, and Stdin is written to the terminal.
 	Terminal bool `json:"terminal,omitempty"`
 	Stdin    bool `json:"stdin,omitempty"`
 	Stdout   bool `json:"stdout,omitempty"`
 	Stderr   bool `json:"stderr,omitempty"`
-	// StdinOnce: the container's stdin is to be closed when this attacher has no more for it.
+	// StdinOnce: the container's stdin is to be closed when this attacher has no more input for it.
 	StdinOnce bool `json:"stdinOnce,omitempty"`
 }

@@ -13,7 +13,7 @@ import (
 // maxAttached is how many may be attached to one container.
 const maxAttached = 32
 
-// attachment is one attacher as the shard has it.
+// attachment is the shard's side of one attacher.
 type attachment struct {
 	protocol.Attached
 	files     []*os.File // to be sent
@@ -163,7 +163,7 @@ func (s *Server) attach(m *protocol.Message) (*attachment, error) {
 	return c.attach(*m.Attach)
 }
 
-// closeStdin ends the stdin of a container that has one which ends once. On any other it changes nothing.
+// closeStdin ends the stdin of a container that was started with StdinOnce. For any other it changes nothing.
 func (c *container) closeStdin() error {
 	c.mu.Lock()
 	in := c.stdin

@@ -72,7 +72,7 @@ func TestListener(t *testing.T) {
 	t.Run("but not any amount", func(t *testing.T) {
 		r, w, err := pipe()
 		must(t, err)
-		defer r.Close() // and not by the collector of garbage: nobody is cut off who has left
+		defer r.Close() // and not by the garbage collector: nobody is cut off who has left
 		var a broadcaster
 		a.hurry()
 		cut := make(chan struct{})

@@ -17,7 +17,7 @@ import (
 )
 
 // killTime is how long a process that was killed may take to end. One that takes longer hangs in the kernel, and is
-// given up.
+// given up on.
 const killTime = 10 * time.Second
 
 // errCalledOff is why the OCI runtime is killed while it starts a container that nobody wants any more.
@@ -30,9 +30,9 @@ func (e timeoutError) Error() string {
 	return fmt.Sprintf("the OCI runtime has not come to an end within %v, and was killed", e.after)
 }
 
-// call runs the OCI runtime to its end. When ctx ends first, or the container's time limit for a call has passed since it
-// was its turn, the runtime and every process below it are killed, and the error is the cause. The overlay, which may be nil
-// whatever the error, has to be given back.
+// call runs the OCI runtime to its end. When ctx ends first, or the container's time limit for a call has passed since
+// the call's turn came, the runtime and every process below it are killed, and the error is the cause. The overlay,
+// which may be nil whatever the error, has to be given back.
 func (c *container) call(ctx context.Context, expected expectation, l launch) (unix.WaitStatus, *overlay, error) {
 	limit := c.record.RuntimeTimeout
 	if limit <= 0 {
@@ -63,7 +63,7 @@ func (h *host) call(ctx context.Context, expected expectation, l launch) (unix.W
 	select {
 	case status := <-ended:
 		if !status.Signaled() {
-			return status, root, nil // it was just coming to its end
+			return status, root, nil // it was just about to end
 		}
 	case <-time.After(killTime):
 		h.logger.Error("an OCI runtime that was killed does not end", "pid", pid, "command", strings.Join(l.argv, " "))

@@ -34,7 +34,7 @@ exec %s "$@"
 	return mark
 }
 
-// processesWith counts the processes whose command lines hold a word.
+// processesWith counts the processes whose command lines contain a word.
 func processesWith(word string) int {
 	n := 0
 	for _, p := range processes() {
@@ -155,7 +155,7 @@ func TestExecThatHangs(t *testing.T) {
 	})
 }
 
-// TestLaunchThatHangs has a launch that occupies its thread hold up no other.
+// TestLaunchThatHangs checks that a launch that occupies its thread holds up no other.
 func TestLaunchThatHangs(t *testing.T) {
 	b := newBed(t, "crun")
 	l, err := newLauncher("")

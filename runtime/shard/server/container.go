@@ -40,16 +40,16 @@ type host struct {
 	ended func(protocol.Container)
 }
 
-// container is one that a shard holds.
+// container is a container that a shard holds.
 type container struct {
 	host   *host
 	dir    string
 	record startRecord
 	root   *overlay // of this shard's own mounting; nil without
 
-	started chan struct{} // closed when it runs or has failed to
+	started chan struct{} // closed when it runs or has failed to start
 	cleaned chan struct{} // closed when it has ended and all but its directory is removed, or could not be
-	left    bool          // that is so; set before
+	left    bool          // it could not be removed; set before cleaned is closed
 	err     error         // set before started is closed: it was not even tried
 
 	starting context.Context         // ends when the start is called off
@@ -62,7 +62,7 @@ type container struct {
 	doomed   bool    // deleted or called off before it was running
 	output   *output // once it has been started; nil of a terminal that is gone
 	stdin    *stdin  // the same; nil without one
-	attached int     // how many are
+	attached int     // how many are attached
 }
 
 func newContainer(h *host, dir string, s protocol.Start) *container {
@@ -223,7 +223,7 @@ func (c *container) makeBundle(config []byte) error {
 	return makeFIFOs(c.dir, c.fifos(), c.record.Users)
 }
 
-// fifos returns the names of the pipes that it has.
+// fifos returns the names of the pipes that the container has.
 func (c *container) fifos() []string {
 	switch {
 	case c.record.Terminal:
@@ -265,7 +265,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		argv:    c.commandLine(socket),
 		inPlace: c.record.ForeignRuntime,
 		files:   files,
-		// From here on a start that nobody sees the end of is in doubt. Before, it can simply be repeated.
+		// From here on, a start whose end nobody sees is in doubt. Before, it can simply be repeated.
 		before: func() error {
 			crash.At("shard.start.before")
 			unrecorded = writeRecord(c.dir, startFile, c.record)
@@ -336,7 +336,7 @@ func (c *container) null() (*os.File, error) {
 	return n.open(strconv.FormatUint(c.host.named.Add(1), 10), c.record.Users)
 }
 
-// readPID reads what an OCI runtime wrote.
+// readPID reads the process ID that an OCI runtime wrote.
 func readPID(path string) (int, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -358,8 +358,8 @@ func (c *container) runtimeFailure(status unix.WaitStatus) string {
 // end is called once the first process of a container that ran has ended.
 func (c *container) end(end protocol.Container, out *output) {
 	end.OOMKilled = c.host.cgroups.OOMKills(c.record.Cgroup) > 0
-	// The first process is the container: what it leaves in a shared PID namespace is killed, and so lets go of the
-	// output.
+	// The first process is the container: what it leaves in a shared PID namespace is killed, which closes its ends of
+	// the output.
 	c.host.cgroups.Kill(c.record.Cgroup)
 	if err := out.drain(); err != nil {
 		end.LogError = err.Error()
@@ -414,7 +414,7 @@ func readMessage(path string) (string, error) {
 	return string(content), err
 }
 
-// clean removes what an ended container has on the host, but for its directory. It runs after the exit was reported,
+// clean removes what an ended container has on the host, except for its directory. It runs after the exit was reported,
 // since nobody has to wait for it.
 func (c *container) clean() {
 	defer close(c.cleaned)
@@ -470,7 +470,7 @@ func (c *container) signal(sig unix.Signal, all bool) error {
 	return nil
 }
 
-// foreignSignal has an OCI runtime send a signal: what runs in the container need not be a process of this host.
+// foreignSignal asks an OCI runtime to send a signal: what runs in the container need not be a process of this host.
 func (c *container) foreignSignal(sig unix.Signal, all bool) error {
 	command := []string{"kill"}
 	if all {

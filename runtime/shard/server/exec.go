@@ -18,9 +18,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// execution is a process that an exec has started, as the shard has it: it starts the process and reports how it ends.
-// What goes in and out does not pass through the shard: files are the daemon's ends of the streams, and are sent to
-// it.
+// execution is the shard's side of a process that an exec has started: it starts the process and reports how it ends.
+// What goes in and out does not pass through the shard: files are the daemon's ends of the streams, and are sent to it.
 type execution struct {
 	files  []*os.File // the terminal; or stdin, if asked for, stdout and stderr
 	child  child

@@ -32,8 +32,8 @@ func (c child) signal(sig unix.Signal) error { return c.reaper.signal(c.pid, sig
 // orphan is a process whose parent was a shard that has died.
 type orphan struct{ handle *os.File }
 
-// adopt returns a handle of a process that was in a control group. The error is errdefs.ErrNotFound when it is not
-// there any more, whichever process may have its number now.
+// adopt returns a handle of a process that was in a control group. The error is errdefs.ErrNotFound when it is no
+// longer there, even if another process has its number now.
 func adopt(pid int, h cgroup.Hierarchies, group string) (*orphan, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {

@@ -124,7 +124,7 @@ func (b *bed) context() context.Context {
 	return ctx
 }
 
-// tearDown deletes everything and looks whether anything is left.
+// tearDown deletes everything and checks whether anything is left.
 func (b *bed) tearDown() {
 	containers, err := b.List(b.context())
 	if err != nil {

@@ -30,14 +30,14 @@ type launcher struct {
 	overlays overlays
 }
 
-// thread is one that launches. It never ends, since each runtime is killed by the kernel when the thread that started
-// it does, so that a half-made container does not outlive the shard.
+// thread is a thread that launches. It never ends, since the kernel kills each runtime when the thread that started it
+// ends, so that a half-made container does not outlive the shard.
 type thread struct {
 	away bool // it could not get back from the last container's namespace
 }
 
 // newLauncher starts the first thread that launches. Another one is started only while all others hang in the kernel,
-// which a file system that a pod brings along can bring about.
+// which a file system that a pod brings along can cause.
 func newLauncher(hide string) (*launcher, error) {
 	host, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -88,7 +88,7 @@ type launch struct {
 // hangTime is how long a launch may occupy its thread before another one is started for those that wait behind it.
 const hangTime = time.Second
 
-// launched is what comes of a launch.
+// launched is the result of a launch.
 type launched struct {
 	pid  int
 	root *overlay

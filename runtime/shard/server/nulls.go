@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nulls are files like /dev/null, each another one: an OCI runtime gives the standard streams of a container to its
-// root, who then may change the file's mode, and that of the host's own /dev/null must not be his.
+// nulls makes files like /dev/null, each a separate one: an OCI runtime makes a container's root the owner of its
+// standard streams, who may then change the file's mode, and he must not be able to change that of the host's own
+// /dev/null.
 type nulls struct{ dir int } // a file system of its own
 
 func newNulls() (nulls, error) {
@@ -25,8 +26,8 @@ func newNulls() (nulls, error) {
 	return nulls{dir}, os.NewSyscallError("fsmount", err)
 }
 
-// open makes and opens one that belongs to the root of users. Its only name, which nobody else may use meanwhile, is gone
-// by then.
+// open makes and opens one that belongs to the root of users. Its only name, which nobody else may use meanwhile, is
+// gone when open returns.
 func (n nulls) open(name string, of *users) (_ *os.File, err error) {
 	if err := unix.Mknodat(n.dir, name, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
 		return nil, fmt.Errorf("null device: %w", err)

@@ -50,9 +50,9 @@ func (c *container) runtime(log string, command ...string) []string {
 	return append(append(argv, "--root", root, "--log", log, "--log-format", "json"), command...)
 }
 
-// runtimeState is where the OCI runtime keeps what it has to know of the container. crun and runc have a directory for all
-// containers, in which they make one of the container's ID. What others have in theirs nobody knows, so each container has
-// one of its own, which is removed with all that is in it.
+// runtimeState returns the directory where the OCI runtime keeps the state of the container. crun and runc have a
+// directory for all containers, in which they make one named after the container's ID. What others keep in theirs is
+// unknown, so each container has one of its own, which is removed with all that is in it.
 func (c *container) runtimeState() string {
 	if c.record.ForeignRuntime {
 		return filepath.Join(c.dir, stateDir)

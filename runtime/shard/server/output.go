@@ -19,7 +19,7 @@ import (
 const (
 	// drainTime is how long the end of a container waits for others that hold its output open.
 	drainTime = time.Second
-	// drainBytes bounds what is read of theirs after that: more than a pipe holds.
+	// drainBytes bounds how much of that output is read afterwards: more than a pipe holds.
 	drainBytes = 2 * gatherRoom
 )
 

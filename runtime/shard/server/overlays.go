@@ -32,7 +32,7 @@ type overlays struct {
 	sweep *time.Timer         // runs while any are idle
 }
 
-// overlay is one that is mounted. It is held by a copy of the mount that is in no namespace, so that it outlives the
+// overlay is a mounted overlay. It is held by a copy of the mount that is in no namespace, so that it outlives the
 // container's namespace, but not this process.
 type overlay struct {
 	options string
@@ -56,9 +56,9 @@ func upperOf(mounts []protocol.Mount) string {
 	return ""
 }
 
-// mount mounts a root file system in the calling thread's mount namespace, with the ids of a user namespace, which is nil
-// for the host's. The overlay is nil where there is none, and
-// where the kernel has no copies of mounts: Linux before 5.2.
+// mount mounts a root file system in the calling thread's mount namespace, with the ids of a user namespace, which is
+// nil for the host's. The overlay is nil where there is none, and where the kernel cannot copy mounts: Linux before
+// 5.2.
 func (o *overlays) mount(mounts []protocol.Mount, root string, own *namespace) (*overlay, error) {
 	upper := upperOf(mounts)
 	if upper == "" {

@@ -47,7 +47,7 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 			mounts := []protocol.Mount{{Type: "overlay", Options: []string{"lowerdir=" + lower, "upperdir=" + upper, "workdir=" + work}}}
 			l, err := newLauncher("")
 			must(t, err)
-			l.overlays.sweep = time.NewTimer(time.Hour) // none is let go of, however long this takes
+			l.overlays.sweep = time.NewTimer(time.Hour) // none is closed, however long this takes
 			inside := func(do func(string) error) *overlay {
 				t.Helper()
 				var v *overlay
@@ -77,7 +77,7 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 			if !c.kept {
 				return
 			}
-			// It is mounted again and again, also when what the kernel has put there is taken away, and works.
+			// It is mounted again and again, even when what the kernel has put there is removed, and works.
 			names := make([]byte, 1024)
 			n, err := unix.Listxattr(upper, names)
 			must(t, err)

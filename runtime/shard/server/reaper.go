@@ -86,13 +86,13 @@ func (e expectation) done() {
 	}
 }
 
-// claim has exited called, in a goroutine, when a process that was made since expect ends.
+// claim arranges for exited to be called, in a goroutine, when a process that was made since expect ends.
 func (e expectation) claim(pid int, exited func(unix.WaitStatus)) {
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()
 	early, ok := e.r.early[pid]
 	delete(e.r.early, pid)
-	if ok && early.number > e.since { // else it was another one of the same number
+	if ok && early.number > e.since { // else it was another process of the same number
 		go exited(early.status)
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// recoverContainer takes over what a dead shard has left of a container. It returns nil when the container had not come
-// to its start.
+// recoverContainer takes over what a dead shard has left of a container. It returns nil when the start of the container
+// had not begun.
 //
 // One that still runs is adopted where the kernel will report how it ends. Its output has waited in the pipes; only the
 // beginning of a line that the dead shard held is missing from the log. Elsewhere it is killed and reported as lost at
@@ -53,7 +53,7 @@ func recoverContainer(h *host, dir string, mayAdopt bool) (*container, error) {
 	return c, nil
 }
 
-// cleanFound is clean, but the shard does not wait with its start for an OCI runtime that has to be run for it.
+// cleanFound is clean, except that the shard does not delay its own start for an OCI runtime that has to be run for it.
 func (c *container) cleanFound() {
 	if c.deletedByRuntime() {
 		go c.clean()

@@ -35,7 +35,8 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// Server is a shard. There is one in a process, since it reaps all children of it, and one for a directory.
+// Server is a shard. There is only one in a process, since it reaps all of the process's children, and only one for a
+// directory.
 type Server struct {
 	dir    string
 	build  string
@@ -56,7 +57,7 @@ type Options struct {
 	// Build is the version of the program, for people.
 	Build  string
 	Logger *slog.Logger
-	// NeverAdopt has the containers of a dead shard killed and reported as lost, even where the kernel would report how
+	// NeverAdopt kills the containers of a dead shard and reports them as lost, even where the kernel would report how
 	// they end.
 	NeverAdopt bool
 }
@@ -178,7 +179,7 @@ type peer struct {
 	gone chan struct{} // closed when it has hung up
 }
 
-// send hangs up on a daemon that does not read, which finds everything again when it comes back.
+// send sends a message. It hangs up on a daemon that does not read, which finds everything again when it comes back.
 func (p *peer) send(m *protocol.Message) {
 	frame, err := protocol.Encode(m, nil)
 	if err != nil {

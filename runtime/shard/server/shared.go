@@ -9,10 +9,9 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// sharedTrees resolves the paths on the host from and to which mounts propagate, and leaves out those inside of
-// another one: a tree is cloned with all that is in it, and what is mounted over a part of a shared tree would be
-// mounted on the host too, each time. For the same reason the root file system of the container must not be mounted in
-// such a tree.
+// sharedTrees resolves the paths on the host from and to which mounts propagate, and leaves out those inside another: a
+// tree is cloned with all that is in it, and what is mounted over a part of a shared tree would be mounted on the host
+// too, each time. For the same reason the root file system of the container must not be mounted in such a tree.
 func sharedTrees(paths []string, rootfs string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil

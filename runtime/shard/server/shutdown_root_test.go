@@ -49,7 +49,7 @@ func TestShutdownLeavesNothing(t *testing.T) {
 	}
 	h, err := cgroup.Find()
 	must(t, err)
-	// That of the other shard is there.
+	// That of the other shard still exists.
 	if names, err := h.Children(b.cgroup); err != nil || len(names) != 1 || names[0] != "shard" {
 		t.Errorf("control groups %v, %v", names, err)
 	}
@@ -82,7 +82,7 @@ func TestStartWhileTheShardEnds(t *testing.T) {
 	}
 }
 
-// A daemon that comes while a shard ends at the wish of another one gets a shard.
+// A daemon that connects while a shard ends at the request of another one gets a shard.
 func TestOpenWhileTheShardEnds(t *testing.T) {
 	b := newBed(t, "crun")
 	o := b.options

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// gatherTime is how long a source that has more so soon after the last read is left to gather it: to be woken for each
-	// small piece costs more than to copy it.
+	// gatherTime is how long a source that has more this soon after the last read is left to gather it: being woken for
+	// each small piece costs more than copying it.
 	gatherTime = time.Millisecond
 	// gatherRoom is what a pipe then holds, so that its container need not wait meanwhile.
 	gatherRoom = 1 << 20
@@ -23,12 +23,12 @@ type source struct {
 	file *os.File
 	fd   int // of file
 	// ready is an epoll that reports once, each time it is asked. Go's own poller is woken by every write into a pipe,
-	// also while nobody waits for it, and that is most of what a container costs that writes a lot.
+	// also while nobody waits for it, and that is most of the cost of a container that writes a lot.
 	ready *os.File
 	epoll int // of ready
 
 	at           time.Time // of the last read
-	tried, large bool      // whether it was tried to enlarge the pipe, and whether that worked
+	tried, large bool      // whether enlarging the pipe was tried, and whether it worked
 }
 
 // newSource takes over a file that is read without blocking.
@@ -57,7 +57,7 @@ func openSource(path string) (*source, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	// Go's poller leaves a file alone that blocks when it is made.
+	// Go's poller leaves alone a file that is in blocking mode when the os.File is made.
 	err = unix.SetNonblock(fd, false)
 	file := os.NewFile(uintptr(fd), path)
 	if err = errors.Join(err, unix.SetNonblock(fd, true)); err != nil {
@@ -90,7 +90,7 @@ func (s *source) read(b []byte) (n int, err error) {
 }
 
 // wait returns when there may be something to be read, or os.ErrDeadlineExceeded after giveUp. A source that has much
-// to say is left to gather it, until ending is closed.
+// output is left to gather it, until ending is closed.
 func (s *source) wait(ending <-chan struct{}) error {
 	last := s.at
 	conn, err := s.ready.SyscallConn()

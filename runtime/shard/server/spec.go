@@ -25,7 +25,7 @@ type specFacts struct {
 
 // prepareSpec makes the config.json of a bundle from a spec. It sets the root path to where Rootfs is mounted, and the
 // score for the OOM killer where there is none, since the container would inherit that of the shard, which is spared.
-// Mounts with mapped ids are taken from places, which the shard mounts there itself, since not every OCI runtime can.
+// Mounts with mapped ids are taken from places, where the shard mounts them itself, since not every OCI runtime can.
 func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 	var known struct {
 		Root    *struct{ Path string }
@@ -79,7 +79,7 @@ func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 	return spec, facts, nil
 }
 
-// setField sets one field of an object's object and leaves all others as they are.
+// setField sets one field of an object in the spec and leaves all others as they are.
 func setField(spec []byte, object, field string, value any) ([]byte, error) {
 	outer, inner := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	err := json.Unmarshal(spec, &outer)

@@ -10,7 +10,7 @@ import (
 )
 
 // stdin is what a container reads: a named pipe, which those who attach open for writing. The container has it open for
-// writing as well, so that it never reads an end, also when the shard dies: unless it is one that ends once.
+// writing as well, so that it never reads an end, even when the shard dies, unless it is one that ends once.
 type stdin struct {
 	path string
 
@@ -64,7 +64,7 @@ func (s *stdin) open() (*os.File, error) {
 	return os.NewFile(uintptr(fd), s.path), nil
 }
 
-// close ends it as soon as the last of those who write to it has closed it.
+// close ends the stdin as soon as the last of those who write to it has closed it.
 func (s *stdin) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

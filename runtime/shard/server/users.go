@@ -15,9 +15,9 @@ import (
 	"github.com/jobd/jobd/runtime/idmap"
 )
 
-// users are those of a container that is in a user namespace of its pod's own.
+// users describes the users of a container that is in its pod's own user namespace.
 type users struct {
-	// Namespace is the path of it.
+	// Namespace is its path.
 	Namespace string
 	// Root is the ID on the host of its root.
 	Root uint32
@@ -35,7 +35,7 @@ type mappedMount struct {
 // mounted there is seen in the container's first mount namespace alone, so that all containers share the places.
 type places func(number int, directory bool) (string, error)
 
-// placesDir is the name, in the directory of a shard, of what is nothing but mounted over.
+// placesDir is the name, in the directory of a shard, of the directory whose entries serve only to be mounted over.
 const placesDir = "places"
 
 // placesIn makes places, as they are asked for, in the directory of a shard.
@@ -96,8 +96,8 @@ func (f *specFacts) mapUsers(
 	return setMounts(spec, placed)
 }
 
-// keptOptions are those of the host's mount that the root of a user namespace must not take off. Not every OCI runtime
-// knows that, and so it is told.
+// keptOptions returns the options of the host's mount that the root of a user namespace must not remove. Not every OCI
+// runtime knows that, so it is told them.
 func keptOptions(path string) (out []string, err error) {
 	var is unix.Statfs_t
 	if err := unix.Statfs(path, &is); err != nil {
@@ -117,7 +117,7 @@ func keptOptions(path string) (out []string, err error) {
 	return out, nil
 }
 
-// setMounts sets the sources and options of mounts, by their index, and takes away their mappings.
+// setMounts sets the sources and options of mounts, by their index, and removes their mappings.
 func setMounts(spec []byte, placed map[int]specs.Mount) ([]byte, error) {
 	outer := map[string]json.RawMessage{}
 	var mounts []map[string]json.RawMessage
@@ -168,7 +168,8 @@ func (u *users) open() (*namespace, error) {
 	return &namespace{file, u.Root}, nil
 }
 
-// options tell the overlays of one range of ids from those of others. Who has the range now is all the same.
+// options returns options that tell the overlays of one range of ids from those of others. Who has the range now does
+// not matter.
 func (n *namespace) options() []string {
 	if n == nil {
 		return nil
@@ -176,7 +177,7 @@ func (n *namespace) options() []string {
 	return []string{"root=" + strconv.FormatUint(uint64(n.root), 10)}
 }
 
-// own gives an open file to the root of the user namespace. Without one nothing is done.
+// own makes the root of the user namespace the owner of an open file. Without a namespace nothing is done.
 func (u *users) own(fd int) error {
 	if u == nil {
 		return nil
