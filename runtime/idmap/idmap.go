@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say what is copied beside the ids.
+// Options say how a mount is copied.
 type Options struct {
-	// Recursive copies what is mounted below as well, with the ids that it has there: only the top is mapped.
+	// Recursive copies what is mounted below as well, with its ids unchanged: only the top is mapped.
 	Recursive bool
 	// ReadOnly lets nobody write through the top of the copy.
 	ReadOnly bool
 }
 
 // Copy copies the mount at a path with the ids of an open user namespace, and returns the descriptor of the copy. The
-// error is EINVAL where the file system or the kernel (before 5.12) has no such mounts.
+// error is EINVAL where the file system or the kernel (before 5.12) does not support such mounts.
 func Copy(path string, namespace *os.File, o Options) (int, error) {
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
 	if o.Recursive {

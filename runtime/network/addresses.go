@@ -14,7 +14,7 @@ import (
 const subnetBits = 20
 
 // chooseSubnet returns a private subnet for the daemon of a root that overlaps none of those that are taken. It is the
-// same one as long as that is possible.
+// same one each time, as long as that is possible.
 func chooseSubnet(root string, taken []netip.Prefix) (netip.Prefix, error) {
 	sum := sha256.Sum256([]byte(root))
 	seed := binary.BigEndian.Uint32(sum[4:])
@@ -44,20 +44,20 @@ func overlapsAny(p netip.Prefix, others []netip.Prefix) bool {
 	return false
 }
 
-// add counts on from an IPv4 address.
+// add returns the IPv4 address that comes n after another.
 func add(a netip.Addr, n uint32) netip.Addr {
 	b := a.As4()
 	binary.BigEndian.PutUint32(b[:], binary.BigEndian.Uint32(b[:])+n)
 	return netip.AddrFrom4(b)
 }
 
-// addresses allocates those of a subnet, each to one pod. The first one is the bridge's.
+// addresses allocates the addresses of a subnet, each to one pod. The first one is the bridge's.
 type addresses struct {
 	subnet netip.Prefix
 	owner  map[netip.Addr]string
 	owned  map[string]netip.Addr
-	// last was allocated last. The search continues behind it: a released address is reused as late as possible, since
-	// its link lives on for a moment and others may still send to it.
+	// last is the address after which the search continues: a released address is reused as late as possible, since its
+	// link lives on for a moment and others may still send to it.
 	last netip.Addr
 }
 
@@ -67,7 +67,7 @@ func newAddresses(subnet netip.Prefix) *addresses {
 	}
 }
 
-// gateway is the bridge's own address.
+// gateway returns the bridge's own address.
 func gateway(subnet netip.Prefix) netip.Addr { return subnet.Masked().Addr().Next() }
 
 // of returns the address that a pod has; not valid if it has none.
@@ -91,7 +91,7 @@ func (a *addresses) take(uid string) (netip.Addr, error) {
 	addr := a.last
 	for range 1<<(32-subnetBits) - 1 {
 		addr = addr.Next()
-		if !a.subnet.Contains(addr.Next()) { // the last one is for broadcasts
+		if !a.subnet.Contains(addr.Next()) { // the last one is the broadcast address
 			addr = gateway(a.subnet).Next()
 		}
 		if a.owner[addr] == "" {
@@ -102,7 +102,7 @@ func (a *addresses) take(uid string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are in use: %w", a.subnet, errdefs.ErrResourceExhausted)
 }
 
-// release frees the address of a pod, and reports whether it was the last one.
+// release frees the address of a pod, and reports whether it was the last one in use.
 func (a *addresses) release(uid string) (last bool) {
 	owned, had := a.owned[uid]
 	delete(a.owner, owned)

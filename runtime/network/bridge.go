@@ -33,7 +33,7 @@ type bridge struct {
 }
 
 // openBridge finds the bridge of a root, or creates it in the subnet of the pods of the records. A new one is tried
-// out: what the kernel lacks is known before the first pod.
+// out, so that what the kernel lacks is known before the first pod.
 func openBridge(root string, held map[string]record) (_ *bridge, err error) {
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -96,7 +96,7 @@ func (b *bridge) create(root string) (netlink.Link, error) {
 	return netlink.LinkByName(b.name)
 }
 
-// uplinkMTU is that of the interface of the default route, so that no packet is fragmented; 0 if there is none.
+// uplinkMTU returns the MTU of the interface of the default route, so that no packet is fragmented; 0 if there is none.
 func uplinkMTU() int {
 	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
 	if err != nil {
@@ -121,7 +121,7 @@ func isDefault(r netlink.Route) bool {
 	return ones == 0
 }
 
-// findSubnet returns the bridge's own, or else that of pods which are on record, or else a new one.
+// findSubnet sets the bridge's subnet: the one that it already has, or else that of a pod on record, or else a new one.
 func (b *bridge) findSubnet(root string, link netlink.Link, held map[string]record) error {
 	addrs, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_V4) })
 	if err != nil {
@@ -149,7 +149,7 @@ func (b *bridge) findSubnet(root string, link netlink.Link, held map[string]reco
 	return err
 }
 
-// hostPrefixes are the networks that the host already has routes or addresses in.
+// hostPrefixes returns the networks that the host already has routes or addresses in.
 func hostPrefixes() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	routes, err := dump(func() ([]netlink.Route, error) { return netlink.RouteList(nil, netlink.FAMILY_V4) })
@@ -189,7 +189,7 @@ func appendPrefix(list []netip.Prefix, n *net.IPNet) []netip.Prefix {
 	return append(list, netip.PrefixFrom(ip, ones).Masked())
 }
 
-// try creates and removes a link: some kernels have none.
+// try creates and removes a link: some kernels support none.
 func (b *bridge) try() error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = strings.Replace(b.name, "jobd-", "jobt-", 1)
@@ -216,7 +216,7 @@ func (b *bridge) adopt(held map[string]record) error {
 	return nil
 }
 
-// undo removes what this run has made, when the rest turns out to be impossible.
+// undo removes what this run has made, if the rest turns out to be impossible.
 func (b *bridge) undo() {
 	if b.made {
 		_ = remove(b.name)
@@ -224,7 +224,7 @@ func (b *bridge) undo() {
 	b.host.Close()
 }
 
-// forward enables IPv4 forwarding. Others on the host may rely on it by now, so it stays.
+// forward enables IPv4 forwarding. It is never disabled again, since others on the host may have come to rely on it.
 func forward() error {
 	if err := set("/proc/sys/net/ipv4/ip_forward", "1"); err != nil {
 		return fmt.Errorf("forwarding: %w", err)
@@ -232,7 +232,7 @@ func forward() error {
 	return nil
 }
 
-// set changes a setting of the kernel where it has another value: it may be one that cannot be written.
+// set changes a setting of the kernel unless it already has the value: some settings cannot be written.
 func set(setting, value string) error {
 	now, err := os.ReadFile(setting)
 	if err != nil || string(bytes.TrimSpace(now)) == value {
@@ -241,11 +241,12 @@ func set(setting, value string) error {
 	return os.WriteFile(setting, []byte(value), 0)
 }
 
-// linkName is that of the host's end of a pod's link. Daemons do not share subnets, and so no names.
+// linkName returns the name of the host's end of a pod's link. Daemons do not share subnets, and so they share no
+// names.
 func linkName(pod netip.Addr) string { return fmt.Sprintf("jobd%x", pod.AsSlice()) }
 
-// hardwareAddress is that of a pod's interface. It follows from the IP address, so that no neighbour's cache goes
-// stale.
+// hardwareAddress returns the hardware address of a pod's interface. It follows from the IP address, so that no
+// neighbour's cache goes stale.
 func hardwareAddress(pod netip.Addr) net.HardwareAddr {
 	return append(net.HardwareAddr{0x0a, 0x58}, pod.AsSlice()...)
 }
@@ -262,7 +263,7 @@ func (b *bridge) connect(pod netip.Addr) error {
 	defer ns.Close()
 	err = b.addLink(pod, int(ns.Fd()))
 	if errors.Is(err, unix.EEXIST) {
-		// The link of an attempt that a crash cut short, which the kernel is about to remove.
+		// The link is left from an attempt that a crash cut short, and the kernel is about to remove it.
 		if err := b.deleteLink(linkName(pod)); err != nil {
 			return err
 		}
@@ -295,8 +296,8 @@ func (b *bridge) connect(pod netip.Addr) error {
 	return nil
 }
 
-// addLink creates both ends of a pod's link in one message: one up on the bridge, the other as eth0 in the namespace of
-// a file descriptor.
+// addLink creates both ends of a pod's link in one message: one up on the bridge, the other as eth0 in the namespace
+// that a file descriptor refers to.
 func (b *bridge) addLink(pod netip.Addr, ns int) error {
 	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP

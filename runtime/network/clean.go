@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// Clean removes the bridge of a root, the links on it and the nft tables. Whoever ends the pods' processes removes their
-// namespaces. It may be repeated, and does nothing where nothing was made.
+// Clean removes the bridge of a root, the links on it and the nft tables. Whoever ends the pods' processes removes
+// their namespaces. It may be repeated, and does nothing if nothing was made.
 func Clean(root string) error {
 	if err := remove(runtime.RootName(root)); err != nil {
 		return fmt.Errorf("clean: network: %w", err)
@@ -26,7 +26,7 @@ func remove(name string) error {
 	if err != nil && !gone {
 		return err
 	}
-	// Without the privilege to create a table there is none.
+	// Without the privilege to create a table, none can have been made.
 	if err := removeTables(name); err != nil && !(gone && errors.Is(err, unix.EPERM)) {
 		return err
 	}

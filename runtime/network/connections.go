@@ -10,19 +10,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The kernel decides once for each connection whether a port of the host leads to a pod, and what has no connections of
-// its own, as UDP, makes one that lasts as long as somebody sends. So the rules alone are not enough: connections that
-// were made by other rules have to end.
+// The kernel decides once for each connection whether a port of the host leads to a pod, and for a protocol without
+// connections, such as UDP, it tracks one that lasts as long as somebody sends. So the rules alone are not enough:
+// connections that were made under other rules have to end.
 
-// endConnections has the kernel forget the connections of a pod that is gone.
+// endConnections makes the kernel forget the connections of a pod that is gone.
 func (b *bridge) endConnections(pod netip.Addr) error {
 	return forget(func(f *netlink.ConntrackFlow) bool {
 		return f.Reverse.SrcIP.Equal(pod.AsSlice()) || f.Forward.SrcIP.Equal(pod.AsSlice())
 	})
 }
 
-// takeConnections has the kernel forget the connections to a pod's ports of the host that lead elsewhere, so that what is
-// sent on by them finds the pod.
+// takeConnections makes the kernel forget the connections to a pod's ports of the host that lead elsewhere, so that
+// what their clients send next reaches the pod.
 func (b *bridge) takeConnections(r record) error {
 	ports := map[portNumber][]hostPort{}
 	for _, p := range r.Ports {
@@ -46,12 +46,12 @@ func (b *bridge) takeConnections(r record) error {
 	})
 }
 
-// flowFilter is a netlink.CustomConntrackFilter.
+// flowFilter implements netlink.CustomConntrackFilter.
 type flowFilter func(*netlink.ConntrackFlow) bool
 
 func (f flowFilter) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool { return f(flow) }
 
-// forget removes connections of IPv4 from the kernel's table.
+// forget removes IPv4 connections from the kernel's table.
 func forget(which flowFilter) error {
 	handle, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -62,7 +62,7 @@ func forget(which flowFilter) error {
 		return err
 	}
 	for range dumpAttempts {
-		// What the table has at the time of an interrupted dump may not all have been seen.
+		// An interrupted dump may have missed some of the table's entries.
 		_, err = handle.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, which)
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break

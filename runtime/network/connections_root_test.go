@@ -25,7 +25,7 @@ func listenUDP(t *testing.T, a Attachment, address string) net.PacketConn {
 	return socket
 }
 
-// hears fails unless the next datagram of a socket holds certain words.
+// hears fails the test unless the next datagram of a socket holds certain text.
 func hears(t *testing.T, socket net.PacketConn, words string) {
 	t.Helper()
 	_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
@@ -36,8 +36,8 @@ func hears(t *testing.T, socket net.PacketConn, words string) {
 	}
 }
 
-// A client that sends on and on to a UDP port of the host reaches whoever has it now, not a pod that is gone and not the
-// host that has had it before.
+// A client that keeps sending to a UDP port of the host reaches whoever has it now, neither a pod that is gone nor the
+// host, which had it before.
 func TestConnectionsDoNotOutliveTheirPort(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()
@@ -80,7 +80,7 @@ func TestConnectionsDoNotOutliveTheirPort(t *testing.T) {
 	})
 }
 
-// listenAfter listens at port 80 of a pod and then has a client send.
+// listenAfter listens at port 80 of a pod and then lets a client send.
 func listenAfter(t *testing.T, a Attachment, send func(string), words string) net.PacketConn {
 	t.Helper()
 	socket := listenUDP(t, a, a.IPs[0]+":80")

@@ -23,30 +23,31 @@ const (
 	senderAddressOffset  = 14
 
 	dhcpServerPort = 67
-	// bridgedFirst is the priority of what sees a frame before all else, NF_BR_PRI_NAT_DST_BRIDGED of
+	// bridgedFirst is the priority of a chain that sees a frame before all else, NF_BR_PRI_NAT_DST_BRIDGED of
 	// linux/netfilter_bridge.h.
 	bridgedFirst = -300
 )
 
-// linkPrefix is how the names of the host's ends of all pods' links begin.
+// linkPrefix returns the prefix that the names of the host's ends of all pods' links share.
 func (b *bridge) linkPrefix() string {
 	return "jobd" + hex.EncodeToString(b.subnet.Addr().AsSlice())[:b.subnet.Bits()/4]
 }
 
-// hardwareAddressOf is that of a bridge. It is fixed: the kernel's would change with the pods that come and go.
+// hardwareAddressOf returns the hardware address of a bridge. It is fixed: one that the kernel chose would change as
+// pods come and go.
 func hardwareAddressOf(bridge string) net.HardwareAddr {
 	return append(net.HardwareAddr{0x02}, []byte(bridge)[len(bridge)-5:]...)
 }
 
-// guardFrames keeps pods from passing for others on the bridge, which CAP_NET_RAW would let them:
+// guardFrames keeps pods from passing for others on the bridge, which CAP_NET_RAW would let them do:
 //
-//   - of them come IPv4 and ARP alone: nobody here speaks IPv6, in which a single router advertisement would lead the
-//     traffic of all pods to the one that sends it;
-//   - each has the hardware address and the IPv4 address that it was given, in the frame, in ARP and in IPv4, and so
-//     neither the gateway's nor another pod's;
-//   - none answers as a DHCP server.
+//   - they can send only IPv4 and ARP: nobody here speaks IPv6, in which a single router advertisement would lead the
+//     traffic of all pods to the pod that sends it;
+//   - each can use only the hardware address and the IPv4 address that it was given, in the frame, in ARP and in IPv4,
+//     and so neither the gateway's nor another pod's;
+//   - none can answer as a DHCP server.
 //
-// The name and the hardware address of a link follow from the pod's address. So the table holds all that there can be:
+// The name and the hardware address of a link follow from the pod's address. So the table can list every possible pod:
 // it is written once, and no pod waits for it.
 func (b *bridge) guardFrames() error {
 	conn, err := openNFT()
@@ -61,7 +62,8 @@ func (b *bridge) guardFrames() error {
 	if err := t.fill(known, knownPods(b.subnet)); err != nil {
 		return err
 	}
-	// isKnown matches what comes by the link that belongs to a hardware address and an address of IPv4.
+	// isKnown returns the expressions that match a frame whose hardware address and IPv4 address belong to the link
+	// that it comes in by.
 	isKnown := func(hardwareBase expr.PayloadBase, hardwareOffset, addressOffset uint32) []expr.Any {
 		return []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: smallRegister},
@@ -93,8 +95,8 @@ func (b *bridge) guardFrames() error {
 	return nil
 }
 
-// knownPods are the links that pods of a subnet can have, each with the addresses that belong to it, as elements of a
-// set.
+// knownPods returns the links that pods of a subnet can have, each with the addresses that belong to it, as elements of
+// a set.
 func knownPods(subnet netip.Prefix) []nftables.SetElement {
 	var out []nftables.SetElement
 	for pod := gateway(subnet).Next(); subnet.Contains(pod.Next()); pod = pod.Next() {
@@ -107,7 +109,7 @@ func knownPods(subnet netip.Prefix) []nftables.SetElement {
 	return out
 }
 
-// holds returns the expressions that match bytes of a header.
+// holds returns the expressions that match certain bytes of a header.
 func holds(base expr.PayloadBase, offset uint32, data []byte) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: base, Offset: offset, Len: uint32(len(data))},
@@ -115,7 +117,7 @@ func holds(base expr.PayloadBase, offset uint32, data []byte) []expr.Any {
 	}
 }
 
-// etherTypeIs returns the expressions that match what a frame carries, behind a VLAN tag too.
+// etherTypeIs returns the expressions that match frames by the protocol that they carry, even behind a VLAN tag.
 func etherTypeIs(kind uint16) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: 1},
@@ -123,12 +125,13 @@ func etherTypeIs(kind uint16) []expr.Any {
 	}
 }
 
-// withoutIPv6 makes an interface of the thread's namespace deaf to IPv6, so that no neighbour can give it an address
-// and a route. The loopback interface keeps its ::1.
+// withoutIPv6 disables IPv6 on an interface of the thread's namespace, so that no neighbour can give it an address and
+// a route. The loopback interface keeps its ::1.
 func withoutIPv6(link string) error {
 	for _, setting := range []struct{ name, value string }{{"accept_ra", "0"}, {"disable_ipv6", "1"}} {
 		err := set(filepath.Join("/proc/sys/net/ipv6/conf", link, setting.name), setting.value)
-		// Without IPv6 there is none; and where settings cannot be written the bridge's rules have to do.
+		// A kernel without IPv6 has no such setting; and where settings cannot be written, the bridge's rules have to
+		// suffice.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) &&
 			!errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("without IPv6: %w", err)
@@ -137,7 +140,7 @@ func withoutIPv6(link string) error {
 	return nil
 }
 
-// fixGateway tells the thread's namespace where the gateway is, so that no neighbour can.
+// fixGateway tells the thread's namespace where the gateway is, so that no neighbour can tell it otherwise.
 func (b *bridge) fixGateway(link netlink.Link) error {
 	gateway := &netlink.Neigh{
 		LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,

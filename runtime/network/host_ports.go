@@ -16,7 +16,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// protocols are the numbers of those that have ports.
+// protocols are the numbers of the protocols that have ports.
 var protocols = map[corev1.Protocol]byte{
 	corev1.ProtocolTCP:  unix.IPPROTO_TCP,
 	corev1.ProtocolUDP:  unix.IPPROTO_UDP,
@@ -37,7 +37,7 @@ type mappedPort struct {
 	pod netip.Addr
 }
 
-// portsOf returns the ports of the host that a pod asks for, each once.
+// portsOf returns the ports of the host that a pod asks for, without duplicates.
 func portsOf(pod *corev1.Pod) []hostPort {
 	var out []hostPort
 	seen := map[hostPort]bool{}
@@ -72,12 +72,12 @@ func (p hostPort) String() string {
 	return fmt.Sprintf("port %d/%s of the host", p.HostPort, p.Protocol)
 }
 
-// hostPorts are the ports of the host that pods have.
+// hostPorts holds the ports of the host that pods have.
 type hostPorts struct {
 	mapped map[portNumber][]mappedPort
 }
 
-// portNumber is what two ports have in common that may conflict.
+// portNumber is what two ports that may conflict have in common.
 type portNumber struct {
 	protocol corev1.Protocol
 	number   uint16
@@ -89,7 +89,7 @@ func (h *hostPorts) list() []mappedPort {
 	return slices.Concat(slices.Collect(maps.Values(h.mapped))...)
 }
 
-// free fails where another pod has one of the ports.
+// free fails if a pod already has one of the ports.
 func (h *hostPorts) free(ports []hostPort) error {
 	for _, p := range ports {
 		for _, m := range h.mapped[p.number()] {
@@ -122,16 +122,16 @@ func (h *hostPorts) remove(r record) {
 	}
 }
 
-// Reserved is an endpoint of the host that serves others than pods, so that no port of a pod takes its place.
+// Reserved is an endpoint of the host that no port of a pod may take over.
 type Reserved struct {
 	Protocol corev1.Protocol
 	At       netip.AddrPort
-	// Owner says for people whose it is.
+	// Owner says, for people to read, whom it belongs to.
 	Owner string
 }
 
-// taken fails where one of the ports is reserved. A port of all addresses is one of those that the gateway has beside:
-// the gateway is known to pods alone.
+// taken fails if one of the ports is reserved. A port of all addresses may coexist with a reserved one at the gateway's
+// address, which only pods know.
 func taken(ports []hostPort, reserved []Reserved, gateway netip.Addr) error {
 	for _, p := range ports {
 		for _, r := range reserved {
@@ -144,7 +144,7 @@ func taken(ports []hostPort, reserved []Reserved, gateway netip.Addr) error {
 	return nil
 }
 
-// onHost fails where one of the ports is at an address that is not the host's.
+// onHost fails if one of the ports is at an address that is not the host's.
 func (b *bridge) onHost(ports []hostPort) error {
 	known := map[netip.Addr]bool{}
 	for _, p := range ports {
@@ -164,7 +164,7 @@ func (b *bridge) onHost(ports []hostPort) error {
 	return nil
 }
 
-// routeLoopback makes ports of pods work at the host's own 127.0.0.1 too, while there are any.
+// routeLoopback lets ports of pods work at the host's own 127.0.0.1 too, while there are any.
 func (b *bridge) routeLoopback(wanted bool) error {
 	setting, value := filepath.Join("/proc/sys/net/ipv4/conf", b.name, "route_localnet"), "0"
 	if wanted {

@@ -24,7 +24,7 @@ import (
 // elsewhere is an address that is not the host's.
 const elsewhere = "93.184.216.34"
 
-// giveAddress gives the host an address on its loopback interface.
+// giveAddress adds an address to the host's loopback interface.
 func giveAddress(t *testing.T, address string) (takeAway func()) {
 	t.Helper()
 	lo, err := netlink.LinkByName("lo")
@@ -42,7 +42,7 @@ func giveAddress(t *testing.T, address string) (takeAway func()) {
 	}
 }
 
-// openElsewhere connects the host with another machine, 198.51.100.1 with 198.51.100.2, which has the address elsewhere
+// openElsewhere connects the host to another machine, 198.51.100.1 to 198.51.100.2, which has the address elsewhere
 // too, and returns the other machine's network.
 func openElsewhere(t *testing.T) Attachment {
 	t.Helper()
@@ -93,7 +93,8 @@ func openElsewhere(t *testing.T) Attachment {
 	return Attachment{Namespaces: map[specs.LinuxNamespaceType]string{specs.NetworkNamespace: p.path("net")}}
 }
 
-// follow has the rules of a network follow the addresses of the host, which is the thread's network, until the test ends.
+// follow keeps the rules of a network up to date with the addresses of the host, which is the thread's network, until
+// the test ends.
 func follow(t *testing.T, n *Network) {
 	t.Helper()
 	host, err := os.Open("/proc/thread-self/ns/net")
@@ -139,7 +140,7 @@ func followed(t *testing.T, n *Network) {
 	}
 }
 
-// withPort is a pod that asks for a port of the host.
+// withPort returns a pod that asks for a port of the host.
 func withPort(uid, hostIP string, hostPort int32, protocol corev1.Protocol) *corev1.Pod {
 	p := newPod(uid, 1)
 	p.Spec.Containers[0].Ports = []corev1.ContainerPort{
@@ -148,7 +149,7 @@ func withPort(uid, hostIP string, hostPort int32, protocol corev1.Protocol) *cor
 	return p
 }
 
-// refused fails unless a pod gets no network, and an error that says certain words.
+// refused fails the test unless a pod gets no network, and an error that contains certain text.
 func refused(t *testing.T, n *Network, p *corev1.Pod, words string) {
 	t.Helper()
 	a, err := n.SetUp(p, nil)
@@ -170,7 +171,7 @@ func TestHostPortOfAnAddressThatIsNotTheHosts(t *testing.T) {
 		refused(t, n, withPort("far", elsewhere, 80, corev1.ProtocolTCP), "hostIP "+elsewhere+" is not an address of this host")
 		refused(t, n, withPort("pod", client.IPs[0], 80, corev1.ProtocolTCP), "is not an address of this host")
 
-		// Nor does it when the host had the address and lost it.
+		// Nor does a port lead to a pod once the host has lost an address that it had.
 		takeAway := giveAddress(t, elsewhere)
 		thief := setUp(t, n, withPort("thief", elsewhere, 80, corev1.ProtocolTCP))
 		follow(t, n)
@@ -248,7 +249,7 @@ func TestHostPortTakesNothingOfOthers(t *testing.T) {
 		hears(own, "127.0.0.1:6443", "host at 127.0.0.1")
 		hears(other, "198.51.100.1:6443", "pod")
 
-		// Nor does it reach over to another daemon's name server.
+		// Nor does it take over another daemon's name server.
 		second := t.TempDir()
 		m := open(Options{Root: second})
 		defer m.remove(t, second)
@@ -268,7 +269,7 @@ func TestHostPortTakesNothingOfOthers(t *testing.T) {
 		refused(t, n, withPort("listen", "127.0.0.1", 6443, corev1.ProtocolTCP), "jobd's API has it at 127.0.0.1:6443")
 		refused(t, n, withPort("listen-all", "", 6443, corev1.ProtocolTCP), "jobd's API has it at 127.0.0.1:6443")
 
-		// A daemon that is told to listen where a pod has been listening all the time gets its port.
+		// A daemon that is told to listen where a pod has been listening all along gets its port.
 		open(Options{Root: root, Reserved: []Reserved{{corev1.ProtocolTCP, netip.MustParseAddrPort("127.0.0.1:53"), "jobd's API"}}})
 		hears(own, "127.0.0.1:53", "host at 127.0.0.1")
 		hears(other, "198.51.100.1:53", "pod")
@@ -298,7 +299,7 @@ func TestThousandsOfHostPorts(t *testing.T) {
 	})
 }
 
-// datagram is an IPv4 packet with a UDP datagram.
+// datagram returns an IPv4 packet with a UDP datagram.
 func datagram(from, to netip.AddrPort, payload string) []byte {
 	udp := make([]byte, 8, 8+len(payload)) // without a checksum
 	binary.BigEndian.PutUint16(udp, from.Port())
@@ -342,8 +343,8 @@ func sendFrameFrom(from, to net.HardwareAddr, kind uint16, payload []byte) error
 	return unix.Sendto(socket, append(frame, payload...), 0, address)
 }
 
-// arrives reports whether a datagram that a pod sends to the gateway by hand comes through to a socket of the host at
-// its port. A proper one is sent behind it, so that there is always one.
+// arrives reports whether a handmade datagram that a pod sends to the gateway reaches a socket of the host. A proper
+// one is sent after it, so that one always arrives.
 func arrives(t *testing.T, n *Network, a Attachment, from, to netip.Addr) bool {
 	t.Helper()
 	socket, err := net.ListenPacket("udp4", "0.0.0.0:0")
@@ -409,7 +410,7 @@ func TestPodDoesNotReachTheLoopbackOfTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("when the port of the host is gone", "0")
-		// Somebody else may want it so.
+		// Others on the host may want the setting.
 		if err := os.WriteFile(setting, []byte("1"), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +418,7 @@ func TestPodDoesNotReachTheLoopbackOfTheHost(t *testing.T) {
 	})
 }
 
-// checksum is the Internet checksum of some parts together.
+// checksum returns the Internet checksum of some parts together.
 func checksum(parts ...[]byte) uint16 {
 	sum := uint32(0)
 	for _, p := range parts {
@@ -431,10 +432,10 @@ func checksum(parts ...[]byte) uint16 {
 	return ^uint16(sum)
 }
 
-// routerAdvertisement is the IPv6 packet of a router that gives all neighbours an address and a default route.
+// routerAdvertisement returns the IPv6 packet of a router that offers all neighbours an address and a default route.
 func routerAdvertisement() []byte {
 	message := []byte{134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0}
-	prefix := make([]byte, 32) // option 3, on-link and for addresses, for ever
+	prefix := make([]byte, 32) // option 3, on-link and for addresses, forever
 	prefix[0], prefix[1], prefix[2], prefix[3] = 3, 4, 64, 0xc0
 	binary.BigEndian.PutUint32(prefix[4:], 0xffffffff)
 	binary.BigEndian.PutUint32(prefix[8:], 0xffffffff)
@@ -450,17 +451,17 @@ func routerAdvertisement() []byte {
 	return append(ip, message...)
 }
 
-// arpReply says that an address is at a hardware address.
+// arpReply returns an ARP message that says that an address is at a hardware address.
 func arpReply(address netip.Addr, at net.HardwareAddr, to netip.Addr, toHardware net.HardwareAddr) []byte {
 	return slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, 2}, at, address.AsSlice(), toHardware, to.AsSlice())
 }
 
-// tagged is a frame's payload behind another VLAN tag, of priority alone.
+// tagged returns a frame's payload behind another VLAN tag, which has only a priority.
 func tagged(kind uint16, payload []byte) []byte {
 	return append([]byte{0, 0, byte(kind >> 8), byte(kind)}, payload...)
 }
 
-// frames opens a socket that hears all frames of eth0 in the thread's network.
+// frames opens a socket that receives all frames of eth0 in the thread's network.
 func frames(t *testing.T) int {
 	t.Helper()
 	const all = unix.ETH_P_ALL>>8&0xff | unix.ETH_P_ALL<<8&0xff00
@@ -567,8 +568,8 @@ func TestPodDoesNotPassForOthers(t *testing.T) {
 	})
 }
 
-// A pod has no IPv6 but at its loopback interface, even where nothing guards the frames (CVE-2020-10749), and knows for
-// good where the gateway is.
+// A pod has no IPv6 except at its loopback interface, even where nothing guards the frames (CVE-2020-10749), and its
+// knowledge of where the gateway is cannot be changed by others.
 func TestPodListensToNoRouter(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()

@@ -15,15 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local matches what goes to the host.
+// local holds the expressions that match packets to the host.
 type local struct {
-	// toHost are the expressions of rules that match, one or the other, each address of the host.
+	// toHost are the expressions of rules that between them match every address of the host.
 	toHost [][]expr.Any
-	// toInterface matches addresses of the interface alone by which a packet has come in.
+	// toInterface matches only addresses of the interface through which a packet has come in.
 	toInterface []expr.Any
 }
 
-// localByRoutes has the kernel look into its routes, which takes its nft expression fib.
+// localByRoutes returns expressions that look the addresses up in the kernel's routes, which needs the nft expression
+// fib.
 func (t *table) localByRoutes() (local, error) {
 	isLocal := func(ofInterface bool) []expr.Any {
 		return []expr.Any{
@@ -34,7 +35,7 @@ func (t *table) localByRoutes() (local, error) {
 	return local{toHost: [][]expr.Any{isLocal(false)}, toInterface: isLocal(true)}, nil
 }
 
-// localByList has the kernel look into sets of the addresses.
+// localByList returns expressions that look the addresses up in sets, which it adds to the table.
 func (t *table) localByList(addresses []hostAddress) (local, error) {
 	all := &nftables.Set{Table: t.table, ID: 4, Name: "local", KeyType: nftables.TypeIPAddr}
 	byInterface := &nftables.Set{
@@ -58,7 +59,7 @@ func (t *table) localByList(addresses []hostAddress) (local, error) {
 	}
 	return local{
 		toHost: [][]expr.Any{
-			within(destinationOffset, loopbackAddresses), // the whole network is the host's, whatever address is given
+			within(destinationOffset, loopbackAddresses), // the whole network is the host's, whatever its addresses
 			{destination(smallRegister), &expr.Lookup{SourceRegister: smallRegister, SetName: all.Name, SetID: all.ID}},
 		},
 		toInterface: []expr.Any{
@@ -84,7 +85,7 @@ func (a hostAddress) compare(b hostAddress) int {
 	return slices.Compare([]byte(a.link), []byte(b.link))
 }
 
-// hostAddresses returns those of all interfaces, in order; never nil.
+// hostAddresses returns the addresses of all interfaces, in order; never nil.
 func hostAddresses() ([]hostAddress, error) {
 	links, err := dump(netlink.LinkList)
 	if err != nil {
@@ -115,8 +116,8 @@ func isLocal(addresses []hostAddress, ip net.IP) bool {
 		slices.ContainsFunc(addresses, func(h hostAddress) bool { return h.Addr == a }))
 }
 
-// FollowAddresses keeps the rules for ports of the host up to date with the host's addresses until the context ends, where
-// the kernel cannot look them up itself; elsewhere it returns at once.
+// FollowAddresses keeps the rules for ports of the host up to date with the host's addresses until the context ends, if
+// the kernel cannot look them up itself; otherwise it returns at once.
 func (n *Network) FollowAddresses(ctx context.Context) error {
 	n.mu.Lock()
 	needed := n.bridge != nil && n.bridge.listed != nil
@@ -132,7 +133,7 @@ func (n *Network) FollowAddresses(ctx context.Context) error {
 	return nil
 }
 
-// followAddresses is FollowAddresses until changes have come faster than they could be read.
+// followAddresses does what FollowAddresses does until the context ends or changes come faster than they can be read.
 func (n *Network) followAddresses(ctx context.Context) error {
 	changes, done := make(chan netlink.AddrUpdate, 64), make(chan struct{})
 	defer close(done)
@@ -140,7 +141,7 @@ func (n *Network) followAddresses(ctx context.Context) error {
 		return fmt.Errorf("changes of the host's addresses: %w", err)
 	}
 	for {
-		// One may have changed before they were followed.
+		// An address may have changed before the subscription began.
 		if err := n.renewAddresses(); err != nil {
 			n.logger.Warn("cannot update the addresses of the host in the rules for its ports",
 				"bridge", n.bridge.name, "error", err)
@@ -156,7 +157,7 @@ func (n *Network) followAddresses(ctx context.Context) error {
 	}
 }
 
-// renewAddresses writes the rules anew where the host's addresses have changed.
+// renewAddresses rewrites the rules if the host's addresses have changed.
 func (n *Network) renewAddresses() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 // recordName is the file with a pod's address and ports. No pin has that name.
 const recordName = "network.json"
 
-// record is what cannot be seen from a pod's pins.
+// record holds what a pod's pins do not show.
 type record struct {
 	Address netip.Addr `json:"address"`
 	Ports   []hostPort `json:"ports,omitempty"`
 }
 
-// pins are the namespaces of one pod. Bind mounts below a directory keep them, so that no process has to.
+// pins are the namespaces of one pod. Bind mounts below a directory keep them alive, so that no process has to.
 type pins struct {
 	dir string
-	// made is the path of a network namespace that the pod has already, of its own user namespace. Empty: it gets a new
-	// one.
+	// made is the path of the network namespace that the pod already has, which belongs to its own user namespace.
+	// Empty: it gets a new one.
 	made string
 }
 
@@ -44,8 +44,8 @@ func (p pins) ipc() (string, error) {
 	return p.path("ipc"), nil
 }
 
-// network ensures that there is a network namespace. It is pinned only once connect, called within it, has succeeded:
-// whatever fails or crashes before that leaves nothing, or what connect finds when it is called again.
+// network ensures that there is a network namespace. It is pinned only once connect, called within it, has succeeded: a
+// failure or crash before that leaves either nothing, or what connect finds when it is called again.
 func (p pins) network(connect func() error) error {
 	if err := p.pin("net", p.enterNetwork, connect); err != nil {
 		return fmt.Errorf("network namespace: %w", err)
@@ -107,7 +107,7 @@ func onThread(fn func() error) error {
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread stands for the process and never ends. While it is held here, fn gets another one.
+			// The first thread represents the process and never ends. While it is locked here, fn runs on another one.
 			done <- onThread(fn)
 			runtime.UnlockOSThread()
 			return
@@ -141,7 +141,8 @@ func (p pins) write(r record) error {
 	return atomicfile.Write(p.path(recordName), data, 0o600)
 }
 
-// release removes all of it. The record goes last, so that a crash leaves nothing that is not on record.
+// release removes the namespaces and the record. The record goes last, so that a crash leaves nothing that is not on
+// record.
 func (p pins) release() error {
 	entries, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -16,10 +16,10 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// rules are what differs from one state of a bridge's nft table to the next.
+// rules holds what differs from one state of a bridge's nft table to the next.
 type rules struct {
 	ports []mappedPort
-	// own are the endpoints of the host that no port of a pod takes.
+	// own are the endpoints of the host that no port of a pod may take over.
 	own []endpoint
 	// api is the port of the gateway where the daemon listens for pods, 0 if it does not.
 	api uint16
@@ -48,11 +48,12 @@ func (b *bridge) writeRules(r rules) error {
 // replaceTable replaces the nft table in one transaction of the kernel:
 //
 //   - what pods send out has the host's address as its source;
-//   - from outside a pod is reached only by a port of the host or in reply, whatever routes others set up;
-//   - a port of the host that a pod has leads to it, from everywhere; what goes to no address of the host is let pass;
+//   - from outside, a pod can be reached only through a port of the host or in reply, whatever routes others set up;
+//   - a port of the host that a pod has leads to it, from everywhere; packets to addresses that are not the host's are
+//     not redirected;
 //   - APIPort of the gateway leads to the port where the daemon listens, if it does, from pods and from the host;
 //   - no pod reaches the loopback addresses of the host or uses one of them as its own. This holds from the first
-//     transaction on, so that it holds when routeLoopback makes the kernel take such packets.
+//     transaction on, and so before routeLoopback makes the kernel accept such packets.
 func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) error {
 	conn, err := openNFT()
 	if err != nil {
@@ -66,7 +67,7 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	// What the host sends to itself from the gateway's address keeps its source.
 	postrouting(fromPods, interfaceIsNot(expr.MetaKeyOIFNAME, b.name), interfaceIsNot(expr.MetaKeyOIFNAME, "lo"),
 		masquerade())
-	// A pod that comes by a port of the host is answered through it, and so is the host's own loopback.
+	// A pod that connects through a port of the host is answered through the host, and so is the host's own loopback.
 	postrouting(fromPods, out, conntrack(expr.CtKeySTATUS, statusDNAT), masquerade())
 	postrouting(within(sourceOffset, loopbackAddresses), out, masquerade())
 
@@ -99,7 +100,7 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 		prerouting(in, lead)
 		output(lead)
 	}
-	// Nor does it take what another daemon has on its bridge, where its name server is.
+	// Nor do ports of pods take over what another daemon has on its bridge, where its name server is.
 	prerouting(interfaceBegins(expr.MetaKeyIIFNAME, runtime.RootPrefix), interfaceIsNot(expr.MetaKeyIIFNAME, b.name),
 		here.toInterface, verdict(expr.VerdictAccept))
 	for _, chain := range []func(...[]expr.Any){prerouting, output} {
@@ -113,8 +114,8 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	return b.routeLoopback(len(r.ports) > 0)
 }
 
-// hostPorts adds the chain, and returns its name, that what goes to an address of the host has to take: it translates
-// the destination where that is a port of a pod. However many ports there are, a packet costs a lookup or three.
+// hostPorts adds the chain for packets to an address of the host, and returns its name: it translates the destination
+// where that is a port of a pod. However many ports there are, a packet costs at most three lookups.
 func (t *table) hostPorts(r rules) (string, error) {
 	const name = "host-ports"
 	at := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
@@ -149,7 +150,7 @@ func (t *table) hostPorts(r rules) (string, error) {
 	}
 
 	chain := t.chain(&nftables.Chain{Name: name})
-	// The key of a lookup stands in consecutive registers of four bytes, and so does what it finds.
+	// The key of a lookup is in consecutive registers of four bytes, and so is what it finds.
 	portAt := func(register uint32) []expr.Any {
 		return []expr.Any{
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register},
@@ -183,13 +184,13 @@ func (t *table) hostPorts(r rules) (string, error) {
 	return name, nil
 }
 
-// endpoint is a port of one address.
+// endpoint is a port at one address.
 type endpoint struct {
 	netip.AddrPort
 	protocol corev1.Protocol
 }
 
-// key is the endpoint as the key of a set.
+// key returns the endpoint as the key of a set.
 func (e endpoint) key() []byte {
 	return slices.Concat(e.Addr().AsSlice(), portKey(e.protocol, e.Port()))
 }
@@ -214,7 +215,7 @@ func (e endpoint) is() []expr.Any {
 	)
 }
 
-// translateTo returns the expressions that redirect packets.
+// translateTo returns the expressions that redirect packets to an address and port.
 func translateTo(a netip.AddrPort) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: 1, Data: a.Addr().AsSlice()},
@@ -225,7 +226,7 @@ func translateTo(a netip.AddrPort) []expr.Any {
 
 func masquerade() []expr.Any { return []expr.Any{&expr.Masq{}} }
 
-// within returns the expressions that match an address of the IPv4 header in a network.
+// within returns the expressions that match packets whose address at an offset of the IPv4 header is in a network.
 func within(offset uint32, p netip.Prefix) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
@@ -236,7 +237,7 @@ func within(offset uint32, p netip.Prefix) []expr.Any {
 	}
 }
 
-// conntrack returns the expressions that match connections with one of the status bits.
+// conntrack returns the expressions that match packets of connections with at least one of the bits.
 func conntrack(key expr.CtKey, bits uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Ct{Key: key, Register: 1},

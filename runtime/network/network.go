@@ -1,11 +1,11 @@
 // Package network sets up the network of pods: namespaces of their own, and by default a bridge that joins them to each
-// other, to the host and, by NAT, to what the host can reach. It is made through netlink and nftables; no process is
-// started for it, and none has to live for it.
+// other, to the host and, by NAT, to what the host can reach. It uses netlink and nftables; no process is started for
+// it, and none has to stay alive.
 //
-// In come pods, out go the paths of their namespaces and their addresses. What it has made is its only record: the
+// Pods come in, the paths of their namespaces and their addresses go out. What it has made is its only record: the
 // bridge carries the subnet, and a directory for each pod below STATE/ns holds the pinned namespaces and the pod's
-// address. On the host it touches the bridge, its links and the nft tables that are named after the root, and switches
-// on forwarding.
+// address. On the host it touches the bridge, its links and the nft tables that are named after the root, and enables
+// forwarding.
 package network
 
 import (
@@ -32,29 +32,29 @@ import (
 )
 
 const (
-	// APIPort is that of the gateway at which pods find the API, as in a cluster.
+	// APIPort is the port of the gateway at which pods find the API, as in a cluster.
 	APIPort = 443
-	// NamesPort is that of the gateway at which pods find the name server.
+	// NamesPort is the port of the gateway at which pods find the name server.
 	NamesPort = 53
 )
 
-// Mode is the network of pods that do not ask for the host's.
+// Mode selects the network of pods that do not ask for the host's.
 type Mode string
 
 const (
-	// Auto is Bridge where that is possible, else None.
+	// Auto is Bridge where that is possible, and otherwise None.
 	Auto Mode = ""
 	// Bridge gives each pod an address on a bridge of this daemon.
 	Bridge Mode = "bridge"
 	// Host lets every pod use the host's network.
 	Host Mode = "host"
-	// None leaves pods with the loopback interface alone.
+	// None leaves pods with nothing but the loopback interface.
 	None Mode = "none"
 )
 
-// Options are what a network is made of.
+// Options configure a network.
 type Options struct {
-	// Root names the daemon: bridge, subnet and nft table follow from it, so that several daemons do not meet.
+	// Root names the daemon: bridge, subnet and nft table follow from it, so that several daemons do not conflict.
 	Root string
 	// State is the daemon's state directory, where namespaces are pinned.
 	State string
@@ -65,22 +65,22 @@ type Options struct {
 	Reserved []Reserved
 	Logger   *slog.Logger
 
-	withoutFib bool // as where the kernel has no such expression, for tests
+	withoutFib bool // act as if the kernel had no such expression, for tests
 }
 
 // Network is safe for concurrent use.
 type Network struct {
 	dir    string
 	mode   Mode
-	why    error // why it is None although nobody asked for that
+	why    error // why the mode is None although nobody asked for that
 	hostIP string
-	// bridge is nil without one. With Host or None it is that of an earlier run, for the pods that are on it.
+	// bridge is nil if there is none. With Host or None it is that of an earlier run, for the pods that are on it.
 	bridge *bridge
 	logger *slog.Logger
-	// reserved are those of the bridge too.
+	// reserved includes the endpoints of the bridge.
 	reserved []Reserved
 
-	mu        sync.Mutex // over what follows
+	mu        sync.Mutex // guards what follows
 	addresses *addresses
 	ports     hostPorts
 	api       uint16 // where the daemon listens for pods, 0 if it does not
@@ -88,16 +88,16 @@ type Network struct {
 
 // Attachment is what a pod's containers need to know of its network.
 type Attachment struct {
-	// Namespaces are the paths of those that the containers share.
+	// Namespaces are the paths of the namespaces that the containers share.
 	Namespaces map[specs.LinuxNamespaceType]string
 	IPs        []string
-	// Host: the network is the host's.
+	// Host says that the network is the host's.
 	Host bool
 }
 
-// Open makes the network, or finds the one that an earlier run has made, with the pods on it. Where Bridge was asked
-// for and is not possible it fails; with Auto it falls back to None. With Host or None the bridge of an earlier run stays
-// until the last of its pods has ended.
+// Open creates the network, or finds the one that an earlier run has created, with the pods on it. If Bridge was asked
+// for and is not possible, it fails; with Auto it falls back to None. With Host or None the bridge of an earlier run
+// stays until the last of its pods has ended.
 func Open(o Options) (*Network, error) {
 	n := &Network{dir: layout.State(o.State).Network(), mode: o.Mode, hostIP: o.HostIP, logger: o.Logger}
 	if o.Mode == Host || o.Mode == None {
@@ -122,7 +122,7 @@ func Open(o Options) (*Network, error) {
 	return n, nil
 }
 
-// keepBridge takes over the bridge of an earlier run where there are pods on it, and else removes it.
+// keepBridge takes over the bridge of an earlier run if there are pods on it, and otherwise removes it.
 func (n *Network) keepBridge(o Options) error {
 	name := runtime.RootName(o.Root)
 	if _, err := netlink.LinkByName(name); errors.As(err, new(netlink.LinkNotFoundError)) {
@@ -162,7 +162,7 @@ func (n *Network) openBridge(o Options) error {
 	)
 	n.addresses = newAddresses(n.bridge.subnet)
 	for uid, r := range held {
-		// An address outside the subnet is of an earlier boot, of which only the record is left.
+		// An address outside the subnet is from an earlier boot, of which only the record is left.
 		if n.addresses.claim(uid, r.Address) {
 			n.ports.add(r)
 		}
@@ -187,10 +187,10 @@ func (n *Network) openBridge(o Options) error {
 	return nil
 }
 
-// Mode is what pods get.
+// Mode returns the network that pods get.
 func (n *Network) Mode() Mode { return n.mode }
 
-// Gateway is the host's address on the bridge; not valid without one.
+// Gateway returns the host's address on the bridge; not valid unless the mode is Bridge.
 func (n *Network) Gateway() netip.Addr {
 	if n.mode != Bridge {
 		return netip.Addr{}
@@ -198,7 +198,7 @@ func (n *Network) Gateway() netip.Addr {
 	return n.bridge.address
 }
 
-// Subnet is that of the bridge; not valid without one.
+// Subnet returns the subnet of the bridge; not valid unless the mode is Bridge.
 func (n *Network) Subnet() netip.Prefix {
 	if n.mode != Bridge {
 		return netip.Prefix{}
@@ -231,7 +231,7 @@ func (n *Network) writeRules() error {
 	return n.bridge.writeRules(r)
 }
 
-// Describe says for people which network pods get.
+// Describe says, for people to read, which network pods get.
 func (n *Network) Describe() string {
 	switch {
 	case n.mode == Bridge:
@@ -242,8 +242,8 @@ func (n *Network) Describe() string {
 	return string(n.mode)
 }
 
-// SetUp ensures that a pod has its network, and returns it. made are the namespaces that it has already, since they
-// belong to its own user namespace: its network and IPC namespaces; nil for a pod in the host's user namespace.
+// SetUp ensures that a pod has its network, and returns it. made are the network and IPC namespaces that it already has
+// because they belong to its own user namespace; nil for a pod in the host's user namespace.
 func (n *Network) SetUp(pod *corev1.Pod, made map[specs.LinuxNamespaceType]string) (Attachment, error) {
 	a := Attachment{Namespaces: map[specs.LinuxNamespaceType]string{}}
 	maps.Copy(a.Namespaces, made)
@@ -319,7 +319,7 @@ func (n *Network) hostIPs() []string {
 	return []string{n.hostIP}
 }
 
-// attach puts a pod on the bridge. The record is written first, so that what is made after it is found again.
+// attach puts a pod on the bridge. The record is written first, so that what is made afterwards can be found again.
 func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
 	r, err := n.reserve(pod, p)
 	if err != nil {
@@ -342,7 +342,8 @@ func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
 	return r, nil
 }
 
-// endConnections calls what makes the kernel forget connections. Where it fails they end by themselves, in minutes.
+// endConnections calls end, which makes the kernel forget connections. If that fails, they end by themselves within
+// minutes.
 func (n *Network) endConnections(which string, pod types.UID, end func() error) {
 	if err := end(); err != nil {
 		n.logger.Warn("cannot end connections of a pod", "pod", pod, "connections", which, "error", err)
@@ -382,7 +383,7 @@ func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 	return r, nil
 }
 
-// TearDown removes a pod's network. A pod that has none is no error. Its processes must have ended: then the kernel
+// TearDown removes a pod's network. It is no error if the pod has none. Its processes must have ended: then the kernel
 // removes the namespace and both ends of its link together with the pin.
 func (n *Network) TearDown(podUID string) error {
 	p := pins{dir: filepath.Join(n.dir, podUID)}
@@ -435,7 +436,7 @@ func (n *Network) Held() ([]string, error) {
 	return uids, nil
 }
 
-// records are those of all pods that have an address.
+// records returns the records of all pods that have an address.
 func (n *Network) records() (map[string]record, error) {
 	uids, err := n.Held()
 	if err != nil {

@@ -48,7 +48,7 @@ func greet(t *testing.T, l net.Listener, greeting string) {
 	}()
 }
 
-// ask is what one hears at an address from the thread's network, where somebody is to answer.
+// ask returns the greeting at an address from the thread's network, where somebody is expected to answer.
 func ask(address string) (string, error) { return askFor(time.Minute, address) }
 
 // silent reports whether nobody answers at an address.
@@ -111,7 +111,7 @@ func TestPodsOnABridge(t *testing.T) {
 			t.Errorf("held after a restart: %v, %v", held, err)
 		}
 
-		// As after somebody has removed the bridge.
+		// As if somebody had removed the bridge.
 		bridge, err := netlink.LinkByName(runtime.RootName(root))
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestPodsOnABridge(t *testing.T) {
 		}
 
 		n.remove(t, root)
-		n.remove(t, root) // again is no error
+		n.remove(t, root) // doing it again is no error
 		for _, l := range links(t) {
 			if strings.HasPrefix(l, "job") {
 				t.Errorf("left: %s", l)
@@ -281,7 +281,8 @@ func TestModesWithoutABridge(t *testing.T) {
 	})
 }
 
-// Pods keep their network, and give up their ports of the host with it, when jobd is restarted without a bridge.
+// Pods keep their network when jobd is restarted without a bridge, and give up their ports of the host together with
+// it.
 func TestBridgeOfAnEarlierRun(t *testing.T) {
 	for _, mode := range []Mode{None, Host} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// kernelTimeout bounds how long an answer of the kernel is waited for, which comes within milliseconds.
+	// kernelTimeout bounds the wait for an answer of the kernel, which usually comes within milliseconds.
 	kernelTimeout = 30 * time.Second
 	// nftBuffer holds a transaction as a whole: every port of the host takes some 60 bytes.
 	nftBuffer = 32 << 20
-	// elementsAtOnce is how many elements of a set one message carries, whose lengths have 16 bits.
+	// elementsAtOnce is how many elements of a set one message carries: its lengths have 16 bits.
 	elementsAtOnce = 500
 
-	// Of linux/netfilter/nf_conntrack_common.h.
+	// From linux/netfilter/nf_conntrack_common.h.
 	stateEstablished = 1 << 1
 	stateRelated     = 1 << 2
 	statusDNAT       = 1 << 5
 
-	// Of linux/netfilter/nf_tables.h: the first of the registers that have four bytes.
+	// From linux/netfilter/nf_tables.h: the first of the registers that have four bytes.
 	smallRegister = unix.NFT_REG32_00
 
 	// Offsets in the IPv4 header.
@@ -34,7 +34,7 @@ const (
 	portOffset = 2
 )
 
-// openNFT returns what collects the commands of a transaction.
+// openNFT returns a connection that collects the commands of a transaction.
 func openNFT() (*nftables.Conn, error) {
 	conn, err := nftables.New(nftables.WithSockOptions(func(c *mdlayher.Conn) error {
 		if err := c.SetWriteBuffer(nftBuffer); err != nil {
@@ -48,13 +48,13 @@ func openNFT() (*nftables.Conn, error) {
 	return conn, nil
 }
 
-// table is one that a transaction fills.
+// table is an nft table that a transaction fills.
 type table struct {
 	conn  *nftables.Conn
 	table *nftables.Table
 }
 
-// newTable begins a table anew.
+// newTable replaces a table with an empty one.
 func newTable(conn *nftables.Conn, family nftables.TableFamily, name string) *table {
 	t := &nftables.Table{Family: family, Name: name}
 	conn.AddTable(t) // so that the deletion does not fail
@@ -63,7 +63,7 @@ func newTable(conn *nftables.Conn, family nftables.TableFamily, name string) *ta
 	return &table{conn, t}
 }
 
-// chain adds a chain, and returns what adds rules to it.
+// chain adds a chain, and returns a function that adds rules to it.
 func (t *table) chain(c *nftables.Chain) func(...[]expr.Any) {
 	c.Table = t.table
 	t.conn.AddChain(c)
@@ -72,14 +72,14 @@ func (t *table) chain(c *nftables.Chain) func(...[]expr.Any) {
 	}
 }
 
-// hook adds a chain that the kernel calls.
+// hook adds a chain that the kernel calls at one of its hooks.
 func (t *table) hook(
 	name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority,
 ) func(...[]expr.Any) {
 	return t.chain(&nftables.Chain{Name: name, Type: kind, Hooknum: hook, Priority: priority})
 }
 
-// fill adds a set, of which the first element with a key counts.
+// fill adds a set with its elements. Of several with the same key, the first counts.
 func (t *table) fill(set *nftables.Set, elements []nftables.SetElement) error {
 	if err := t.conn.AddSet(set, nil); err != nil {
 		return fmt.Errorf("nft set %s: %w", set.Name, err)
@@ -119,8 +119,8 @@ func interfaceBegins(key expr.MetaKey, prefix string) []expr.Any {
 
 func verdict(kind expr.VerdictKind) []expr.Any { return []expr.Any{&expr.Verdict{Kind: kind}} }
 
-// droppingForward names a chain of the host's firewall that drops what no rule of its own accepts, and which no rule of
-// ours can overrule.
+// droppingForward returns the name of a chain of the host's firewall that drops what no rule of its own accepts, and
+// which no rule of ours can override. Empty: none was found.
 func droppingForward() string {
 	conn, err := openNFT()
 	if err != nil {

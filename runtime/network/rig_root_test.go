@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// inOwnNetwork runs a test in a network namespace that stands for a host, with one interface beside lo: what the test
-// does meets neither the machine nor other tests.
+// inOwnNetwork runs a test in a network namespace that stands for a host, with one interface besides lo: what the test
+// does affects neither the machine nor other tests.
 func inOwnNetwork(t testing.TB, fn func()) {
 	t.Helper()
 	if testing.Short() || os.Geteuid() != 0 {
@@ -52,7 +52,7 @@ func open(t testing.TB, root string, mode Mode) *Network {
 	return n
 }
 
-// withAndWithoutFib runs a test of a host whose kernel has nft's expression fib, and of one whose kernel lacks it.
+// withAndWithoutFib runs a test on a host whose kernel has nft's expression fib, and on one whose kernel lacks it.
 func withAndWithoutFib(t *testing.T, test func(t *testing.T, open func(Options) *Network)) {
 	for name, without := range map[string]bool{"with nft's fib": false, "without nft's fib": true} {
 		t.Run(name, func(t *testing.T) {

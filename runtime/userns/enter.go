@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enter calls fn with the number of a process that stands still in a new user namespace of a range, and in others that
-// belong to it. The namespace belongs to this process's user: so an OCI runtime may do there what it may not do on the
-// host, where root has fewer capabilities than usual.
+// enter calls fn with the PID of a process that stands still in a new user namespace of a range, and in other new
+// namespaces that belong to it. The namespace belongs to this process's user: so an OCI runtime may do there what it
+// may not do on the host, where root has fewer capabilities than usual.
 func enter(first uint32, others uintptr, fn func(pid int) error) error {
 	// The process is traced by this thread, and would run on if the thread ended.
 	runtime.LockOSThread()

@@ -22,17 +22,17 @@ func (i IDs) String() string { return fmt.Sprintf("%d:%d", i.First, i.Count) }
 // Pods is how many pods there are ranges for.
 func (i IDs) Pods() int { return int(i.Count / Size) }
 
-// unused lies between what systemd gives to containers and what it calls foreign, and above what useradd gives to users:
-// 4094 ranges.
+// unused lies between the ids that systemd gives to containers and those that it calls foreign, and above those that
+// useradd gives to users: 4094 ranges.
 var unused = IDs{First: 0x70000000, Count: 0x0ffe0000}
 
-// user is whose entries in /etc/subuid and /etc/subgid are used.
+// user is the user whose entries in /etc/subuid and /etc/subgid are used.
 const user = "jobd"
 
-// Files are those that say which ids of the host are somebody's. Nil is an empty file.
+// Files holds the content of the files that say which ids of the host belong to somebody. Nil is an empty file.
 type Files struct{ Subuid, Subgid, Passwd, Group []byte }
 
-// ReadFiles reads those of this host.
+// ReadFiles reads the files of this host.
 func ReadFiles() (Files, error) {
 	var f Files
 	for path, into := range map[string]*[]byte{
@@ -64,7 +64,7 @@ func Choose(setting string, files Files) (IDs, error) {
 	return ids, nil
 }
 
-// settingName is that of the setting and of the flag.
+// settingName is the name of the setting and of the flag.
 const settingName = "user-namespace-range"
 
 func find(wanted string, files Files) (IDs, string, error) {
@@ -108,7 +108,7 @@ func (i IDs) check() error {
 	return nil
 }
 
-// entriesOf are the ranges of jobd in a file like /etc/subuid.
+// entriesOf returns the ranges of jobd in a file like /etc/subuid.
 func entriesOf(file []byte) (out []IDs) {
 	for _, e := range subordinate(file) {
 		if e.owner == user {
@@ -123,8 +123,8 @@ type entry struct {
 	ids   IDs
 }
 
-// subordinate are the entries of a file like /etc/subuid: OWNER:FIRST:COUNT. Lines that are none are left out, as
-// others that read it do.
+// subordinate returns the entries of a file like /etc/subuid: OWNER:FIRST:COUNT. Lines of any other form are skipped,
+// as by others that read it.
 func subordinate(file []byte) (out []entry) {
 	for line := range strings.Lines(string(file)) {
 		fields := strings.Split(strings.TrimSpace(line), ":")
@@ -140,7 +140,7 @@ func subordinate(file []byte) (out []entry) {
 	return out
 }
 
-// named are the ids of a file like /etc/passwd, where the third field is one.
+// named returns the ids of a file like /etc/passwd, where the third field is one.
 func named(file []byte) (out []entry) {
 	for line := range strings.Lines(string(file)) {
 		fields := strings.Split(strings.TrimSpace(line), ":")
@@ -154,7 +154,7 @@ func named(file []byte) (out []entry) {
 	return out
 }
 
-// overlap finds ids that are somebody else's.
+// overlap fails if any of the ids are somebody else's.
 func (f Files) overlap(ids IDs) error {
 	for _, of := range []struct {
 		file    string

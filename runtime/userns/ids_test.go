@@ -60,7 +60,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Whatever is written there, no pod gets ids of the host or somebody else's, or half a range.
+// Whatever the setting and the files say, no pod gets ids of the host or somebody else's, or half a range.
 func FuzzChoose(f *testing.F) {
 	f.Add("131072:65536", "jobd:131072:65536\nme:65536:1", "jobd:131072:65536", "x:x:65536:")
 	f.Add("", "jobd:65536:65536", "jobd:65536:65536", "")

@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/runtime/idmap"
 )
 
-// try finds out whether pods can have user namespaces on this host, whose files are in these directories.
+// try fails if pods whose files are in these directories cannot have user namespaces on this host.
 func (n *Namespaces) try(on []string) error {
 	fail := func(what string, err error) error {
 		return fmt.Errorf("user namespaces are not possible on this host: %s: %w", what, errors.Join(err, errdefs.ErrNotImplemented))
@@ -40,7 +40,7 @@ func (n *Namespaces) try(on []string) error {
 	return nil
 }
 
-// closed returns the first directory on the way to a path that not all users may pass through, "" if there is none.
+// closed returns the nearest directory above a path that not all users may pass through, "" if there is none.
 func closed(path string) (string, error) {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		var stat unix.Stat_t

@@ -1,10 +1,10 @@
 // Package userns gives pods user namespaces of their own (KEP-127): a range of users and groups of the host for each,
-// in which root is nobody in particular, and the network and IPC namespaces that belong to it, so that its root rules
-// over them and over nothing else.
+// in which root is an ordinary user of the host, and the network and IPC namespaces that belong to it, so that its root
+// rules over them and over nothing else.
 //
-// In come the UIDs of pods, out go the paths of their namespaces, which bind mounts below STATE/userns keep: no process
-// has to. A file beside them is the record of the range; it is written first and removed last, so that no range is
-// given to two pods, whenever the daemon is killed.
+// The UIDs of pods come in, the paths of their namespaces go out. Bind mounts below STATE/userns keep the namespaces
+// alive: no process has to. A file beside them is the record of the range; it is written first and removed last, so
+// that no range is given to two pods, whenever the daemon is killed.
 package userns
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// Options are what Namespaces are made of.
+// Options configure Namespaces.
 type Options struct {
 	// Dir has a directory for each pod: layout.State.UserNamespaces.
 	Dir string
-	// IDs are those that may be given away: Choose.
+	// IDs are the ids that pods may be given: see Choose.
 	IDs IDs
 	// Owner names the daemon: several that have the same IDs start in different places.
 	Owner string
@@ -50,30 +50,31 @@ type Namespaces struct {
 	taken map[uint32]bool   // the values of pods
 }
 
-// Namespace is that of a pod.
+// Namespace is the user namespace of a pod.
 type Namespace struct {
-	// First is root's ID on the host. It has Size of them.
+	// First is the ID on the host of the namespace's root. The namespace has Size of them.
 	First uint32
-	// Paths are those of its user namespace, and of the others that belong to it and that the containers share.
+	// Paths are the paths of the user namespace, and of the others that belong to it and that the containers share.
 	Paths map[specs.LinuxNamespaceType]string
 }
 
-// Mapping is how its ids are those of the host.
+// Mapping returns how its ids map to those of the host.
 func (n *Namespace) Mapping() specs.LinuxIDMapping {
 	return specs.LinuxIDMapping{ContainerID: 0, HostID: n.First, Size: Size}
 }
 
-// recordName is the file that has the first ID of a pod. No pin has that name.
+// recordName is the file that holds the first ID of a pod. No pin has that name.
 const recordName = "first-id"
 
-// kinds are the namespaces that are made, by the names of their files. The user namespace is pinned last: where it is,
-// the others are too.
+// kinds are the namespaces that are created, by the names of their files. The user namespace is pinned last: where it
+// is, the others are too.
 var kinds = []struct {
 	name string
 	kind specs.LinuxNamespaceType
 }{{"net", specs.NetworkNamespace}, {"ipc", specs.IPCNamespace}, {"user", specs.UserNamespace}}
 
-// Open finds what an earlier run has given away. Where this host has no user namespaces for pods, Supported says why.
+// Open returns the Namespaces, with what an earlier run has given away. If pods cannot have user namespaces on this
+// host, Supported says why.
 func Open(o Options) (*Namespaces, error) {
 	n := &Namespaces{dir: o.Dir, ids: o.IDs, pods: map[string]uint32{}, taken: map[uint32]bool{}}
 	hash := fnv.New32a()
@@ -96,7 +97,7 @@ func Open(o Options) (*Namespaces, error) {
 	return n, nil
 }
 
-// Supported returns why no pod can have a user namespace on this host, nil if they can.
+// Supported returns why no pod can have a user namespace on this host, or nil if pods can.
 func (n *Namespaces) Supported() error { return n.supported }
 
 // Has reports whether a pod has a range.
@@ -108,7 +109,7 @@ func (n *Namespaces) Has(podUID string) bool {
 }
 
 // SetUp ensures that a pod has its namespaces and returns them. The error is errdefs.ErrResourceExhausted when no range
-// is free, and errdefs.ErrNotImplemented when this host has none.
+// is free, and errdefs.ErrNotImplemented when this host does not support them.
 func (n *Namespaces) SetUp(podUID string) (*Namespace, error) {
 	if n.supported != nil {
 		return nil, n.supported
@@ -132,7 +133,7 @@ func (n *Namespaces) SetUp(podUID string) (*Namespace, error) {
 	return out, nil
 }
 
-// reserve gives a pod the range that it has, or the first one that is free.
+// reserve returns the first ID of a pod's range: the one that it already has, or else the first that is free.
 func (n *Namespaces) reserve(podUID string) (uint32, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +159,7 @@ func (n *Namespaces) reserve(podUID string) (uint32, error) {
 		n.ids.Pods(), n.ids, errdefs.ErrResourceExhausted)
 }
 
-// make makes the namespaces of a pod and pins them.
+// make creates the namespaces of a pod and pins them.
 func (n *Namespaces) make(podUID string, first uint32) error {
 	if err := n.unpin(podUID); err != nil { // what a crash has left
 		return err
@@ -183,7 +184,7 @@ func pinned(path string) bool {
 	return unix.Statfs(path, &stat) == nil && stat.Type == unix.NSFS_MAGIC
 }
 
-// unpin removes all that a pod has but its record.
+// unpin removes all that a pod has except its record.
 func (n *Namespaces) unpin(podUID string) error {
 	entries, err := os.ReadDir(n.path(podUID, ""))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -207,8 +208,8 @@ func (n *Namespaces) unpin(podUID string) error {
 	return nil
 }
 
-// TearDown removes the namespaces of a pod and makes its range free. A pod that has none is no error. Nothing of the pod
-// may run any more, and no file of the host belong to its users: they would be the next pod's.
+// TearDown removes the namespaces of a pod and frees its range. It is no error if the pod has none. No process of the
+// pod may still run, and no file of the host may still belong to its users: it would be the next pod's.
 func (n *Namespaces) TearDown(podUID string) error {
 	if err := n.unpin(podUID); err != nil {
 		return fmt.Errorf("user namespace: %w", err)

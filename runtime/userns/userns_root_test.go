@@ -31,7 +31,7 @@ func open(t *testing.T, dir string) *Namespaces {
 	return n
 }
 
-// fresh is a directory that all users may pass through, with no pod left in it at the end.
+// fresh returns a directory that all users may pass through, with no pod left in it at the end.
 func fresh(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/run", "jobd-userns.")

@@ -17,8 +17,8 @@ import (
 )
 
 // allowedHostPath mounts a path that the namespace lists at a place of the pod's own. Pods may change what lies below a
-// listed path at any time, so it is opened beneath the listed one, and what was opened is what is mounted. The way to
-// the listed path may have no symlink at all, as it may lie below a path that other pods can write to.
+// listed path at any time, so it is opened beneath the listed one, and what was opened is what is mounted. The listed
+// path itself may contain no symlink at all, as it may lie below a path that other pods can write to.
 func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *hostpath.List) (source, error) {
 	path := filepath.Clean(volume.HostPath.Path)
 	allowed, ok := list.Find(path)
@@ -43,7 +43,7 @@ func (v *Volumes) allowedHostPath(pod *corev1.Pod, volume *corev1.Volume, list *
 	if err != nil {
 		return source{}, err
 	}
-	if allowed.ReadOnly { // here already: a subPath that is missing would be created
+	if allowed.ReadOnly { // set this early, or else a missing subPath would be created
 		attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 		if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, attributes); err != nil {
 			return source{}, fmt.Errorf("mount hostPath %s for reading only: %w", path, err)
@@ -83,7 +83,7 @@ func (v *Volumes) showHostPath(pod *corev1.Pod, volume *corev1.Volume, file *os.
 	return target, nil
 }
 
-// openPlain opens a path as openAllowed does, whatever is listed. A symlink in it is ELOOP.
+// openPlain opens a path as openAllowed does, but without a list. A symlink in it is ELOOP.
 func openPlain(path string, kind *corev1.HostPathType) (*os.File, error) {
 	host, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -107,7 +107,8 @@ func openAllowed(listed hostpath.Allowed, path string, kind *corev1.HostPathType
 	return openBelow(listed, top, beneath(top), path, kind)
 }
 
-// openBelow is openAllowed where the listed path is open already, and with what opens paths below it.
+// openBelow does what openAllowed does, for a listed path that is open already and a function that opens paths below
+// it.
 func openBelow(
 	listed hostpath.Allowed, top int, open func(string) (int, error), path string, kind *corev1.HostPathType,
 ) (*os.File, error) {
@@ -149,7 +150,7 @@ func openBelow(
 	return file, nil
 }
 
-// openListed finds a path that a namespace lists, which must be there.
+// openListed finds a path that a namespace lists, which must exist.
 func openListed(listed string) (int, error) {
 	host, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -166,8 +167,8 @@ func openListed(listed string) (int, error) {
 	return fd, nil
 }
 
-// makeAllowed creates what is missing of a path if the type says so: directories that belong to root and all may read,
-// and at their end a file perhaps. Then it opens it.
+// makeAllowed creates what is missing of a path if the type asks for that: directories that belong to root and that all
+// may read, or a file in a directory that exists. Then it opens the path.
 func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPathType) (int, error) {
 	var err error
 	switch kind {
@@ -184,7 +185,7 @@ func makeAllowed(open func(string) (int, error), sub string, kind corev1.HostPat
 	return open(sub)
 }
 
-// makeFileBeneath creates a file in a directory that is there, unless there is something of that name.
+// makeFileBeneath creates a file in a directory that exists, unless something of that name exists there.
 func makeFileBeneath(open func(string) (int, error), sub string) error {
 	dir, err := open(filepath.Dir(sub))
 	if err != nil {

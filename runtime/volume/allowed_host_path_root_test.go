@@ -13,7 +13,7 @@ import (
 	"github.com/jobd/jobd/api/hostpath"
 )
 
-// allowing is the list of every namespace.
+// allowing is the list that every namespace has.
 type allowing string
 
 func (a allowing) HostPaths(string) (*hostpath.List, bool, error) {
@@ -23,12 +23,12 @@ func (a allowing) HostPaths(string) (*hostpath.List, bool, error) {
 	return list, true, err
 }
 
-// forbidding namespaces have no list, and a level that forbids volumes of the type hostPath.
+// forbidding stands for namespaces without a list, at a level that forbids volumes of the type hostPath.
 type forbidding struct{}
 
 func (forbidding) HostPaths(string) (*hostpath.List, bool, error) { return nil, true, nil }
 
-// Who has put symlinks where there was a list gets no further when the list is gone.
+// Symlinks that a pod made while there was a list are not followed once the list is gone.
 func TestHostPathsOfANamespaceThatForbidsThem(t *testing.T) {
 	v := newVolumes(t)
 	v.node.HostPaths = forbidding{}
@@ -218,7 +218,7 @@ func TestAllowedHostPathsAreNotRaced(t *testing.T) {
 	t.Logf("%d of 500 were set up", set)
 }
 
-// What is mounted on the host below a path that a pod has had stays mounted, where mounts are shared as systemd has them.
+// What is mounted on the host below a path that a pod has had stays mounted, where mounts are shared as with systemd.
 func TestTearDownUnmountsNothingOfTheHosts(t *testing.T) {
 	for name, list := range map[string]HostPaths{"subPath": nil, "allowed path": allowing("/")} {
 		t.Run(name, func(t *testing.T) {

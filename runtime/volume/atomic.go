@@ -15,19 +15,21 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// dataLink is the symlink to the directory that has the files of a volume as they are now. It is what changes at once.
+// dataLink is the symlink to the directory that has the files of a volume as they are now. Replacing it changes them
+// all at once.
 const dataLink = "..data"
 
-// file is one of a volume.
+// file is a file of a volume.
 type file struct {
 	content []byte
 	mode    uint32
 	user    int // its owner; root if 0
 }
 
-// writeFiles makes a directory hold exactly these files, as a kubelet lays them out: each name at the top is a symlink
-// into ..data, which is a symlink to a directory with the files. A reader sees the old files or the new ones. Taken
-// again after a crash it finds what is done, and removes what is not. (A kubelet's own AtomicWriter is in no library.)
+// writeFiles ensures that a directory holds exactly these files, laid out as by a kubelet: each name at the top is a
+// symlink into ..data, which is a symlink to a directory with the files. A reader sees either the old files or the new
+// ones. Called again after a crash, it keeps what was completed and removes what was not. (A kubelet's own AtomicWriter
+// is in no library.)
 func writeFiles(dir string, files map[string]file, group int) error {
 	if group >= 0 {
 		// As a kubelet does it: the group may read.
@@ -136,7 +138,7 @@ func fill(dir string, files map[string]file, group int) error {
 	return nil
 }
 
-// tidy makes the names at the top of a volume those of its files, and removes the earlier files.
+// tidy creates the symlinks at the top of a volume that are missing, and removes all others and the earlier files.
 func tidy(dir string, files map[string]file) error {
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// emptyDir is a directory below ROOT that lives as long as the pod, or for a medium of memory a mount below STATE: a
-// tmpfs for Memory, a hugetlbfs for HugePages. All users may write to it; with an fsGroup it and new files in it belong
-// to that group.
+// emptyDir ensures that an emptyDir exists and returns its path: a directory below ROOT that lives as long as the pod,
+// or for a medium of memory a mount below STATE, a tmpfs for Memory, a hugetlbfs for HugePages. All users may write to
+// it; with an fsGroup, it and new files in it belong to that group.
 func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
 	medium, parent := corev1.StorageMediumDefault, v.rootPod(string(pod.UID))
 	if volume.EmptyDir != nil {
@@ -74,8 +74,8 @@ func podFSGroup(pod *corev1.Pod) int {
 	return -1
 }
 
-// memorySize bounds a volume in memory by its sizeLimit, and by what the pod's containers may use together where all of
-// them are limited. 0 is the kernel's default: half of the memory.
+// memorySize returns the limit of a volume in memory: its sizeLimit or, if that is less and all of the pod's containers
+// are limited, what these may use together. 0 stands for the kernel's default: half of the memory.
 func memorySize(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource) int64 {
 	var size int64
 	if source.SizeLimit != nil {

@@ -21,7 +21,8 @@ func hasFiles(v *corev1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-// files makes a volume of files. Those of ConfigMaps lie on disk, all others in memory, as with a kubelet.
+// files writes a volume of files and returns its path. Those of ConfigMaps lie on disk, all others in memory, as with a
+// kubelet.
 func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
 	content, err := v.content(pod, volume)
 	if err != nil {
@@ -78,7 +79,7 @@ func (v *Volumes) Refresh(pod *corev1.Pod) error {
 	return errors.Join(failed...)
 }
 
-// content is what a volume of files is to hold, by path.
+// content returns what a volume of files is to hold, by path.
 func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]file, error) {
 	dir, _ := v.filesDir(pod, volume)
 	c := collector{
@@ -205,7 +206,8 @@ func modeOf(mode *int32) uint32 {
 	return uint32(*mode)
 }
 
-// FileObjects names the ConfigMaps and Secrets that a pod's volumes and variables are made of, each once.
+// FileObjects returns the names of the ConfigMaps and Secrets that a pod's volumes and variables are made of, each
+// once.
 func FileObjects(spec *corev1.PodSpec) (configMaps, secrets []string) {
 	for i := range spec.Volumes {
 		v := &spec.Volumes[i]

@@ -17,12 +17,12 @@ import (
 // HostPaths says which paths of the host the pods of a namespace may mount.
 type HostPaths interface {
 	// HostPaths returns the list of a namespace, nil if it has none. Without a list, plain reports whether only paths
-	// without symlinks are mounted: where a namespace forbids such volumes in general, a pod that still has one may be
-	// from a time when there was a list, and have put the symlinks there itself.
+	// without symlinks are mounted: where a namespace forbids such volumes in general, a pod that still has one may
+	// date from a time when there was a list, and may have put the symlinks there itself.
 	HostPaths(namespace string) (list *hostpath.List, plain bool, err error)
 }
 
-// hostPath makes a volume of a path of the host, as far as the namespace allows it.
+// hostPath makes a path of the host a volume, as far as the namespace allows that.
 func (v *Volumes) hostPath(pod *corev1.Pod, volume *corev1.Volume) (source, error) {
 	if v.node.HostPaths != nil {
 		list, plain, err := v.node.HostPaths.HostPaths(pod.Namespace)
@@ -69,7 +69,7 @@ func (v *Volumes) anyHostPath(source *corev1.HostPathVolumeSource) (string, erro
 			if err := makeFile(path); err != nil {
 				return "", err
 			}
-			// It may be a symbolic link to nothing, beside which no file was made.
+			// It may be a dangling symbolic link, in which case no file was made.
 			info, err = os.Stat(path)
 			exists = err == nil
 		}
@@ -111,7 +111,7 @@ func expected(kind corev1.HostPathType) (fileKind, error) {
 	return fileKind{}, fmt.Errorf("%s is an invalid volume type: %w", kind, errdefs.ErrInvalidArgument)
 }
 
-// makeFile creates a file unless there is something of that name, which is not opened: others may have put it there.
+// makeFile creates a file unless something of that name exists, which is not opened: others may have put it there.
 func makeFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o644)
 	if errors.Is(err, os.ErrExist) {

@@ -17,8 +17,9 @@ func isHugePages(medium corev1.StorageMedium) bool {
 		strings.HasPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix))
 }
 
-// hugePageSize is the size in bytes of the pages of a volume: the one that its medium names, which the pod or one of
-// its containers has to ask for, or for HugePages the only one that they do. Errors are in the kubelet's words.
+// hugePageSize returns the size in bytes of the pages of a volume: the one that its medium names, which the pod or one
+// of its containers has to request, or for HugePages the only one that they request. Errors are worded as the
+// kubelet's.
 func hugePageSize(pod *corev1.Pod, medium corev1.StorageMedium) (int64, error) {
 	wanted := int64(0)
 	if size, ok := strings.CutPrefix(string(medium), string(corev1.StorageMediumHugePagesPrefix)); ok {
@@ -63,8 +64,8 @@ func mountHugePages(dir string, page int64, limit *resource.Quantity, mode uint3
 		return err
 	}
 	if !mounted {
-		// The file system takes no set-group-ID bit among its options. So the mode of its root says whether it is
-		// ready.
+		// The file system does not accept the set-group-ID bit in its options. So the mode of its root is set
+		// afterwards, and shows whether it is ready.
 		options := fmt.Sprintf("pagesize=%d,mode=0", page)
 		if limit != nil && limit.Sign() > 0 {
 			options += fmt.Sprintf(",size=%d", limit.Value())

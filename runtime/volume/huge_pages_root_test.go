@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// asking is a pod with a volume of a medium, whose containers ask for huge pages of those sizes.
+// asking returns a pod with a volume of a medium, whose containers ask for huge pages of those sizes.
 func asking(medium corev1.StorageMedium, pod []string, init, main []string) *corev1.Pod {
 	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}, corev1.VolumeMount{MountPath: "/data"})
 	requests := func(sizes []string) corev1.ResourceRequirements {
@@ -97,7 +97,7 @@ func TestHugePages(t *testing.T) {
 			}
 		}
 		asItShouldBe("new")
-		if err := os.Mkdir(filepath.Join(dir, "kept"), 0o700); err != nil { // no file takes a write there
+		if err := os.Mkdir(filepath.Join(dir, "kept"), 0o700); err != nil { // no file can be written there
 			t.Fatal(err)
 		}
 		// As a crash between the mount and its mode leaves it.

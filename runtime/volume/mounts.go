@@ -27,7 +27,7 @@ func UnmountBelow(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, point := range below { // all of them before one goes: it would take with it what its parent is shared with
+	for _, point := range below { // all of them before one goes: that would unmount it from its parent's peers too
 		if err := keepAlone(point); err != nil && !gone(err) {
 			return fmt.Errorf("keep %s alone: %w", point, err)
 		}
@@ -49,8 +49,8 @@ func UnmountBelow(dir string) error {
 // gone reports whether nothing is mounted at a place any more.
 func gone(err error) bool { return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) }
 
-// keepAlone keeps what happens to a mount, and to those below it, from happening to mounts that it is shared with: where a
-// path of the host is shown, unmounting what lies below would unmount it on the host too.
+// keepAlone makes a mount and those below it private, so that what happens to them does not happen to the mounts that
+// they are shared with: where a path of the host is shown, unmounting what lies below would unmount it on the host too.
 func keepAlone(point string) error {
 	fd, err := unix.Open(point, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// FilesOptions is what the files of a pod depend on beyond the pod.
+// FilesOptions is what the files of a pod depend on besides the pod.
 type FilesOptions struct {
 	NodeName string
 	PodIPs   []string
-	// NameServer answers for the cluster's domain; empty without.
+	// NameServer answers for the cluster's domain; empty if there is none.
 	NameServer string
 }
 
-// Files writes the files of a pod, and the empty termination message of one start of a container, as far as they are
-// not there. They lie below ROOT, since containers may write to them without end, which must not fill the memory that
-// STATE may be in; TearDown removes them. In another epoch the pod has other addresses, and so its files have other
-// names.
+// Files writes the files of a pod, and the empty termination message of one start of a container, unless they exist,
+// and returns their paths. They lie below ROOT, since containers may write to them without end, which must not fill the
+// memory that STATE may be in; TearDown removes them. In another epoch the pod has other addresses, and so its files
+// have other names.
 func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt int, o FilesOptions) (oci.Files, error) {
 	dir := v.ownFiles(string(pod.UID))
 	files := oci.Files{
@@ -64,7 +64,7 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 
 func (v *Volumes) ownFiles(uid string) string { return filepath.Join(v.rootPod(uid), "files") }
 
-// writeOnce leaves an existing file alone: a container has it mounted, and may have written to it.
+// writeOnce writes a file unless it exists: a container has it mounted, and may have written to it.
 func writeOnce(path string, content []byte, mode os.FileMode) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -72,8 +72,8 @@ func writeOnce(path string, content []byte, mode os.FileMode) error {
 	return atomicfile.Write(path, content, mode)
 }
 
-// hostsFile is what a kubelet writes: the usual names of the loopback, the pod's own, and hostAliases. In the host's
-// network the host's own file takes the place of the first two.
+// hostsFile returns what a kubelet writes: the usual names of the loopback, the pod's own, and hostAliases. In the
+// host's network the host's own file takes the place of the first two.
 func hostsFile(pod *corev1.Pod, hostname string, ips []string) ([]byte, error) {
 	var b bytes.Buffer
 	if pod.Spec.HostNetwork {
@@ -115,8 +115,9 @@ func hostsFile(pod *corev1.Pod, hostname string, ips []string) ([]byte, error) {
 // maxSearches is how many search domains every resolver accepts.
 const maxSearches = 32
 
-// resolvConf is, by dnsPolicy, that of a cluster, the host's or empty, and in every case with what dnsConfig adds.
-// Without a name server for the cluster's domain the host's takes the place of the cluster's.
+// resolvConf returns, by dnsPolicy, the configuration of a cluster, the host's or an empty one, and in every case with
+// what dnsConfig adds. Without a name server for the cluster's domain, the host's configuration takes the place of the
+// cluster's.
 func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 	var servers, searches, options []string
 	if pod.Spec.DNSPolicy != corev1.DNSNone {
@@ -133,7 +134,7 @@ func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 			searches = append([]string{pod.Namespace + "." + services, services, oci.ClusterDomain}, searches...)
 			options = []string{"ndots:5"}
 		case !pod.Spec.HostNetwork:
-			// The host's own loopback cannot be reached; our server asks there for the pod.
+			// A pod cannot reach the host's loopback; our server asks there on its behalf.
 			for i, s := range servers {
 				if ip, err := netip.ParseAddr(s); err == nil && ip.IsLoopback() {
 					servers[i] = nameServer
@@ -151,7 +152,7 @@ func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 			if o.Value != nil {
 				option += ":" + *o.Value
 			}
-			// It replaces an option of that name.
+			// It replaces any option of that name.
 			options = slices.DeleteFunc(options, func(have string) bool {
 				name, _, _ := strings.Cut(have, ":")
 				return name == o.Name
@@ -173,8 +174,8 @@ func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// asksCluster reports whether a pod resolves the names of the cluster (PodSpec.DNSPolicy). In the host's network it has
-// to ask for that.
+// asksCluster reports whether a pod resolves the names of the cluster (PodSpec.DNSPolicy). A pod in the host's network
+// has to ask for that.
 func asksCluster(pod *corev1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSClusterFirstWithHostNet:

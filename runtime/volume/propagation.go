@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// propagation is how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option of a
-// mount. Whether the one that is asked for is possible depends on the mount of the host that the path is on.
+// propagation returns how mounts spread between the host and a container (VolumeMount.MountPropagation), as an option
+// of a mount. Whether the requested one is possible depends on the mount of the host that the path is on.
 func propagation(m *corev1.VolumeMount, path string) (string, error) {
 	mode := corev1.MountPropagationNone
 	if m.MountPropagation != nil {
@@ -27,7 +27,7 @@ func propagation(m *corev1.VolumeMount, path string) (string, error) {
 	return "", fmt.Errorf("mountPropagation %s is not known: %w", mode, errdefs.ErrInvalidArgument)
 }
 
-// peers reports whether the mount that a path is on has one of the properties.
+// peers fails unless the mount that a path is on has one of the properties.
 func peers(path, what string, properties ...string) error {
 	on, err := mountOf(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func mountOf(path string) (*mountinfo.Info, error) {
 		return nil, fmt.Errorf("find the mount of %s: %w", path, err)
 	}
 	var on *mountinfo.Info
-	for _, m := range mounts { // the last one of the longest paths covers the others
+	for _, m := range mounts { // of the longest paths, the last covers the others
 		if on == nil || len(m.Mountpoint) >= len(on.Mountpoint) {
 			on = m
 		}

@@ -16,7 +16,7 @@ import (
 const maxEnvFile = 64 << 10
 
 // ReadFile reads a file that a container of the pod has written into an emptyDir. No symlink leads out of the volume,
-// and what is no plain file, or a large one, is refused: the pod may write anything there. One that is missing is
+// and anything but a plain file of limited size is refused: the pod may write anything there. A missing file is
 // NotFound.
 func (v *Volumes) ReadFile(pod *corev1.Pod, volume, path string) ([]byte, error) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(have corev1.Volume) bool { return have.Name == volume })

@@ -64,8 +64,8 @@ func show(fd int, target string) error {
 	return nil
 }
 
-// shows reports whether a file is mounted at a place. What an earlier start of the container has mounted there, and
-// what has since been replaced by another file of that name, is unmounted.
+// shows reports whether a file is mounted at a place. What an earlier start of the container has mounted there is
+// unmounted if another file of that name has since replaced it.
 func shows(target string, file *unix.Stat_t) (bool, error) {
 	if mounted, err := isMountPoint(target); err != nil || !mounted {
 		return false, err
@@ -111,14 +111,14 @@ func openBeneath(volume, sub string) (int, error) {
 	return fd, nil
 }
 
-// beneath returns what opens paths inside an open directory, out of which no symlink leads: that is EXDEV.
+// beneath returns a function that opens paths inside an open directory. No symlink leads out of it: that is EXDEV.
 func beneath(dir int) func(path string) (int, error) {
 	return func(path string) (int, error) {
 		return openat2(dir, path, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
 	}
 }
 
-// openat2 finds a file without opening it.
+// openat2 finds a file without opening it for reading or writing (O_PATH).
 func openat2(dir int, path string, resolve uint64) (int, error) {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
 	fd, err := unix.Openat2(dir, path, how)

@@ -25,8 +25,8 @@ const (
 	longestLife  = 1 << 32
 )
 
-// TokenLife is the shortest life of the tokens in a pod's volumes, 0 without any (ServiceAccountTokenProjection.
-// ExpirationSeconds).
+// TokenLife returns the shortest life of the tokens in a pod's volumes, 0 if there are none
+// (ServiceAccountTokenProjection.ExpirationSeconds).
 func TokenLife(spec *corev1.PodSpec) time.Duration {
 	var shortest time.Duration
 	for i := range spec.Volumes {
@@ -50,13 +50,13 @@ func tokenLife(t *corev1.ServiceAccountTokenProjection) time.Duration {
 	return time.Duration(min(max(*t.ExpirationSeconds, shortestLife), longestLife)) * time.Second
 }
 
-// token adds the token that is there already, or another one when that has to be renewed.
+// token adds the token that is there already, or a new one if that has to be renewed.
 func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
 	if c.node.Tokens == nil {
 		return fmt.Errorf("there are no tokens here: %w", errdefs.ErrNotImplemented)
 	}
 	path := filepath.Clean(t.Path)
-	current, _ := os.ReadFile(filepath.Join(c.dir, dataLink, path)) // none is treated as one that is not valid
+	current, _ := os.ReadFile(filepath.Join(c.dir, dataLink, path)) // a missing one is treated as invalid
 	token, err := c.node.Tokens.ForPod(c.pod, t.Audience, tokenLife(t), string(current))
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
 	return nil
 }
 
-// commonUser is the one that all containers run as, if the manifest says one.
+// commonUser returns the user that all containers run as, if the manifest names one.
 func commonUser(spec *corev1.PodSpec) (user int, ok bool) {
 	for c := range podspec.Containers(spec) {
 		var of *int64

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// counted issues another token each time it has to.
+// counted issues a new token each time it has to.
 type counted struct {
 	given int
 	renew bool
@@ -28,7 +28,7 @@ func (c *counted) ForPod(_ *corev1.Pod, audience string, life time.Duration, cur
 	return fmt.Sprintf("%s %v %d", audience, life, c.given), nil
 }
 
-// Lives that an older jobd has accepted, and that overflow as a Duration.
+// An older jobd has accepted lives that overflow a Duration.
 func TestTokenLifeHasBounds(t *testing.T) {
 	for seconds, want := range map[int64]time.Duration{
 		math.MaxInt64:      1 << 32 * time.Second,

@@ -10,7 +10,8 @@ import (
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// DiskLimited reports whether a pod has emptyDirs on disk that are limited: the kernel limits those in memory.
+// DiskLimited reports whether a pod has emptyDirs on disk with a limit: the kernel enforces the limits of those in
+// memory.
 func DiskLimited(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if diskLimited(&pod.Spec.Volumes[i]) {
@@ -36,8 +37,9 @@ func EmptyDirOf(pod *corev1.Pod, mountRoot string) string {
 	return name
 }
 
-// OverLimit measures the emptyDirs of a pod that are limited and names, in a kubelet's words, the first that has grown
-// beyond its sizeLimit. Empty: none has. unlinked is what each uses, by its name, in files that have none any more.
+// OverLimit measures the emptyDirs of a pod that have a limit and returns a kubelet's message about the first that has
+// grown beyond its sizeLimit. Empty: none has. unlinked is what each emptyDir, by its name, uses in files that no
+// longer have a name.
 func (v *Volumes) OverLimit(pod *corev1.Pod, unlinked map[string]untrusted.Used) string {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -53,8 +55,9 @@ func (v *Volumes) OverLimit(pod *corev1.Pod, unlinked map[string]untrusted.Used)
 	return ""
 }
 
-// Usage is what a pod uses of the disk beside the roots and logs of its containers: its emptyDirs, the files of its
-// ConfigMaps, and its own, as /etc/hosts. Those of Secrets, of the downward API and projected ones are in memory.
+// Usage returns what a pod uses of the disk besides the roots and logs of its containers: its emptyDirs, the files of
+// its ConfigMaps, and its own, such as /etc/hosts. The files of Secrets, of the downward API and of projected volumes
+// are in memory.
 func (v *Volumes) Usage(pod *corev1.Pod) (used untrusted.Used) {
 	dirs := []string{filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir"), v.ownFiles(string(pod.UID))}
 	for i := range pod.Spec.Volumes {

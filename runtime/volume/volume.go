@@ -27,18 +27,18 @@ import (
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// Volumes makes and removes what pods have on the host. It has no state but the file system, so every call may be
+// Volumes makes and removes what pods have on the host. It has no state besides the file system, so every call may be
 // repeated after a crash. Calls for one pod must not overlap.
 type Volumes struct {
 	root, state string
 	node        Node
 }
 
-// Node is what volumes are made from beyond the pod.
+// Node is what volumes are made from besides the pod.
 type Node struct {
 	Name    string
 	HostIPs []string
-	// Epoch names this life of the state directory; it is part of a file's name.
+	// Epoch names this life of the state directory; it is part of the names of pods' files.
 	Epoch string
 	// Allocatable is what a limit that is not set stands for in resourceFieldRef.
 	Allocatable corev1.ResourceList
@@ -50,9 +50,9 @@ type Node struct {
 	Tokens Tokens
 }
 
-// New takes the daemon's root and state directories. Only root has access to what pods have there: a volume holds
-// secrets, anybody may write to it, and programs in it may be setuid. The mode of a directory of an older jobd is
-// corrected.
+// New returns the Volumes in the daemon's root and state directories. Only root has access to what pods have there: a
+// volume holds secrets, anybody may write to it, and programs in it may be setuid. The mode of a directory that an
+// older jobd created is corrected.
 func New(root, state string, node Node) (*Volumes, error) {
 	if node.Objects == nil {
 		node.Objects = oci.NoObjects{}
@@ -72,16 +72,16 @@ func New(root, state string, node Node) (*Volumes, error) {
 // source is a volume as it is on the host.
 type source struct {
 	path string
-	// readOnly holds whatever the mount says, as with a kubelet, because the pod must not change the content.
+	// readOnly applies whatever the mount says, as with a kubelet, because the pod must not change the content.
 	readOnly bool
-	// allReadOnly is the same for what is mounted below it too.
+	// allReadOnly is the same, for what is mounted below it too.
 	allReadOnly bool
 }
 
 // SetUp ensures that the pod has its volumes and returns the mounts of each container, init containers included, by its
-// name: of whole volumes, so that Within has to be called for those of a container that is to be started. Errors are in
-// the kubelet's words and name the volume: the reason for them is FailedMount. users is the path of the pod's own user
-// namespace, with whose ids the volumes are going to be mounted; empty: it is in the host's.
+// name. They are of whole volumes: Within has to be called for those of a container that is about to be started. Errors
+// are worded as the kubelet's and name the volume: the reason for them is FailedMount. users is the path of the pod's
+// own user namespace, with whose ids the volumes are going to be mounted; empty: it is in the host's.
 func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount, error) {
 	var namespace *os.File
 	if users != "" {
@@ -114,7 +114,7 @@ func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount
 	return out, nil
 }
 
-// source makes one volume.
+// source creates one volume.
 func (v *Volumes) source(pod *corev1.Pod, volume *corev1.Volume) (out source, err error) {
 	switch {
 	case volume.EmptyDir != nil:
@@ -130,7 +130,7 @@ func (v *Volumes) source(pod *corev1.Pod, volume *corev1.Volume) (out source, er
 	return out, err
 }
 
-// input is what variables and fields of a container are made from.
+// input returns what variables and fields of a container are made from.
 func (v *Volumes) input(pod *corev1.Pod, c *corev1.Container, ips []string) oci.Input {
 	return oci.Input{
 		Pod: pod, Container: c, NodeName: v.node.Name, HostIPs: v.node.HostIPs, PodIPs: ips,
@@ -138,7 +138,7 @@ func (v *Volumes) input(pod *corev1.Pod, c *corev1.Container, ips []string) oci.
 	}
 }
 
-// mounts are the volumeMounts of one container, as if it had none with a subPath.
+// mounts returns the mounts for the volumeMounts of one container, as if none had a subPath.
 func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, error) {
 	var out []specs.Mount
 	for i := range c.VolumeMounts {
@@ -172,7 +172,7 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 
 // Within returns the mounts of a container that is about to be started, from those that SetUp returned: where it has a
 // subPath, that is mounted instead of the whole volume. This happens only then, as with a kubelet, because an init
-// container may create what the path leads to. ips are the pod's addresses. Errors are in the kubelet's words: the
+// container may create what the path leads to. ips are the pod's addresses. Errors are worded as the kubelet's: the
 // reason for them is CreateContainerConfigError.
 func (v *Volumes) Within(
 	pod *corev1.Pod, c *corev1.Container, mounts []specs.Mount, ips ...string,
@@ -203,10 +203,10 @@ func (v *Volumes) Within(
 	return out, nil
 }
 
-// TearDown removes all that a pod has on the host but its logs. A pod that has nothing is no error. Nothing outside the
-// pod's own directories is touched, whatever is mounted there.
+// TearDown removes all that a pod has on the host except its logs. It is no error if the pod has nothing. Nothing
+// outside the pod's own directories is touched, whatever is mounted there.
 func (v *Volumes) TearDown(podUID string) error {
-	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base of nothing is "."
+	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base("") is "."
 		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
 	}
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
@@ -271,7 +271,7 @@ func (v *Volumes) holdsOwn(path string) bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// makeDir ensures that there is a directory, created with exactly that mode, whatever the umask.
+// makeDir ensures that a directory exists, created with exactly that mode, whatever the umask.
 func makeDir(path string, mode os.FileMode, unixMode uint32) error {
 	if err := os.Mkdir(path, mode); errors.Is(err, os.ErrExist) {
 		return nil

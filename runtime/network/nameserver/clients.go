@@ -16,17 +16,18 @@ const (
 	writeTimeout = 2 * time.Second
 )
 
-// forwarding bounds the queries that resolvers of the host are asked at a time, so that no client takes what is there for
-// all. What waits for that does so for two seconds: a client asks again after five, and a resolver takes some of these.
+// forwarding bounds the queries that resolvers of the host are asked at a time, so that no client uses up what is there
+// for all. A query waits at most two seconds for its turn: a client asks again after five, and a resolver takes some of
+// these.
 var forwarding = fairshare.Limits{Total: 256, User: 64, QueueAll: 4096, Queue: 512, Wait: 2 * time.Second}
 
-// shares counts what each client has of something. The zero value is ready.
+// shares counts how many of something each client has. The zero value is ready.
 type shares struct {
 	mu   sync.Mutex
 	held map[netip.Addr]int
 }
 
-// take gives a client one more, or reports that it has its share.
+// take counts one more for a client and reports true, or false if the client has its share already.
 func (s *shares) take(client netip.Addr, most int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +49,7 @@ func (s *shares) giveBack(client netip.Addr) {
 	}
 }
 
-// clientOf returns the address of a client; not valid if it is none of an IP protocol.
+// clientOf returns the address of a client; not valid if it is not an IP address.
 func clientOf(from net.Addr) netip.Addr {
 	at, err := netip.ParseAddrPort(from.String())
 	if err != nil {
@@ -57,14 +58,14 @@ func clientOf(from net.Addr) netip.Addr {
 	return at.Addr().Unmap()
 }
 
-// fairListener accepts connections of clients that may ask, each with its share of them.
+// fairListener accepts connections of clients that may ask, up to its share for each.
 type fairListener struct {
 	net.Listener
 	clients netip.Prefix
 	shares  shares
 }
 
-// Accept closes what others open, and what is too much.
+// Accept closes the connections of others, and those beyond a client's share.
 func (l *fairListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -79,7 +80,7 @@ func (l *fairListener) Accept() (net.Conn, error) {
 	}
 }
 
-// fairConn does not wait for a client that does not read.
+// fairConn does not wait long for a client that does not read.
 type fairConn struct {
 	net.Conn
 	giveBack func()

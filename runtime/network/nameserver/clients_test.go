@@ -16,7 +16,7 @@ import (
 	"github.com/jobd/jobd/fairshare"
 )
 
-// from is a Dialer with an address of its own.
+// from returns a Dialer with a source address of its own.
 func from(network, address string) *net.Dialer {
 	at := netip.AddrPortFrom(netip.MustParseAddr(address), 0)
 	if network == "udp" {
@@ -97,7 +97,7 @@ func resolverOfTheHost(t *testing.T, answer dns.HandlerFunc) (address string) {
 	return packets.LocalAddr().String()
 }
 
-// A client may ask much at once: what the resolvers of the host are not asked yet waits.
+// A client may send many queries at once: those that exceed its share of the host's resolvers wait.
 func TestManyQueriesOfOneClientAreAllAnswered(t *testing.T) {
 	const atATime, many = 2, 10
 	var asked sync.WaitGroup
@@ -134,7 +134,7 @@ func TestManyQueriesOfOneClientAreAllAnswered(t *testing.T) {
 	}
 }
 
-// A client whose queries the resolvers of the host do not answer leaves room for others.
+// A client whose queries the resolvers of the host do not answer leaves room for other clients.
 func TestClientHasItsShareOfResolvers(t *testing.T) {
 	upstream := resolverOfTheHost(t, func(w dns.ResponseWriter, query *dns.Msg) {
 		if !strings.HasPrefix(query.Question[0].Name, "slow.") {

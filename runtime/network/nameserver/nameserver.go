@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// ttl is that of answers of our own, in seconds: pods come and go.
+	// ttl is the time to live of our own answers, in seconds: it is short because pods come and go.
 	ttl = 5
 	// upstreamTimeout is how long one resolver of the host may take. A client asks again after five seconds.
 	upstreamTimeout = 2 * time.Second
-	// maxUpstream is how many resolvers of the host are asked, as its own library does.
+	// maxUpstream is how many resolvers of the host are asked at most, as by the host's own library.
 	maxUpstream = 3
 	// maxDatagram bounds an answer over UDP, whatever the client says.
 	maxDatagram = dns.DefaultMsgSize
@@ -36,43 +36,43 @@ const (
 
 // Names knows the names of the cluster's domain.
 type Names interface {
-	// Lookup returns the addresses of a name without the domain, in small letters, or the name that it is an alias of.
+	// Lookup returns the addresses of a name without the domain, in lower case, or the name that it is an alias of.
 	Lookup(name string) (addrs []netip.Addr, alias string, found bool)
 	// Ports returns where a port of a Service leads, by the port's name and protocol and the Service's name without the
-	// domain, all in small letters. Without a name and a protocol it returns all its ports, those too that have no
+	// domain, all in lower case. Without a name and a protocol it returns all its ports, including those without a
 	// name.
 	Ports(port, protocol, service string) (all []Port, found bool)
 	// Reverse returns the names of an address, without the domain.
 	Reverse(addr netip.Addr) []string
 }
 
-// Port is one of a pod's.
+// Port is a port of a pod.
 type Port struct {
 	Target string // the pod's name, without the domain
 	Addr   netip.Addr
 	Number uint16
 }
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
 	// Address is where it listens.
 	Address netip.AddrPort
-	// Clients are those that are answered.
+	// Clients are the addresses whose queries are answered.
 	Clients netip.Prefix
-	// Domain is the cluster's, without dots around it.
+	// Domain is the cluster's domain, without leading or trailing dots.
 	Domain string
 	Names  Names
 	// Upstream are the resolvers, host:port; those of /etc/resolv.conf if nil.
 	Upstream []string
 	Logger   *slog.Logger
 
-	forwarding fairshare.Limits // of forwarding, unless they are zero
+	forwarding fairshare.Limits // limits of forwarding; zero: the usual ones
 }
 
 // Server answers over UDP and TCP.
 type Server struct {
 	config     Config
-	zone       string // the domain as it stands in messages
+	zone       string // the domain as it appears in messages
 	servers    []*dns.Server
 	forwarding *fairshare.Places
 
@@ -81,7 +81,7 @@ type Server struct {
 	upstream []string
 }
 
-// Listen takes the ports. Queries are answered once Serve is called.
+// Listen binds the ports. Queries are answered once Serve is called.
 func Listen(c Config) (*Server, error) {
 	s := &Server{config: c, zone: dns.Fqdn(c.Domain), forwarding: fairshare.New(cmp.Or(c.forwarding, forwarding))}
 	udp, err := net.ListenPacket("udp4", c.Address.String())
@@ -101,7 +101,7 @@ func Listen(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where it listens.
+// Addr returns where it listens.
 func (s *Server) Addr() netip.AddrPort {
 	return s.servers[0].PacketConn.LocalAddr().(*net.UDPAddr).AddrPort()
 }
@@ -135,7 +135,7 @@ func (s *Server) Serve(ctx context.Context) {
 	group.Wait()
 }
 
-// answer takes one query.
+// answer answers one query.
 func (s *Server) answer(w dns.ResponseWriter, query *dns.Msg) {
 	reply := &dns.Msg{}
 	switch {
@@ -151,7 +151,7 @@ func (s *Server) answer(w dns.ResponseWriter, query *dns.Msg) {
 	_ = w.WriteMsg(reply) // a client that did not get it asks again
 }
 
-// mayAsk reports whether a query is of a pod or the host: nobody else may use this server, however it reaches the
+// mayAsk reports whether a query comes from a pod or the host: nobody else may use this server, however it reaches the
 // address.
 func (s *Server) mayAsk(from net.Addr) bool {
 	return s.config.Clients.Contains(clientOf(from))
@@ -215,7 +215,7 @@ func (s *Server) own(client netip.Addr, query *dns.Msg, name string, overUDP boo
 	}
 	if question.Qtype == dns.TypeA || question.Qtype == dns.TypeANY {
 		header.Rrtype = dns.TypeA
-		// In another order each time, for those that take the first one.
+		// In another order each time, for clients that take the first one.
 		rand.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 		for _, a := range addrs {
 			reply.Answer = append(reply.Answer, &dns.A{Hdr: header, A: a.AsSlice()})
@@ -237,7 +237,7 @@ func (s *Server) authoritative(query *dns.Msg) *dns.Msg {
 	return reply
 }
 
-// negative says that there is nothing, and for how long that may be remembered.
+// negative returns a reply without answers, which says for how long that may be cached.
 func (s *Server) negative(query *dns.Msg, code int) *dns.Msg {
 	reply := s.authoritative(query)
 	reply.Rcode = code
@@ -249,7 +249,7 @@ func (s *Server) negative(query *dns.Msg, code int) *dns.Msg {
 	return reply
 }
 
-// portName takes apart _PORT._PROTOCOL.SERVICE.
+// portName splits _PORT._PROTOCOL.SERVICE.
 func portName(name string) (port [2]string, service string, ok bool) {
 	parts := strings.SplitN(name, ".", 3)
 	if len(parts) != 3 || !strings.HasPrefix(parts[0], "_") || !strings.HasPrefix(parts[1], "_") {
@@ -258,7 +258,8 @@ func portName(name string) (port [2]string, service string, ok bool) {
 	return [2]string{parts[0][1:], parts[1][1:]}, parts[2], true
 }
 
-// ports answers for a port of a Service (RFC 2782): who has it, all alike, and at which addresses.
+// ports answers for a port of a Service (RFC 2782): which pods have it, all with the same weight, and at which
+// addresses.
 func (s *Server) ports(query *dns.Msg, port [2]string, service string) *dns.Msg {
 	all, found := s.config.Names.Ports(port[0], port[1], service)
 	switch {
@@ -286,7 +287,8 @@ func (s *Server) portsAt(query *dns.Msg, all []Port) *dns.Msg {
 	return reply
 }
 
-// ownReverse reports whether a name is the reverse name of a pod, for which no other resolver is asked.
+// ownReverse reports whether a name is the reverse name of a pod, which no other resolver is asked for, and returns the
+// pod's address.
 func (s *Server) ownReverse(name string) (addr netip.Addr, own bool) {
 	parts := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa."), ".")
 	if len(parts) != 4 {
@@ -341,7 +343,7 @@ func (s *Server) forward(client netip.Addr, query *dns.Msg, overUDP bool) *dns.M
 		reply.Id = query.Id
 		switch reply.Rcode {
 		case dns.RcodeServerFailure, dns.RcodeRefused, dns.RcodeNotImplemented:
-			// Another one may know: so the resolver of the host does it too.
+			// Another one may know: the host's own library goes on asking too.
 			refused = reply
 		default:
 			return reply
@@ -355,7 +357,7 @@ func (s *Server) forward(client netip.Addr, query *dns.Msg, overUDP bool) *dns.M
 
 func first(most int, list []string) []string { return list[:min(most, len(list))] }
 
-// resolvers are those of the host, as they are now.
+// resolvers returns the resolvers of the host, as they are now.
 func (s *Server) resolvers() []string {
 	if s.config.Upstream != nil {
 		return s.config.Upstream

@@ -12,7 +12,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// table is Names from a map; a value that is no address is an alias.
+// table implements Names from a map; a value that is not an address is an alias.
 type table map[string][]string
 
 func (n table) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
@@ -165,7 +165,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Other names are tried against a server that knows nothing of them and says so with its own words.
+// Names of other domains are answered by the resolvers of the host, in turn.
 func TestOtherNamesGoToTheHostsResolvers(t *testing.T) {
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		reply := &dns.Msg{}
@@ -180,12 +180,12 @@ func TestOtherNamesGoToTheHostsResolvers(t *testing.T) {
 	<-started
 	t.Cleanup(func() { _ = upstream.Shutdown() })
 
-	// The first one is not there.
+	// The first resolver does not exist.
 	server := serve(t, Config{Upstream: []string{"127.0.0.1:1", upstream.PacketConn.LocalAddr().String()}, Names: table{}})
 	if reply := query(t, "udp", server, "example.org.", dns.TypeA); !slices.Equal(answers(reply), []string{"192.0.2.80"}) {
 		t.Errorf("got %v", reply)
 	}
-	// Neither is it the end when one of them does not want to answer.
+	// A refusal by one of them is not the end either.
 	refuses := serve(t, Config{Clients: netip.MustParsePrefix("10.64.0.0/20"), Names: table{}})
 	if reply := query(t, "udp", serve(t, Config{Upstream: []string{refuses, upstream.PacketConn.LocalAddr().String()}, Names: table{}}), "example.org.", dns.TypeA); len(answers(reply)) != 1 {
 		t.Errorf("after a refusal: %v", reply)
