@@ -65,7 +65,7 @@ type Options struct {
 	Reserved []Reserved
 	Logger   *slog.Logger
 
-	withoutFib bool // act as if the kernel had no such expression, for tests
+	withoutFib bool // act as if the kernel had no nft expression fib, for tests
 }
 
 // Network is safe for concurrent use.

@@ -52,7 +52,7 @@ type Namespaces struct {
 
 // Namespace is the user namespace of a pod.
 type Namespace struct {
-	// First is the ID on the host of the namespace's root. The namespace has Size of them.
+	// First is the ID on the host of the namespace's root, the first of Size ids.
 	First uint32
 	// Paths are the paths of the user namespace, and of the others that belong to it and that the containers share.
 	Paths map[specs.LinuxNamespaceType]string

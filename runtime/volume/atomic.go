@@ -138,7 +138,8 @@ func fill(dir string, files map[string]file, group int) error {
 	return nil
 }
 
-// tidy creates the symlinks at the top of a volume that are missing, and removes all others and the earlier files.
+// tidy creates the symlinks at the top of a volume that are missing, and removes everything else, the earlier files
+// included.
 func tidy(dir string, files map[string]file) error {
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
 	if err != nil {

@@ -74,7 +74,7 @@ func podFSGroup(pod *corev1.Pod) int {
 	return -1
 }
 
-// memorySize returns the limit of a volume in memory: its sizeLimit or, if that is less and all of the pod's containers
+// memorySize returns the limit of a volume in memory: the lower of its sizeLimit and, where all of the pod's containers
 // are limited, what these may use together. 0 stands for the kernel's default: half of the memory.
 func memorySize(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource) int64 {
 	var size int64
