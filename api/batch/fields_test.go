@@ -12,7 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 )
 
-// fieldRules says for every field of a Job's and a CronJob's spec which file carries it out.
+// fieldRules names, for every field of a Job's and a CronJob's spec, the file that carries it out.
 var fieldRules = map[reflect.Type]map[string]string{
 	reflect.TypeFor[batchv1.JobSpec](): {
 		"parallelism":             "daemon/job/parallelism.go",

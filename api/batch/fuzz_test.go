@@ -62,7 +62,7 @@ func FuzzJobManifest(f *testing.F) {
 	})
 }
 
-// FuzzFilledJob reaches every field, also those that no manifest in a corpus has.
+// FuzzFilledJob reaches every field, including those that no manifest in a corpus has.
 func FuzzFilledJob(f *testing.F) {
 	for seed := range int64(200) {
 		f.Add(seed)

@@ -24,7 +24,7 @@ import (
 // The answers under testdata/oracle were recorded from a real cluster of v1.37.1.
 const oracle = "../../testdata/oracle"
 
-// answer is what a cluster said to a write.
+// answer is what a cluster answered to a write.
 type answer struct {
 	Code    int
 	Reason  string
@@ -45,7 +45,7 @@ func readOracle(t *testing.T, name string, into any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// They were written as YAML 1.2, where y is no boolean.
+	// They were written as YAML 1.2, where y is not a boolean.
 	var content any
 	if err := yaml12.Unmarshal(data, &content); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func readOracle(t *testing.T, name string, into any) {
 	}
 }
 
-// create does to a manifest what the server does.
+// create does with a manifest what the server does.
 func create(job *batchv1.Job, uid string) field.ErrorList {
 	job.Namespace, job.UID = "or-updates", types.UID(uid)
 	SetJobDefaults(job)
@@ -66,7 +66,7 @@ func create(job *batchv1.Job, uid string) field.ErrorList {
 	return ValidateJob(job)
 }
 
-// asTheAPI words errors as the server answers.
+// asTheAPI puts errors into the server's answer.
 func asTheAPI(name string, errs field.ErrorList) answer {
 	if len(errs) == 0 {
 		return answer{}
@@ -75,7 +75,7 @@ func asTheAPI(name string, errs field.ErrorList) answer {
 	return answer{Code: int(status.Code), Reason: string(status.Reason), Message: status.Message, Details: status.Details}
 }
 
-// dump is a whole value inside a message: its syntax is that of the Go types, which are not the same ones.
+// dump matches a whole value inside a message: its syntax is that of the Go types, which are not the same here.
 var dump = regexp.MustCompile(`Invalid value: \{.*?\}: (field is immutable|must be empty for finished job)`)
 
 func withoutDumps(s string) string {
@@ -122,7 +122,7 @@ func TestBadManifestsAreAnsweredAsByACluster(t *testing.T) {
 	for name, want := range answers {
 		t.Run(name, func(t *testing.T) {
 			job := &batchv1.Job{}
-			readOracle(t, "bad/"+name+".yaml", job) // unknown fields are the decoder's to find
+			readOracle(t, "bad/"+name+".yaml", job) // it is the decoder that finds unknown fields
 			compare(t, want, asTheAPI(job.Name, create(job, "6b1f")), 201)
 		})
 	}
@@ -131,7 +131,7 @@ func TestBadManifestsAreAnsweredAsByACluster(t *testing.T) {
 func TestDefaultsAreThoseOfACluster(t *testing.T) {
 	var stored map[string]*batchv1.Job
 	readOracle(t, "defaults.yaml", &stored)
-	// What was posted, beside a container and restartPolicy Never.
+	// What was posted, in addition to a container and restartPolicy Never.
 	posted := map[string]string{
 		"minimal":          ``,
 		"parallelism=2":    `parallelism: 2`,
@@ -178,7 +178,7 @@ func minimalJob(t *testing.T, name, spec string) *batchv1.Job {
 	return job
 }
 
-// updated are the Jobs that were patched, as the recorded answers show them.
+// updated returns the Jobs that were patched, as the recorded answers show them.
 func updated(t *testing.T, name string) *batchv1.Job {
 	t.Helper()
 	var job *batchv1.Job

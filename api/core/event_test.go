@@ -79,7 +79,7 @@ func TestEventFields(t *testing.T) {
 	}
 }
 
-// TestANewerEventIsRefusedInTheSameWords each time, however much of it is of older ones.
+// TestANewerEventIsRefusedInTheSameWords each time, however much of it comes from older ones.
 func TestANewerEventIsRefusedInTheSameWords(t *testing.T) {
 	event := &corev1.Event{
 		EventTime: metav1.NowMicro(), Type: corev1.EventTypeNormal, FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(), Count: 1,

@@ -56,7 +56,7 @@ func FuzzPodManifest(f *testing.F) {
 	})
 }
 
-// FuzzFilledPod reaches every field, also those that no manifest in a corpus has.
+// FuzzFilledPod reaches every field, including those that no manifest in a corpus has.
 func FuzzFilledPod(f *testing.F) {
 	for seed := range int64(200) {
 		f.Add(seed)

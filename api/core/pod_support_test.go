@@ -62,7 +62,7 @@ func TestEveryFieldOfAPodIsClassified(t *testing.T) {
 	}
 }
 
-// structBelow is the struct of the API that a field holds, by pointer or in a list too.
+// structBelow returns the struct of the API that a field holds, be it by pointer or in a list.
 func structBelow(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

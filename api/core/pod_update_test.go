@@ -122,7 +122,7 @@ func TestWhatHasEndedStaysEnded(t *testing.T) {
 	}
 }
 
-// Who may write the status of a pod cannot have its containers run on without it.
+// A client that may write the status of a pod cannot use that to have its containers run on unseen.
 func TestAStatusUpdateForgetsNoContainer(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	old := preparedPod(t)

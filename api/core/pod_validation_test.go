@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// One container is there unless a case has its own; what jobd does not support is another test's matter.
+// There is one container unless a case has its own; what jobd does not support is for another test.
 func TestPodSpecIsValidatedAsInACluster(t *testing.T) {
 	for _, tc := range []struct{ name, spec, want string }{
 		{"a minimal spec is fine", ``, ``},

@@ -19,7 +19,7 @@ spec:
     resources: {requests: {memory: 100m}, limits: {cpu: 100m}}
     ports: [{containerPort: 80}, {containerPort: 80, protocol: UDP}, {containerPort: 80, name: web}]`)
 	SetPodDefaults(pod)
-	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(-1)) // as a template may have it: of a pod it is 1 by now
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(-1)) // as a template may have it: in a pod it is 1 by now
 	want := `spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1
 spec.initContainers[0].env[1]: hides previous definition of "A", which may be dropped when using apply
 spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer

@@ -12,7 +12,7 @@ import (
 func TestService(t *testing.T) {
 	for _, c := range []struct {
 		name, spec     string
-		errors, warned []string // beginnings
+		errors, warned []string // how they begin
 	}{
 		{"headless, by selector", `{clusterIP: None, selector: {a: b}}`, nil, nil},
 		{"with a port", `{selector: {a: b}, ports: [{port: 6379}]}`, nil, nil},

@@ -71,7 +71,7 @@ func TestAbsentKindsAreEmpty(t *testing.T) {
 			}
 		})
 	}
-	// As a client of its own does it, which speaks protobuf.
+	// As a client with types of its own does it, which speaks protobuf.
 	if _, err := ts.client(t).AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
 		t.Error(err)
 	}

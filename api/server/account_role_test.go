@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// warned keeps the warnings that come with answers.
+// warned collects the warnings that come with answers.
 type warned struct{ said []string }
 
 func (w *warned) HandleWarningHeader(_ int, _, text string) { w.said = append(w.said, text) }

@@ -25,7 +25,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// auditEvent is what the tests look at.
+// auditEvent is the part of an event that the tests look at.
 type auditEvent struct {
 	Level, Stage, Verb, RequestURI, UserAgent string
 	User                                      struct{ Username string }
@@ -40,7 +40,7 @@ type auditEvent struct {
 	Annotations                   map[string]string
 }
 
-// auditedServer is one with an audit log that follows a policy, and events reads the log.
+// auditedServer returns a server with an audit log that follows a policy, and events, which reads the log.
 func auditedServer(t *testing.T, rules string, edit ...func(*Config)) (ts *testServer, events func() []auditEvent) {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func auditedServer(t *testing.T, rules string, edit ...func(*Config)) (ts *testS
 	}
 }
 
-// find waits for the event of a stage; the last one comes after the answer.
+// find waits for the event of a stage; the last one is logged after the answer was sent.
 func find(t *testing.T, events func() []auditEvent, stage, verb, uri string) auditEvent {
 	t.Helper()
 	var found auditEvent
@@ -102,7 +102,7 @@ rules:
 `, func(c *Config) { c.Containers = fakeContainers{} })
 	ctx := t.Context()
 
-	// A Job with all that belongs to it, and by whom.
+	// A Job is logged with everything in it, and with who made it.
 	made := mustMake(t, ts.client(t).BatchV1().Jobs("default"), newJob("a"))
 	e := find(t, events, "ResponseComplete", "create", "/apis/batch/v1/namespaces/default/jobs")
 	if e.Level != "RequestResponse" || e.User.Username != "jobd:uid:"+strconv.Itoa(os.Geteuid()) || e.ResponseStatus.Code != 201 || e.ObjectRef.Name != "a" {
@@ -119,13 +119,13 @@ rules:
 		}
 	}
 
-	// Of a Secret only that it was made.
+	// Of a Secret, only that it was made is logged.
 	mustMake(t, ts.client(t).CoreV1().Secrets("default"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, StringData: map[string]string{"k": "hidden"}})
 	if e := find(t, events, "ResponseComplete", "create", "/api/v1/namespaces/default/secrets"); e.Level != "Metadata" || e.RequestObject != nil || e.ResponseObject != nil {
 		t.Errorf("%+v", e)
 	}
 
-	// Who acts as somebody else, and is refused.
+	// Somebody acts as somebody else, and is refused.
 	config := ts.config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "mallory"}
 	acting, err := kubernetes.NewForConfig(config)
@@ -141,7 +141,7 @@ rules:
 		t.Errorf("%+v", e)
 	}
 
-	// A ServiceAccount over the network, and somebody without credentials.
+	// A ServiceAccount over the network, and a client without credentials.
 	robot := ts.with(t, ts.token(t, ts.account(t, "robot", core.RoleRead), nil).Status.Token)
 	if _, err := robot.BatchV1().CronJobs("default").List(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ rules:
 		t.Errorf("%+v", e)
 	}
 
-	// What lasts is seen when it begins and when it ends.
+	// A request that lasts is logged when it begins and when it ends.
 	watching, cancel := context.WithCancel(ctx)
 	w, err := ts.client(t).CoreV1().ConfigMaps("default").Watch(watching, metav1.ListOptions{})
 	if err != nil {
@@ -169,7 +169,7 @@ rules:
 	w.Stop()
 	find(t, events, "ResponseComplete", "watch", "/api/v1/namespaces/default/configmaps")
 
-	// Who reaches into a container, by either protocol.
+	// Clients reach into a container, by either protocol.
 	mustMake(t, ts.client(t).CoreV1().Pods("default"), newPod("p", "c"))
 	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
 	host := &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: ts.authority.token, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
@@ -222,7 +222,7 @@ func TestHandlersAnnotateTheAuditLog(t *testing.T) {
 	}
 }
 
-// TestRequestsThatCannotBeLoggedAreRefused fills the disk of a log that nothing may be missing from.
+// TestRequestsThatCannotBeLoggedAreRefused fills the disk of a log from which nothing may be missing.
 func TestRequestsThatCannotBeLoggedAreRefused(t *testing.T) {
 	policy := filepath.Join(t.TempDir(), "policy")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"), 0o600); err != nil {

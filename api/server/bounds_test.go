@@ -107,7 +107,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAPatchThatGrowsIsRefused multiplies what is there by copying it again and again.
+// TestAPatchThatGrowsIsRefused multiplies a value by copying it again and again.
 func TestAPatchThatGrowsIsRefused(t *testing.T) {
 	ts := startServer(t)
 	job := newJob("a")
@@ -127,7 +127,7 @@ func TestAPatchThatGrowsIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnObjectDoesNotGrowForEver adds to one with each request.
+// TestAnObjectDoesNotGrowForEver adds to an object with each request.
 func TestAnObjectDoesNotGrowForEver(t *testing.T) {
 	ts := startServer(t)
 	const pods = "/api/v1/namespaces/default/events"
@@ -166,7 +166,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 		t.Errorf("the 401st that reads: %d", code)
 	}
 
-	// Those that write have a bound of their own: this is while nothing can be written.
+	// Requests that write have a bound of their own: these are held up while nothing can be written.
 	writing, written := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(written)
@@ -208,10 +208,10 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Errorf("a fourth watch: %d: %s", code, text)
 	}
 	ts.mustDo(t, "GET", "/apis/batch/v1/jobs", "", 200)
-	// The network has a bound of its own, and place is made by whoever leaves.
+	// The network has a bound of its own, and whoever leaves makes room.
 	mustMake(t, jobs, newJob("a"))
 	watches[0].Stop()
-	w, err := jobs.Watch(t.Context(), metav1.ListOptions{}) // clients come again by themselves when they are told to
+	w, err := jobs.Watch(t.Context(), metav1.ListOptions{}) // clients come back by themselves when they are told to
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// putConfigMap makes one past the API, whose requests may have little time.
+// putConfigMap makes a ConfigMap without going through the API, whose requests may have little time.
 func (ts *testServer) putConfigMap(t *testing.T, name, content string) {
 	t.Helper()
 	value, err := scheme.Encode(&corev1.ConfigMap{
@@ -241,7 +241,7 @@ func (ts *testServer) putConfigMap(t *testing.T, name, content string) {
 	}
 }
 
-// TestSlowReadersAreDropped asks for much and reads none of it: the connection ends, and others are not concerned.
+// TestSlowReadersAreDropped asks for much and reads none of it: the connection is closed, and others are not affected.
 func TestSlowReadersAreDropped(t *testing.T) {
 	t.Parallel()
 	fill := func(t *testing.T, ts *testServer) {
@@ -347,8 +347,8 @@ func (ts *testServer) network(t testing.TB) *http.Client {
 	return &http.Client{Transport: tr}
 }
 
-// TestNobodyHangsUpOnARequestThatHasEnded lets the time of a write run out at the moment when its request ends: then
-// the connection is another request's, and a stream is nobody's.
+// TestNobodyHangsUpOnARequestThatHasEnded lets the time limit of a write expire at the moment when its request ends: by
+// then the connection belongs to another request, and a stream to nobody.
 func TestNobodyHangsUpOnARequestThatHasEnded(t *testing.T) {
 	w := &takenInTime{ResponseWriter: endedStream{t}}
 	w.end()
@@ -357,7 +357,7 @@ func TestNobodyHangsUpOnARequestThatHasEnded(t *testing.T) {
 	}
 }
 
-// endedStream is what HTTP/2 leaves of a stream: nothing that could be called.
+// endedStream is what HTTP/2 leaves of a stream: nothing that may be called.
 type endedStream struct{ t *testing.T }
 
 func (s endedStream) Header() http.Header              { return nil }

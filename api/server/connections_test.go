@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pipeFrom is a connection of a peer.
+// pipeFrom returns a connection of a peer.
 func pipeFrom(table *connections, peer string) *conn {
 	ours, _ := net.Pipe()
 	c := &conn{Conn: ours, table: table, peer: peer}
@@ -36,7 +36,7 @@ func TestThePeerThatHoldsMostMakesRoom(t *testing.T) {
 			t.Errorf("%s: closed %v", name, tc.conn.gone)
 		}
 	}
-	busy.release() // is the youngest of five now
+	busy.release() // it is the youngest of five now
 	if !third.gone || busy.gone {
 		t.Error("a connection whose request has just ended goes first")
 	}
@@ -74,7 +74,7 @@ func TestAPeerThatConnectsTooFast(t *testing.T) {
 			t.Errorf("%d are let in after a second", in)
 		}
 		time.Sleep(time.Minute)
-		for i := range 2 * manyRates { // what has no effect is not kept
+		for i := range 2 * manyRates { // what has no effect is not stored
 			table.inTime(fmt.Sprint("peer", i))
 			time.Sleep(time.Millisecond)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// TestDiscoveryTakesTwoRequests, as in clusters that have it aggregated, and names every kind that is served.
+// TestDiscoveryTakesTwoRequests, as in clusters whose discovery is aggregated, and names every kind that is served.
 func TestDiscoveryTakesTwoRequests(t *testing.T) {
 	ts := startServer(t)
 	config := ts.config()
@@ -63,7 +63,7 @@ func TestContentTypes(t *testing.T) {
 	for accept, want := range map[string]string{
 		"":                                    "application/json",
 		"*/*":                                 "application/json",
-		"application/*":                       "406", // as in clusters: the router before the negotiation does not know it
+		"application/*":                       "406", // as in clusters: the router rejects it before the negotiation
 		"application/json":                    "application/json",
 		"application/yaml":                    "application/yaml",
 		"application/vnd.kubernetes.protobuf": "application/vnd.kubernetes.protobuf",
@@ -124,7 +124,7 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// send sends a request without a body over the socket and throws its answer's away.
+// send sends a request without a body over the socket and discards the body of the answer.
 func (ts *testServer) send(t testing.TB, method, path string, header http.Header) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://jobd"+path, nil)

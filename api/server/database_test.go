@@ -40,7 +40,7 @@ func TestDatabaseIsLookedAfterOverTheSocketAlone(t *testing.T) {
 		t.Error("a compaction is not logged")
 	}
 
-	// An administrator of the network does not even find it.
+	// An administrator does not even find it over the network.
 	client := ts.network(t)
 	for _, method := range []string{"GET", "POST"} {
 		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+ts.tls.String()+wire.Path, nil)
@@ -59,7 +59,7 @@ func TestDatabaseIsLookedAfterOverTheSocketAlone(t *testing.T) {
 	}
 }
 
-// TestBackupUnderWrites takes copies while others write: each is sound and is one moment of the original.
+// TestBackupUnderWrites takes copies while others write: each is sound and shows one moment of the original.
 func TestBackupUnderWrites(t *testing.T) {
 	ts := startServer(t)
 	jobs := ts.client(t).BatchV1().Jobs("default")
@@ -132,7 +132,7 @@ func TestBackupUnderWrites(t *testing.T) {
 	writers.Wait()
 }
 
-// TestABackupThatNobodyReadsStopsNobody leaves a copy half read while everything else goes on, a compaction included,
+// TestABackupThatNobodyReadsStopsNobody leaves a copy half read while everything else goes on, except for a compaction,
 // which waits for it.
 func TestABackupThatNobodyReadsStopsNobody(t *testing.T) {
 	ts := startServer(t)

@@ -17,7 +17,7 @@ func TestWhatClientsLookForInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := false
-	for _, r := range list.APIResources { // kubectl drain evicts where it finds this
+	for _, r := range list.APIResources { // kubectl drain evicts if it finds this
 		found = found || r.Name == "pods/eviction" && r.Kind == "Eviction" && r.Group == "policy" && r.Version == "v1"
 	}
 	if !found {

@@ -42,8 +42,8 @@ func TestAnObjectMadeByApplyIsLoggedByItsName(t *testing.T) {
 	}
 }
 
-// TestACreationThatIsGivenUpGoesOnAlone gets its name while its request is being logged: the handlers do not wait for
-// it.
+// TestACreationThatIsGivenUpGoesOnAlone assigns the name while the request is being logged: the handlers do not wait
+// for that.
 func TestACreationThatIsGivenUpGoesOnAlone(t *testing.T) {
 	ts := startServer(t)
 	named := make(chan struct{})

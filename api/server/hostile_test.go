@@ -26,7 +26,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// What is small on the wire and large once it is read, and what is deeper than a stack.
+// Bodies that are small on the wire and large once they are read, and some that are nested deeper than a stack.
 func TestBodiesThatExplode(t *testing.T) {
 	ts := startServer(t)
 	const path = "/apis/batch/v1/namespaces/default/jobs"
@@ -70,7 +70,7 @@ func TestBodiesThatExplode(t *testing.T) {
 	}
 }
 
-// requestTLS sends one request over TLS, as it stands, and returns its code.
+// requestTLS sends one request over TLS, exactly as given, and returns the status code.
 func (ts *testServer) requestTLS(t *testing.T, token, method, rawPath string, headers map[string]string) int {
 	t.Helper()
 	conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{RootCAs: ts.authority.pool, NextProtos: []string{"http/1.1"}})
@@ -97,7 +97,7 @@ func (ts *testServer) requestTLS(t *testing.T, token, method, rawPath string, he
 	return resp.StatusCode
 }
 
-// Who may only read gets at no Secret and into no container, whatever the request looks like.
+// Clients that may only read get at no Secret and into no container, whatever the request looks like.
 func TestReadersStayReaders(t *testing.T) {
 	ts := startServer(t)
 	reader := ts.token(t, ts.account(t, "reader", core.RoleRead), nil).Status.Token
@@ -131,7 +131,7 @@ func TestReadersStayReaders(t *testing.T) {
 	}
 }
 
-// Who may do all in one namespace does nothing in another, whatever the path or the object says.
+// A client that may do everything in one namespace can do nothing in another, whatever the path or the object says.
 func TestNamespacesAreNotCrossed(t *testing.T) {
 	ts := startServer(t)
 	boss := ts.token(t, ts.account(t, "boss", core.RoleAdmin), nil).Status.Token
@@ -165,7 +165,7 @@ func TestNamespacesAreNotCrossed(t *testing.T) {
 	}
 }
 
-// A token counts only as it was signed.
+// A token is valid only as it was signed.
 func TestForgedTokens(t *testing.T) {
 	ts := startServer(t)
 	good := ts.token(t, ts.account(t, "robot", core.RoleAdmin), nil).Status.Token
@@ -216,7 +216,7 @@ func TestForgedTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What anybody can read, as the secret of a symmetric signature.
+	// What anybody can read is used as the secret of a symmetric signature.
 	block, _ := pem.Decode(ts.authority.Certificate())
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -261,7 +261,7 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
-// frames opens a connection of HTTP/2 of which every frame is written by hand.
+// frames opens an HTTP/2 connection on which every frame is written by hand.
 func (ts *testServer) frames(t *testing.T) (*http2.Framer, *tls.Conn) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", ts.tls.String(), &tls.Config{RootCAs: ts.authority.pool, NextProtos: []string{"h2"}})
@@ -303,7 +303,7 @@ func TestResetsOfStreams(t *testing.T) {
 		id := uint32(2*sent + 1)
 		if framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: ts.request("/api/v1/pods"), EndStream: true, EndHeaders: true}) != nil ||
 			framer.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
-			break // it is hung up on
+			break // the server has hung up
 		}
 		if sent%5_000 == 0 {
 			if resp, err := ts.network(t).Get("https://" + ts.tls.String() + "/livez"); err != nil || resp.StatusCode != 200 {
@@ -342,9 +342,9 @@ func TestContinuationsWithoutEnd(t *testing.T) {
 	}
 }
 
-// Who sends a header now and then is hung up on, and holds up nobody.
+// A client that sends a header now and then is hung up on, and holds up nobody.
 func TestHeadersThatComeSlowly(t *testing.T) {
-	t.Parallel() // it takes as long as headers may
+	t.Parallel() // it takes as long as headers may take
 	ts := startServer(t)
 	ended := make(chan error, 1)
 	conn := ts.raw(t, "GET /livez HTTP/1.1\r\nHost: jobd\r\n")

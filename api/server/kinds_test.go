@@ -20,7 +20,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// examples is an object of each kind that is served, without what all have in common, and one write of it.
+// examples has an object of each kind that is served, without what all have in common, and one change to it.
 var examples = map[string]struct{ object, change string }{
 	"namespaces":                        {object: `{}`},
 	"pods":                              {object: `{spec: {containers: [{name: c, image: busybox}]}}`},
@@ -40,7 +40,7 @@ var examples = map[string]struct{ object, change string }{
 	"secrets":                           {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},
 }
 
-// TestEveryKindHasEveryVerb takes an object of each kind through all that clients do.
+// TestEveryKindHasEveryVerb takes an object of each kind through everything that clients do.
 func TestEveryKindHasEveryVerb(t *testing.T) {
 	ts := startServer(t)
 	client, err := dynamic.NewForConfig(ts.config())
@@ -166,9 +166,9 @@ func TestEveryKindHasEveryVerb(t *testing.T) {
 			}
 
 			if k.Name == "Namespace" {
-				return // TestNamespaces says how they go
+				return // TestNamespaces covers how they are deleted
 			}
-			now := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)} // Jobs are orphaning by default, which takes the loop
+			now := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)} // deleting a Job orphans its pods by default, which takes the loop
 			if err := objects.Delete(ctx, "it", now); err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestTheAPIKeepsItsName although somebody clears the namespace that it is in.
+// TestTheAPIKeepsItsName even though somebody clears the namespace that it is in.
 func TestTheAPIKeepsItsName(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.PodAPI = netip.MustParseAddrPort("192.0.2.1:443") })
 	c := ts.client(t)
@@ -15,7 +15,7 @@ func TestTheAPIKeepsItsName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// kubectl delete services --all does it one by one, others by the collection.
+	// kubectl delete services --all deletes one by one, other clients the whole collection.
 	if err := c.CoreV1().Services("default").Delete(t.Context(), "kubernetes", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestTheAPIKeepsItsName(t *testing.T) {
 		t.Errorf("%+v: %v", slice, err)
 	}
 
-	// Nor does a change lead pods astray.
+	// Nor can a change lead pods astray.
 	after.Spec.Ports[0].Port, after.Spec.Selector, after.Labels["mine"] = 8443, map[string]string{"app": "other"}, "kept"
 	if _, err := c.CoreV1().Services("default").Update(t.Context(), after, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

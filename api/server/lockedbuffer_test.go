@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lockedBuffer is a log that can be read while it is written.
+// lockedBuffer is a log that can be read while it is being written.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -34,7 +34,7 @@ func TestHowLongABodyMayTake(t *testing.T) {
 	}
 }
 
-// TestABodyThatDoesNotComeIsGivenUp sends the beginning of one. Its places are free then.
+// TestABodyThatDoesNotComeIsGivenUp sends the beginning of a body. The places of its request are then free.
 func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.bodyPause = time.Second })
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -53,7 +53,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 		return held == 0
 	})
 
-	// One that comes is not concerned, and neither is the next request on its connection.
+	// A body that comes is not affected, and neither is the next request on its connection.
 	c := ts.raw(t, "")
 	answers := bufio.NewReader(c)
 	for i := range 2 {
@@ -68,7 +68,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestTheBodyOfARefusedRequestIsNotWaitedFor asks for what nobody may, and goes on sending nothing.
+// TestTheBodyOfARefusedRequestIsNotWaitedFor asks for what nobody may do, and never sends the body.
 func TestTheBodyOfARefusedRequestIsNotWaitedFor(t *testing.T) {
 	ts := startServer(t)
 	c := ts.raw(t, "POST /apis/batch/v1/nothing HTTP/1.1\r\nHost: jobd\r\nContent-Length: 1000\r\n\r\n{")
@@ -89,7 +89,7 @@ func TestAnArchiveMayTakeLongToBegin(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.bodyPause, c.Images = time.Second, readingImages{} })
 	c := ts.raw(t, "POST /jobd/v1/images?op=import HTTP/1.1\r\nHost: jobd\r\nContent-Length: 10\r\n\r\n")
 	waitFor(t, "it is read", func() bool { held, _, _ := ts.local.sharing.images.Figures(); return held == 1 })
-	// Others are given up in the meantime.
+	// Other requests are given up in the meantime.
 	slow := ts.raw(t, "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: jobd\r\nContent-Length: 1000\r\n\r\n{")
 	if answer, err := io.ReadAll(slow); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 408") {
 		t.Errorf("%s: %v", answer, err)

@@ -74,7 +74,7 @@ func (ts *testServer) disturb(t testing.TB, n int) (stop func()) {
 	return func() { cancel(); writing.Wait() }
 }
 
-// then is what a list at a version has to show: the version of each object by name.
+// then returns what a list at a version has to show: the version of each object by name.
 func (ts *testServer) then(t testing.TB, version string) map[string]string {
 	t.Helper()
 	at, err := strconv.ParseUint(version, 10, 64)
@@ -151,7 +151,7 @@ func TestPagesShowOneMomentWhileOthersWrite(t *testing.T) {
 			}
 		}
 	}
-	// The list of one moment can be asked for also by its version.
+	// The list of one moment can also be asked for by its version.
 	c := ts.client(t).CoreV1().ConfigMaps("many")
 	list, err := c.List(t.Context(), metav1.ListOptions{LabelSelector: "third=true", Limit: 10})
 	if err != nil {
@@ -168,7 +168,7 @@ func TestPagesShowOneMomentWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// TestAPageThatComesTooLate is told so as in a cluster: with a token that goes on with what is there now.
+// TestAPageThatComesTooLate is told so as in a cluster: with a token that goes on with what exists now.
 func TestAPageThatComesTooLate(t *testing.T) {
 	ts := startServer(t)
 	ts.fillMany(t, 30)
@@ -204,7 +204,7 @@ func TestAPageThatComesTooLate(t *testing.T) {
 		t.Error(got)
 	}
 
-	// What client-go does about it when it lists in pages: the whole list, once more.
+	// This is what client-go does about it when it lists in pages: it gets the whole list, once more.
 	cut := false
 	p := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue != "" && !cut {

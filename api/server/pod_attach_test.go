@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// attacher is a server with a running container, and a client of it.
+// attacher returns a server with a running container, and a client that attaches to it.
 func attacher(t *testing.T, transport string, containers ...Containers) (ts *testServer, fake fakeContainers, attach func(ctx context.Context, query string, o remotecommand.StreamOptions) error) {
 	fake = fakeContainers{ended: make(chan error, 8), said: make(chan error, 8)}
 	ts = startServer(t, func(c *Config) {
@@ -88,7 +88,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// deafContainers have processes that read nothing.
+// deafContainers have processes that never read.
 type deafContainers struct {
 	Containers
 	attached, left chan struct{}
@@ -101,12 +101,11 @@ func (d deafContainers) Attach(ctx context.Context, _ *corev1.Pod, _ string, _ r
 	return ctx.Err()
 }
 
-// someWords are too many for a process that reads nothing, and few enough for the connection to take them: behind what
-// it does not take, the server would not hear that the client has left before the client's kernel gives up, after
-// minutes.
+// someWords are too many for a process that reads nothing, and few enough for the connection to take them: if it did
+// not, the server would not hear that the client has left until the client's kernel gives up, after minutes.
 type someWords struct {
 	io.Reader
-	said func() // called when they are on their way
+	said func() // called when they have been sent
 }
 
 func (w someWords) Read(b []byte) (int, error) {
@@ -117,7 +116,7 @@ func (w someWords) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A process that does not read what a client has said keeps no place for it once the client is gone.
+// A process that does not read a client's input keeps no place for the client once it is gone.
 func TestClientThatIsGoneWithWordsUnread(t *testing.T) {
 	for _, transport := range []string{"WebSocket", "SPDY"} {
 		t.Run(transport, func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestClientThatIsGoneWithWordsUnread(t *testing.T) {
 			said := func() {
 				<-deaf.attached
 				hangUp()
-				<-deaf.left // it is not that the client has no more to say
+				<-deaf.left // the end of the input must not be what ends it
 			}
 			if err := attach(ctx, "stdin=true&stdout=true", remotecommand.StreamOptions{Stdin: someWords{strings.NewReader(strings.Repeat("word\n", 6<<10)), said}, Stdout: io.Discard}); err == nil {
 				t.Error("attached to the end")

@@ -24,10 +24,10 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// fakeContainers has a few commands, a process that repeats what it hears, and a port that does the same.
+// fakeContainers has a few commands, a process that echoes its input, and a port that does the same.
 type fakeContainers struct {
 	ended chan error
-	said  chan error // how the words for the process ended
+	said  chan error // how the input of the process ended
 }
 
 func (f fakeContainers) Attach(ctx context.Context, pod *corev1.Pod, container string, a runtime.AttachRequest) error {
@@ -48,7 +48,7 @@ func (f fakeContainers) Dial(_ context.Context, pod *corev1.Pod, port uint16) (n
 		return nil, err
 	}
 	go func() {
-		defer listener.Close() // not earlier: that would cut off a connection which is not accepted yet
+		defer listener.Close() // not earlier: that would cut off a connection that is not accepted yet
 		if c, err := listener.Accept(); err == nil {
 			defer c.Close()
 			fmt.Fprintf(c, "%s\n", pod.Name)
@@ -78,7 +78,7 @@ func (f fakeContainers) Exec(ctx context.Context, pod *corev1.Pod, container str
 	return 0, fmt.Errorf("exec: %q is not there: %w", e.Args[0], errdefs.ErrFailedPrecondition)
 }
 
-// onWrite is called when something comes.
+// onWrite is called when something is written.
 type onWrite func()
 
 func (f onWrite) Write(b []byte) (int, error) { f(); return len(b), nil }

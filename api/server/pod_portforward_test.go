@@ -102,7 +102,7 @@ func TestPortForward(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			<-fake.ended // with the client
+			<-fake.ended // when the client has left
 
 			f, _, done, stop = forward(t, transport, "0:81")
 			if ports, err = f.GetPorts(); err != nil {
@@ -116,7 +116,7 @@ func TestPortForward(t *testing.T) {
 			if got, _ := io.ReadAll(c); len(got) > 0 {
 				t.Errorf("read %q from a port that refuses", got)
 			}
-			stop() // if the library has not given up by itself, which it does when the reason reaches it in time
+			stop() // in case the library has not given up by itself, which it does when the reason reaches it in time
 			<-done
 		})
 	}
@@ -151,7 +151,7 @@ func TestPortForward(t *testing.T) {
 	})
 }
 
-// run lets the loop's word be that the pod runs.
+// run reports, in place of the loop, that the pod runs.
 func run(t *testing.T, ts *testServer) {
 	t.Helper()
 	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})

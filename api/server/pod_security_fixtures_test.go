@@ -25,7 +25,7 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 )
 
-// fixture is a pod of the library's, which a level of a version allows or forbids.
+// fixture is one of the library's pods, which a level of a version allows or forbids.
 type fixture struct {
 	name, level, version string
 	allowed              bool
@@ -74,8 +74,8 @@ func readFixtures(t *testing.T) (all []fixture) {
 	return all
 }
 
-// TestPodSecurityFixtures asks of every pod of the library's fixtures whether its namespace takes it, as the control loop
-// does for the pods that it creates.
+// TestPodSecurityFixtures asks for every pod of the library's fixtures whether its namespace admits it, as the control
+// loop does for the pods that it creates.
 func TestPodSecurityFixtures(t *testing.T) {
 	policy, err := podsecurity.New(podsecurity.Configuration{})
 	if err != nil {
@@ -90,8 +90,8 @@ func TestPodSecurityFixtures(t *testing.T) {
 	}
 }
 
-// TestPodSecurityFixturesOverTheAPI creates the pods, and Jobs of them. What jobd itself does not honour is refused before
-// Pod Security is asked; such a field says so.
+// TestPodSecurityFixturesOverTheAPI creates the pods, and Jobs of them. What jobd itself does not support is refused
+// before Pod Security is asked; the error names such a field.
 func TestPodSecurityFixturesOverTheAPI(t *testing.T) {
 	ts := startServer(t)
 	config := ts.config()
@@ -148,7 +148,7 @@ func TestPodSecurityFixturesOverTheAPI(t *testing.T) {
 	}
 }
 
-// warnings are those of a client's answers.
+// warnings collects those of a client's answers.
 type warnings struct{ texts []string }
 
 func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {

@@ -21,7 +21,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 )
 
-// warned is a client whose warnings are kept.
+// warned returns a client whose warnings are kept.
 func (ts *testServer) warned(t *testing.T) (*kubernetes.Clientset, *warnings) {
 	t.Helper()
 	config, w := ts.config(), &warnings{}
@@ -107,7 +107,7 @@ func TestPodsThatTheirNamespaceDoesNotTake(t *testing.T) {
 	if got := warned.take(); !strings.HasPrefix(got, restricted) {
 		t.Errorf("warned that %q", got)
 	}
-	// Neither a change of labels nor one of the status is asked about.
+	// Pod Security is not asked about a change of labels, nor about one of the status.
 	for _, part := range []string{"", "status"} {
 		if _, err := c.CoreV1().Pods("strict").Patch(t.Context(), "p", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}, strings.Fields(part)...); err != nil {
 			t.Error(err)
@@ -117,7 +117,7 @@ func TestPodsThatTheirNamespaceDoesNotTake(t *testing.T) {
 		}
 	}
 
-	// Templates are never refused, only what is made from them.
+	// Templates are never refused, only what is created from them.
 	template := corev1.PodTemplateSpec{Spec: podThat("", true).Spec}
 	template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: template}}
@@ -189,7 +189,7 @@ func TestDefaultLevelAndExemptions(t *testing.T) {
 	}
 }
 
-// A pod that does more than the namespace allows is no way to do more for those who cannot change what it allows.
+// A pod that does more than its namespace allows is no way to do more for those who cannot change what it allows.
 func TestNobodyGetsMoreByAnOlderPod(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{} })
 	c := ts.client(t)

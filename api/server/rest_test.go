@@ -110,7 +110,7 @@ func TestBadManifestsOverTheAPI(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var content any // they were written as YAML 1.2, where y is no boolean
+		var content any // they were written as YAML 1.2, where y is not a boolean
 		if err := yaml12.Unmarshal(data, &content); err != nil {
 			t.Fatal(err)
 		}
@@ -142,13 +142,13 @@ func TestBadManifestsOverTheAPI(t *testing.T) {
 	}
 }
 
-// withoutDump leaves out of a message the whole value that was wrong: a cluster shows its internal Go types there.
+// withoutDump removes from a message the whole value that was wrong: a cluster shows its internal Go types there.
 func withoutDump(message string) string { return dump.ReplaceAllString(message, "Invalid value: {}:") }
 
 var dump = regexp.MustCompile(`Invalid value: \{.*\}:`)
 
 // TestUpdatesAnsweredByTheHandler has the recorded updates (testdata/oracle) that are refused before the rules of the
-// kind are asked.
+// kind are applied.
 func TestUpdatesAnsweredByTheHandler(t *testing.T) {
 	data, err := os.ReadFile("../../testdata/oracle/updates.yaml")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// limited is a client with the kubeconfig of a role.
+// limited returns a client with the kubeconfig of a role.
 func (ts *testServer) limited(t *testing.T, query string) *kubernetes.Clientset {
 	t.Helper()
 	code, text := ts.do(t, "GET", "/jobd/v1/kubeconfig?"+query, "", "")
@@ -41,7 +41,8 @@ func mustClient(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	return c
 }
 
-// canI asks the server, and does what it asks for where that shows: an answer that is not kept would be worth nothing.
+// canI asks the server whether a client may do something and, where that can be tried, tries it: an answer that does
+// not hold would be worth nothing.
 func canI(t *testing.T, c *kubernetes.Clientset, question string) bool {
 	t.Helper()
 	f := strings.Fields(question)

@@ -18,7 +18,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 )
 
-// account makes a ServiceAccount, with a role unless that is empty, and returns its name.
+// account creates a ServiceAccount, with a role unless that is empty, and returns its name.
 func (ts *testServer) account(t *testing.T, name, role string) string {
 	t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -29,7 +29,7 @@ func (ts *testServer) account(t *testing.T, name, role string) string {
 	return name
 }
 
-// token asks for one of a ServiceAccount, bound to an object unless that is nil.
+// token requests a token of a ServiceAccount, bound to an object unless that is nil.
 func (ts *testServer) token(t *testing.T, account string, to *authenticationv1.BoundObjectReference) *authenticationv1.TokenRequest {
 	t.Helper()
 	r, err := ts.client(t).CoreV1().ServiceAccounts("default").CreateToken(t.Context(), account,
@@ -40,7 +40,7 @@ func (ts *testServer) token(t *testing.T, account string, to *authenticationv1.B
 	return r
 }
 
-// with is a client on TLS that has a token.
+// with returns a client over TLS that has a token.
 func (ts *testServer) with(t *testing.T, token string) *kubernetes.Clientset {
 	t.Helper()
 	return mustClient(t, &rest.Config{Host: "https://" + ts.tls.String(), BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ts.authority.Certificate()}})
@@ -163,7 +163,7 @@ func TestRoleOfAServiceAccount(t *testing.T) {
 	}
 }
 
-// On the listener for pods nobody is known but ServiceAccounts.
+// The listener for pods knows nobody except ServiceAccounts.
 func TestListenerForPods(t *testing.T) {
 	ts := startServer(t)
 	loopback := netip.MustParsePrefix("127.0.0.0/8")

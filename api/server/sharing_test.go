@@ -47,7 +47,7 @@ func (ts *testServer) dialAs(t testing.TB, uid int) net.Conn {
 	if err != nil {
 		t.Skip("not enough file descriptors: ", err)
 	}
-	// The kernel takes the user from the thread, and only this one is changed.
+	// The kernel takes the user from the thread, and only this thread is changed.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const same = ^uintptr(0)
@@ -71,7 +71,7 @@ func (ts *testServer) dialAs(t testing.TB, uid int) net.Conn {
 	return c
 }
 
-// clientAs is one on the socket, of another user.
+// clientAs returns a client on the socket, of another user.
 func (ts *testServer) clientAs(t testing.TB, uid int) *kubernetes.Clientset {
 	t.Helper()
 	config := ts.config()
@@ -108,7 +108,7 @@ func mustServe(t *testing.T, clients ...*kubernetes.Clientset) {
 	}
 }
 
-// TestIdleConnectionsTakeNothingFromOthers opens 2,300 on which nothing is asked.
+// TestIdleConnectionsTakeNothingFromOthers opens 2,300 connections on which nothing is asked.
 func TestIdleConnectionsTakeNothingFromOthers(t *testing.T) {
 	ts := startServer(t)
 	watched := ts.sendAs(t, attacker, "GET /apis/batch/v1/jobs?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n")
@@ -120,7 +120,7 @@ func TestIdleConnectionsTakeNothingFromOthers(t *testing.T) {
 		if i%2 == 0 {
 			ts.dialAs(t, attacker)
 		} else {
-			ts.sendAs(t, attacker, "GET /livez HTTP/1.1\r\nHost: ") // and no end of it
+			ts.sendAs(t, attacker, "GET /livez HTTP/1.1\r\nHost: ") // and the request never ends
 		}
 		if c, err := net.Dial("tcp", ts.tls.String()); err == nil {
 			t.Cleanup(func() { c.Close() })
@@ -134,7 +134,7 @@ func TestIdleConnectionsTakeNothingFromOthers(t *testing.T) {
 			t.Errorf("%d do nothing, %d were closed", idle, closed)
 		}
 	}
-	for { // the one that something was asked on is there still
+	for { // the connection on which something was asked is still open
 		line, err := events.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestUnreadListsTakeNothingFromOthers(t *testing.T) {
 	mustServe(t, ts.clientAs(t, other), ts.client(t))
 }
 
-// TestWatchesTakeNothingFromOthers has one user ask for more watches than all may have.
+// TestWatchesTakeNothingFromOthers has one user ask for more watches than all users together may have.
 func TestWatchesTakeNothingFromOthers(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.MaxStreams = 1500 })
 	there, err := ts.client(t).CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
@@ -213,7 +213,7 @@ func TestWatchesTakeNothingFromOthers(t *testing.T) {
 	}
 }
 
-// TestUnreadWatchesTakeNothingFromOthers has 450 watches of one user wait until what they begin with is read.
+// TestUnreadWatchesTakeNothingFromOthers has 450 watches of one user wait until their initial events are read.
 func TestUnreadWatchesTakeNothingFromOthers(t *testing.T) {
 	ts := startServer(t)
 	for i := range 30 {
@@ -227,7 +227,7 @@ func TestUnreadWatchesTakeNothingFromOthers(t *testing.T) {
 		return held == maxListsOfOne && waiting+int(refused) == 450-maxListsOfOne
 	})
 	for _, c := range []*kubernetes.Clientset{ts.clientAs(t, other), ts.client(t)} {
-		for range 2 * maxListsOfOne { // those that have begun take no place any more
+		for range 2 * maxListsOfOne { // watches that have begun take no place any more
 			w, err := c.BatchV1().Jobs("default").Watch(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -239,7 +239,7 @@ func TestUnreadWatchesTakeNothingFromOthers(t *testing.T) {
 			}
 		}
 	}
-	// Who reads gets all of it.
+	// A client that reads gets all of it.
 	w, err := ts.client(t).CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestUnreadWatchesTakeNothingFromOthers(t *testing.T) {
 	}
 }
 
-// TestTheAdministratorAlwaysHasPlaces has two users take all there is.
+// TestTheAdministratorAlwaysHasPlaces has two users take all there are.
 func TestTheAdministratorAlwaysHasPlaces(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.MaxStreams = 10 })
 	const ask = "GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: jobd\r\n\r\n"
@@ -294,7 +294,7 @@ func TestTheAdministratorAlwaysHasPlaces(t *testing.T) {
 	unregister()
 }
 
-// Who has a role in a namespace gets no more by making ServiceAccounts there.
+// A client that has a role in a namespace gets no more by making ServiceAccounts there.
 func TestInWhoseNamePlacesAreHeld(t *testing.T) {
 	for _, tc := range []struct {
 		user, group, want string

@@ -91,7 +91,7 @@ func startServer(t testing.TB, edit ...func(*Config)) *testServer {
 	return ts
 }
 
-// config is what a client on the socket needs.
+// config returns what a client on the socket needs.
 func (ts *testServer) config() *rest.Config {
 	return &rest.Config{
 		Host: "http://jobd", QPS: 1e6, Burst: 1e6,

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestVersionsThatAListCanAskFor goes through resourceVersion and resourceVersionMatch. It has three objects, made at
-// versions a < b < c, and a history that has been cut at a.
+// TestVersionsThatAListCanAskFor goes through resourceVersion and resourceVersionMatch. There are three objects, made
+// at versions a < b < c, and a history that has been cut at a.
 func TestVersionsThatAListCanAskFor(t *testing.T) {
 	ts := startServer(t)
 	ts.fillMany(t, 0)
@@ -91,7 +91,7 @@ func TestVersionsThatAListCanAskFor(t *testing.T) {
 }
 
 // TestHowAWatchCanBegin goes through resourceVersion, resourceVersionMatch and sendInitialEvents: what comes before the
-// first change after it has begun.
+// first change after the watch has begun.
 func TestHowAWatchCanBegin(t *testing.T) {
 	ts := startServer(t)
 	ts.fillMany(t, 0)
@@ -162,7 +162,7 @@ func TestHowAWatchCanBegin(t *testing.T) {
 					break
 				}
 				switch {
-				case strings.HasPrefix(cm.Name, "made-"): // those of the cases before
+				case strings.HasPrefix(cm.Name, "made-"): // those of earlier cases
 				case e.Type == watch.Bookmark && cm.Annotations[metav1.InitialEventsAnnotationKey] == "true" && cm.ResourceVersion != "":
 					got = append(got, "end")
 				case e.Type == watch.Added:
@@ -178,7 +178,7 @@ func TestHowAWatchCanBegin(t *testing.T) {
 	}
 }
 
-// TestAWatchEndsWhenItsTimeIsOver and tells just before how far it has come, however quiet it was.
+// TestAWatchEndsWhenItsTimeIsOver and says just before how far it has come, however quiet it was.
 func TestAWatchEndsWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	ts := startServer(t)
@@ -203,7 +203,7 @@ func TestAWatchEndsWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// TestWatchesInEveryForm reads the same event as JSON, as metadata only and as a row of a table.
+// TestWatchesInEveryForm reads the same event as JSON, as metadata only, and as a row of a table.
 func TestWatchesInEveryForm(t *testing.T) {
 	ts := startServer(t)
 	mustMake(t, ts.client(t).BatchV1().Jobs("default"), newJob("a"))
@@ -232,7 +232,7 @@ func TestWatchesInEveryForm(t *testing.T) {
 	}
 }
 
-// A client that is done is noticed, not only one that is told to stop.
+// A client that leaves is noticed, not only one that is told to stop.
 func TestAWatchThatItsClientLeavesIsForgotten(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.MaxStreams = 1 })
 	c := ts.client(t).CoreV1().ConfigMaps("default")

@@ -52,7 +52,7 @@ func (ts *testServer) watchRaw(t testing.TB, path, accept string) (next func() s
 }
 
 // rowsOf returns what does not depend on the watcher's time and place: its first event has the columns, and a later one
-// has them again when it was encoded for a first one of somebody else.
+// has them too when it was encoded as the first event of another watcher.
 func rowsOf(t *testing.T, event string, first bool) string {
 	t.Helper()
 	var e struct {
@@ -68,7 +68,7 @@ func rowsOf(t *testing.T, event string, first bool) string {
 	return fmt.Sprintf("%s %s %v %s", e.Type, e.Object.ResourceVersion, e.Object.Rows[0].Cells[:2], e.Object.Rows[0].Object.Raw)
 }
 
-// Whoever shares an event with others gets what they get, now or later.
+// A watcher that shares an event with others gets what they get, now or later.
 func TestWatchersOfManyKindsSeeTheSame(t *testing.T) {
 	ts := startServer(t)
 	client := ts.client(t)

@@ -68,7 +68,7 @@ func TestWatchFromAVersionThatIsGone(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.RequestTimeout = time.Minute })
 	jobs := ts.client(t).BatchV1().Jobs("default")
 	made := mustMake(t, jobs, newJob("a"))
-	// More than the store keeps of what was superseded.
+	// More than the store keeps of superseded versions.
 	for i := range 40 {
 		big := strings.Repeat(fmt.Sprint(i%10), 100_000)
 		if _, err := jobs.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"annotations":{"x":"`+big+`"}}}`), metav1.PatchOptions{}); err != nil {
@@ -86,7 +86,7 @@ func TestWatchFromAVersionThatIsGone(t *testing.T) {
 	}
 }
 
-// An informer is what most clients are made of: a list in the form of a watch, then the watch.
+// An informer is what most clients are built on: a list in the form of a watch, then the watch.
 func TestInformer(t *testing.T) {
 	ts := startServer(t)
 	c := ts.client(t)

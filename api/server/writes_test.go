@@ -138,7 +138,7 @@ func TestADryRunOfAnyWriteLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestPreconditions of each verb that has them: who is late, or means another object, is told so.
+// TestPreconditions of each verb that has them: a client that is late, or means another object, is told so.
 func TestPreconditions(t *testing.T) {
 	ts := startServer(t)
 	jobs := ts.client(t).BatchV1().Jobs("default")
@@ -291,7 +291,7 @@ func TestApplySharesAnObject(t *testing.T) {
 	if _, err := c.Patch(t.Context(), "shared", types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"}}`), metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("nobody's apply: %v", err)
 	}
-	// To forget all owners is a way that clients have.
+	// Clients can choose to forget all owners.
 	forgotten := must(c.Patch(t.Context(), "shared", types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`), metav1.PatchOptions{}))
 	if len(forgotten.ManagedFields) != 0 {
 		t.Errorf("%+v", forgotten.ManagedFields)

@@ -22,7 +22,7 @@ func benchPod(name string) *corev1.Pod {
 	return p
 }
 
-// BenchmarkCreate is durable creations by clients that wait for each.
+// BenchmarkCreate measures durable creations by clients that wait for each.
 func BenchmarkCreate(b *testing.B) {
 	for _, clients := range []int{1, 8} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -62,7 +62,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch is changes that every watcher decodes and delivers.
+// BenchmarkWatch measures changes that every watcher decodes and delivers.
 func BenchmarkWatch(b *testing.B) {
 	for _, watchers := range []int{1, 10} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {

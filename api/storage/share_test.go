@@ -15,7 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// encodeEvent does what the handlers do with an object: in a form that id names, and setting its kind meanwhile.
+// encodeEvent does what the handlers do with an object: it encodes it in a form that id names, setting its kind
+// meanwhile.
 func encodeEvent(t testing.TB, obj runtime.Object, id runtime.Identifier, encodings *atomic.Int64) string {
 	t.Helper()
 	encode := func(obj runtime.Object, w io.Writer) error {
@@ -54,7 +55,7 @@ func TestWatchersShareWhatIsDecodedAndEncoded(t *testing.T) {
 		all = append(all, startWatch(t, context.Background(), s, storage.ListOptions{ResourceVersion: "1", Predicate: predicate}))
 	}
 	create(t, s, benchPod("a"))
-	for _, w := range all { // now everybody is there
+	for _, w := range all { // now all of them have begun
 		<-w.ResultChan()
 	}
 	decodings.Store(0)
@@ -75,7 +76,7 @@ func TestWatchersShareWhatIsDecodedAndEncoded(t *testing.T) {
 		update(t, s, "a", func(p *corev1.Pod) { p.Generation++ })
 	}
 	group.Wait()
-	// Those with a selector look at what was before, too.
+	// Watchers with a selector look at the previous state, too.
 	if n := decodings.Load(); n > 2*changes {
 		t.Errorf("%d objects were decoded for %d watchers of %d changes", n, watchers, changes)
 	}

@@ -267,7 +267,7 @@ func TestAWatcherWithASelectorSeesObjectsComeAndGo(t *testing.T) {
 	create(t, s, pod("b", map[string]string{"l": "y"}))
 	remove(t, s, "b")
 	create(t, s, pod("c", map[string]string{"l": "x"}))
-	// Each carries the version of the change, the object that left as it was before.
+	// Each carries the version of the change; the object that left is as it was before.
 	expect(t, w, "DELETED a@3 x", "ADDED a@5 x", "MODIFIED a@6 x", "DELETED a@7 x", "ADDED c@10 x")
 }
 
@@ -340,7 +340,7 @@ func TestInitialEventsAreSentInPagesOfOneVersion(t *testing.T) {
 	predicate.AllowWatchBookmarks = true
 	w := startWatch(t, t.Context(), s, storage.ListOptions{SendInitialEvents: ptr.To(true), Predicate: predicate})
 	expect(t, w, "ADDED p0000@2")
-	// What changes while the watcher is still being told what was there comes after the bookmark that ends that.
+	// What changes while the watcher is still receiving what exists comes after the bookmark that ends that.
 	remove(t, s, fmt.Sprintf("p%04d", objects-1))
 	for i := 1; i < objects; i++ {
 		expect(t, w, fmt.Sprintf("ADDED p%04d@%d", i, i+2))

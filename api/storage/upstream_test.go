@@ -34,11 +34,11 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// These are the tests that Kubernetes has for what stands behind its handlers. All of its Run functions run here, but
-// those that are named in notRun with the reason; TestAllOfUpstreamIsAccountedFor sees to that.
+// These are the tests that Kubernetes has for the storage behind its handlers. All of its Run functions run here,
+// except for those that notRun names with the reason; TestAllOfUpstreamIsAccountedFor sees to that.
 //
-// The functions that want to exchange a transformer get one inside the codec, which is the only thing here that turns
-// bytes into objects.
+// The functions that exchange a transformer get one inside the codec, which is the only thing here that turns bytes
+// into objects.
 
 type harness struct {
 	*Storage
@@ -112,7 +112,8 @@ func (c *transformingCodec) Encode(obj runtime.Object, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// A transformer that calls what it reads stale wants it written again: other bytes for the same object do that.
+	// A transformer that calls what it reads stale wants it written again: returning other bytes for the same object
+	// has that effect.
 	if prefix, ok := transformer.(*storagetesting.PrefixTransformer); !ok {
 	} else if _, stale, err := prefix.TransformFromStorage(context.Background(), data, value.DefaultContext{}); err == nil && stale {
 		c.stale++

@@ -20,7 +20,7 @@ import (
 	"github.com/jobd/jobd/api/images"
 )
 
-// imagesOf runs a daemon that answers as the function says.
+// imagesOf runs a server that answers as the function says, in place of a daemon.
 func imagesOf(t *testing.T, in string, answer http.HandlerFunc) (c *imageClient, out *bytes.Buffer) {
 	t.Helper()
 	s := httptest.NewServer(answer)

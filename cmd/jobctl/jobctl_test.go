@@ -25,7 +25,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// TestMain lets the test's own binary be jobctl, as it is when it is run.
+// TestMain lets the test's own binary act as jobctl.
 func TestMain(m *testing.M) {
 	if os.Getenv("JOBCTL_TEST_RUN") != "" {
 		main()

@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// containers run cat, whatever they are asked for.
+// containers run cat, whatever they are asked to run.
 type containers struct{}
 
 func (containers) Exec(_ context.Context, _ *corev1.Pod, _ string, e runtime.ExecRequest) (int, error) {
@@ -36,7 +36,7 @@ func (containers) Dial(context.Context, *corev1.Pod, uint16) (net.Conn, error) {
 	return nil, os.ErrNotExist
 }
 
-// What kubectl would dial by itself goes to the socket, and the server's words come through.
+// What kubectl would dial by itself goes to the socket, and the server's messages come through.
 func TestReachingIntoContainersOnTheSocket(t *testing.T) {
 	for _, websockets := range []string{"", "false"} { // kubectl's own switch to SPDY has no effect
 		t.Run("switch="+websockets, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestReachingIntoContainersOnTheSocket(t *testing.T) {
 	}
 }
 
-// bind writes the status of a pod that only the loop may write.
+// bind writes the part of a pod's status that only the loop may write.
 func (d *daemon) bind(t *testing.T, state corev1.ContainerState, phase corev1.PodPhase) {
 	t.Helper()
 	key := store.Key("pods", "default", "p")

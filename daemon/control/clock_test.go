@@ -12,7 +12,7 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 )
 
-// setClock sets the wall clock of a world forward, or back, as long as it is running. Time itself goes on as ever.
+// setClock sets the wall clock of a world forward, or back, while it is running. Time itself goes on as before.
 func (w *world) setClock(by time.Duration) {
 	synctest.Wait()
 	w.clock = func() time.Time { return time.Now().Round(0).Add(by) }

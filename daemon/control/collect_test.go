@@ -51,7 +51,7 @@ func (w *world) finishedJob(name string, n int) *batchv1.Job {
 	return j
 }
 
-// cost is what fn allocates: work that can be compared, whatever else the machine does.
+// cost returns what fn allocates: a measure of work that does not depend on what else the machine does.
 func cost(fn func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

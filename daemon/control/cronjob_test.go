@@ -92,7 +92,7 @@ func (w *world) said() map[string]int {
 	return said
 }
 
-// minute is the name of the Job of a minute after the bubble's time begins, midnight of 2000-01-01.
+// minute returns the name of the Job of the n-th minute after the bubble's time begins, at midnight of 2000-01-01.
 func minute(name string, n int64) string {
 	return fmt.Sprintf("%s-%d", name, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Unix()/60+n)
 }
@@ -159,7 +159,7 @@ func TestConcurrencyOfACronJob(t *testing.T) {
 					t.Errorf("%d pods, want %d", n, len(all))
 				}
 				if policy == batchv1.ForbidConcurrent {
-					// It is made up for as soon as the other has ended.
+					// It is made up for as soon as the other Job has ended.
 					time.Sleep(time.Hour - 2*time.Minute)
 					if got := w.cronJob("c").Status.Active; len(got) != 1 || got[0].Name != minute("c", 61) {
 						t.Errorf("active %+v", got)
@@ -178,7 +178,7 @@ func TestACronJobAcrossDowntime(t *testing.T) {
 		w.cron("strict", "*/10 * * * *", "1s", func(cj *batchv1.CronJob) { cj.Spec.StartingDeadlineSeconds = ptr.To[int64](60) })
 		w.cron("often", "* * * * *", "1s", nil)
 		w.cron("suspended", "* * * * *", "1s", func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) })
-		for range 3 { // restarts do not start anything twice
+		for range 3 { // restarts start nothing twice
 			time.Sleep(4 * time.Minute)
 			w.stop()
 			w.start()

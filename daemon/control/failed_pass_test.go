@@ -65,7 +65,8 @@ func TestAPassWritesNoMoreThanItsBudget(t *testing.T) {
 		if got := len(w.pods()); got != n {
 			t.Fatalf("%d pods, want %d", got, n)
 		}
-		// Between two passes the Job's status is written: no more pods than a pass may make lie between.
+		// Between two passes the Job's status is written: between two writes of it there are no more pods than a pass
+		// may make.
 		statuses := store.Key(objects.Jobs, "default", "j")
 		cursor := w.store.Cursor(begin, "")
 		made, since := 0, 0
@@ -139,7 +140,7 @@ func TestAPassReadsNoMoreThanItsBudget(t *testing.T) {
 		completions := int32(n)
 		j.Spec.Completions, j.Spec.Parallelism = &completions, &completions
 		w.create(j)
-		time.Sleep(loop.BatchDelay) // then all that was seen of them is stored
+		time.Sleep(loop.BatchDelay) // by then all that was seen of them is stored
 		if got := len(w.pods()); got != n {
 			t.Fatalf("%d pods, want %d", got, n)
 		}

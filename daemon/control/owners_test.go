@@ -29,7 +29,7 @@ func (f family) make(name string, refs ...metav1.OwnerReference) *corev1.ConfigM
 	return cm
 }
 
-// get returns nil for one that is gone.
+// get returns nil for a ConfigMap that is gone.
 func (f family) get(name string) *corev1.ConfigMap {
 	synctest.Wait()
 	cm := &corev1.ConfigMap{}

@@ -89,7 +89,7 @@ func (w *world) events(name string) (said []string) {
 	return said
 }
 
-// running are the pods that are on the node and have not ended.
+// running returns the pods that are on the node and have not ended.
 func (w *world) running() (names []string) {
 	for _, p := range w.pods() {
 		if p.Spec.NodeName != "" && !pod.Terminal(p) {

@@ -107,7 +107,7 @@ func (w *world) start() {
 	}
 }
 
-// security is the policy of a daemon without settings for it.
+// security returns the policy of a daemon without settings for it.
 func (w *world) security() *podsecurity.Policy {
 	w.t.Helper()
 	policy, err := podsecurity.New(podsecurity.Configuration{})

@@ -17,7 +17,7 @@ func perIndex(completions, parallelism, limit int32) func(*batchv1.JobSpec) {
 	}
 }
 
-// indexes are those of the pods that have not ended.
+// indexes returns those of the pods that have not ended.
 func (w *world) indexes() (all []int32) {
 	for _, name := range w.names() {
 		all = append(all, Summarize(w.pods[name]).Index)
@@ -139,8 +139,8 @@ func TestBackoffLimitPerIndex(t *testing.T) {
 		w.endIndex(0, 1)
 		w.pass(10 * time.Second)
 		w.startAll()
-		w.endIndex(0, 1) // waits for 20 s now
-		w.endIndex(1, 1) // and this one for 10
+		w.endIndex(0, 1) // it waits for 20 s now
+		w.endIndex(1, 1) // and this one for 10 s
 		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) })
 		w.settle()
 		if w.pass(15 * time.Second); !slices.Equal(w.indexes(), []int32{2}) {
@@ -240,8 +240,8 @@ func TestMaxFailedIndexes(t *testing.T) {
 	}
 }
 
-// A large status is not written for each change, but a pod that is replaced before it has ended is counted at once: what it
-// ends as does not matter any more.
+// A large status is not written for each change, but a pod that is replaced before it has ended is counted at once: how
+// it ends does not matter any more.
 func TestAPodThatIsReplacedBeforeItEndsIsCountedThen(t *testing.T) {
 	var done Indexes
 	for i := int32(0); i < 900; i += 2 {

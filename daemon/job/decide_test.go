@@ -54,7 +54,7 @@ func TestCompletion(t *testing.T) {
 		w := begin(func(s *batchv1.JobSpec) { s.Parallelism, s.Completions = ptr.To[int32](2), ptr.To[int32](2) })
 		names := w.names()
 		w.edit(func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](1) })
-		w.settle() // one is removed and terminates
+		w.settle() // one is removed and is terminating
 		w.end(w.names()[0], 0)
 		w.settle()
 		w.startAll()
@@ -111,7 +111,7 @@ func TestAJobThatIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// Lists of a hundred thousand indexes are not written for each of them: they wait the longer, the longer they are, and
+// Lists of a hundred thousand indexes are not written for each of them: the longer they are, the longer they wait, and
 // what they hold is exact in the end.
 func TestLargeStatusesAreWrittenLessOften(t *testing.T) {
 	const n = 20_000

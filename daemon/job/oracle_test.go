@@ -23,8 +23,9 @@ import (
 	"github.com/jobd/jobd/testdata/oracle"
 )
 
-// What a real cluster did (testdata/oracle) is played to Decide in virtual time: the manifest is posted, users act and
-// pods change when they did there, and everything the controller has a say in is left to Decide. Compared are
+// What a real cluster did (testdata/oracle) is replayed to Decide in virtual time: the manifest is posted, users act
+// and pods change when they did there, and everything the controller has a say in is left to Decide. These are
+// compared:
 //
 //   - the sequence of Job statuses: conditions with type, status, reason and message, all counters, index lists,
 //     presence and value of the times;
@@ -32,11 +33,11 @@ import (
 //   - pods deleted by the controller, and when;
 //   - events of the Job: type, reason, message, count.
 //
-// Tolerated is only what follows from how a cluster works:
+// The only things tolerated are those that follow from how a cluster works:
 const (
-	// A cluster's controller sees a change of a pod up to this much later. So ours may act earlier by this, never later,
-	// and a cluster need not have written a status of ours that lasted less. What is due by the time alone (back-off,
-	// deadline) must come in the same second.
+	// A cluster's controller sees a change of a pod up to this much later. So ours may act earlier by this, never
+	// later, and a cluster need not have written a status of ours that did not last longer. What is due by time alone
+	// (back-off, deadline) must come in the same second.
 	syncLag = oracle.SyncLag
 	// What the recording client saw was a little older: the watch, and a controller that is busy.
 	watchLag = 150 * time.Millisecond
@@ -184,7 +185,7 @@ func (r *replay) script() {
 	}
 }
 
-// name returns a new pod the suffix of the recorded one that it stands for.
+// name returns, for a new pod, the suffix of the recorded one that it stands for.
 func (r *replay) name(n NewPod) string {
 	for _, p := range r.s.Pods.Summary {
 		if !r.used[p.Name] && (n.Index < 0 || p.Index != nil && *p.Index == strconv.Itoa(int(n.Index))) {
@@ -196,7 +197,7 @@ func (r *replay) name(n NewPod) string {
 	return fmt.Sprintf("%05d", len(r.w.created))
 }
 
-// byUser reports whether it was not the controller that deleted a pod.
+// byUser reports whether a pod was deleted by somebody other than the controller.
 func (r *replay) byUser(pod string) bool {
 	for _, a := range r.s.Pods.Actions {
 		if len(a.Action) == 2 && a.Action[1] == pod {
@@ -275,7 +276,7 @@ func equalPods(p, q *corev1.Pod) bool {
 	return bytes.Equal(a, b)
 }
 
-// finished is when a pod's container ended: as recorded, or when it was first seen.
+// finished returns when a pod's container ended: as recorded, or when it was first seen to have.
 func (r *replay) finished(name string, exit int32) metav1.Time {
 	for _, end := range r.s.Pods.PodsAtEnd {
 		if end.Name == name && len(end.Status.ContainerStatuses) == 1 {
@@ -316,7 +317,7 @@ func (r *replay) run() {
 	}
 }
 
-// alike compares statuses; times may differ as far as the statuses themselves may be apart.
+// alike compares statuses; times may differ by as much as the statuses themselves may be apart.
 func alike(a, b *batchv1.JobStatus) bool {
 	near := func(a, b *metav1.Time) bool {
 		if a == nil || b == nil {
@@ -336,7 +337,7 @@ func alike(a, b *batchv1.JobStatus) bool {
 		})
 }
 
-// theirs are the distinct statuses that the cluster wrote, as ours may be compared to.
+// theirs returns the distinct statuses that the cluster wrote, in a form that ours can be compared to.
 func (r *replay) theirs() []revision {
 	var all []revision
 	for _, rev := range r.s.Counted(func(a, b *oracle.Revision) bool { return alike(&a.Status, &b.Status) }) {
@@ -345,7 +346,7 @@ func (r *replay) theirs() []revision {
 	return all
 }
 
-// anyOf takes out of conditions which pod it was, where that is chance.
+// anyOf removes from conditions the name of the pod concerned, where that is chance.
 func (r *replay) anyOf(list []batchv1.JobCondition) []batchv1.JobCondition {
 	list = slices.Clone(list)
 	for i := range list {

@@ -109,7 +109,7 @@ func drawJob(t *rapid.T) *batchv1.Job {
 	return job
 }
 
-// run is a Job that is being played with, and what must hold of it.
+// run is a Job that is being played with, and what must hold for it.
 type run struct {
 	*world
 	adopted bool // an orphan of an index may have ended before
@@ -200,11 +200,11 @@ func (r *run) actions() map[string]func(*rapid.T) {
 			then(t)
 		},
 		"relabel a pod": func(t *rapid.T) {
-			// One that was counted and let go would be counted again if it came back, in a cluster too.
+			// A pod that was counted and released would be counted again if it came back, in a cluster too.
 			name := pick(t, func(p *corev1.Pod) bool { return p.Labels["job"] == "j" || r.outcomes[p.UID] == nil })
 			r.set(name, func(p *corev1.Pod) {
 				p.Labels = map[string]string{"job": rapid.SampledFrom([]string{"other", "j"}).Draw(t, "label")}
-				r.adopted = r.adopted || len(p.OwnerReferences) == 0 // it was let go, and may come back after another took its index
+				r.adopted = r.adopted || len(p.OwnerReferences) == 0 // it was released, and may come back after another took its index
 			})
 			then(t)
 		},
@@ -322,7 +322,7 @@ func sumsOf(r *Record) sums {
 	return s
 }
 
-// sorted is a Decision whose lists without an order are sorted.
+// sorted returns a Decision whose lists without an order are sorted.
 func sorted(d Decision) Decision {
 	refs := func(a, b Ref) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(d.Adopt, refs)
@@ -331,7 +331,7 @@ func sorted(d Decision) Decision {
 	return d
 }
 
-// check looks at what must hold at any time, whether what is due has been done or not.
+// check checks what must hold at any time, whether or not what is due has been done.
 func (r *run) check(t *rapid.T) {
 	again := r.rebuilt()
 	again.written, again.refused, again.refusals, again.slow = r.record.written, r.record.refused, r.record.refusals, r.record.slow
@@ -386,7 +386,7 @@ func (r *run) check(t *rapid.T) {
 	}
 }
 
-// wholeBatch returns the pods if a batch may not hold all of them: which it holds is then a matter of chance.
+// wholeBatch returns the pods if a batch may not hold all of them: which ones it holds is then a matter of chance.
 func (s Settings) wholeBatch(pods map[string]*corev1.Pod) map[string]*corev1.Pod {
 	if len(pods) > s.Batch {
 		return pods
@@ -394,7 +394,7 @@ func (s Settings) wholeBatch(pods map[string]*corev1.Pod) map[string]*corev1.Pod
 	return nil
 }
 
-// checkSettled looks at what must hold after all that is due has been done.
+// checkSettled checks what must hold after all that is due has been done.
 func (r *run) checkSettled(t *rapid.T, wake time.Time) {
 	if r.record.Finished() {
 		for name, p := range r.pods {

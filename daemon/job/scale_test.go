@@ -26,7 +26,7 @@ func largeJob(completions, parallelism int32) *batchv1.Job {
 	}
 }
 
-// crowd is the least of a world: pods are only what a Record is told of them.
+// crowd is a minimal world: its pods are only what a Record is told of them.
 type crowd struct {
 	now     time.Time
 	job     *batchv1.Job
@@ -129,7 +129,7 @@ func BenchmarkPod(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process used, whatever else the machine does meanwhile.
+// cpuTime returns what this process has used, whatever else the machine does meanwhile.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -38,9 +38,9 @@ type world struct {
 	uids      int
 	name      func(NewPod) string // the suffix of a new pod
 	onCreated func(*corev1.Pod)
-	refuse    int // so many creations
+	refuse    int // how many creations
 
-	vanished, refused bool           // while the last decision was carried out: a pod, a creation
+	vanished, refused bool           // while the last decision was carried out: a pod did, a creation was
 	after             func(Decision) // looks at each decision that was carried out
 }
 
@@ -52,7 +52,7 @@ type revision struct {
 type timed[T any] struct {
 	at time.Time
 	v  T
-	// onTime: it came of the time alone, not of a change.
+	// onTime: it happened because of the time alone, not because of a change.
 	onTime bool
 }
 
@@ -63,7 +63,7 @@ func newWorld(now time.Time, job *batchv1.Job) *world {
 	return w
 }
 
-// rebuilt is the Record as a restarted daemon makes it from what is stored.
+// rebuilt returns the Record as a restarted daemon builds it from what is stored.
 func (w *world) rebuilt() *Record {
 	m := &Memory{}
 	if w.stored != nil {
@@ -119,7 +119,7 @@ func (w *world) add(p *corev1.Pod) {
 	w.record.SetPod(Summarize(p))
 }
 
-// settle decides and carries out until nothing is left to do at this time.
+// settle decides and carries decisions out until nothing is left to do at this time.
 func (w *world) settle() {
 	onTime := !w.wake.IsZero() && !w.now.Before(w.wake)
 	due := true // whether there may be something to do
@@ -205,7 +205,7 @@ func (w *world) apply(d Decision, onTime bool) {
 	}
 }
 
-// deletePod asks for a pod's end as the API does.
+// deletePod asks for a pod's deletion as the API does.
 func (w *world) deletePod(name string) {
 	w.set(name, func(p *corev1.Pod) {
 		if p.DeletionTimestamp != nil {
@@ -328,7 +328,7 @@ func (w *world) startAll() {
 	w.settle()
 }
 
-// names are those of the pods that have not ended and are not being deleted, in the order of their creation.
+// names returns those of the pods that have not ended and are not being deleted, in the order of their creation.
 func (w *world) names() (names []string) {
 	for _, c := range w.created {
 		if p := w.pods[c.v.Name]; p != nil && !ended(p) && p.DeletionTimestamp == nil {
@@ -338,7 +338,7 @@ func (w *world) names() (names []string) {
 	return names
 }
 
-// pass lets time go by, deciding whenever that is asked for.
+// pass lets time go by, and decides whenever a decision has asked for that.
 func (w *world) pass(d time.Duration) {
 	for until := w.now.Add(d); w.now.Before(until); {
 		w.now = until
@@ -349,7 +349,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// reasons are the types and reasons of all conditions.
+// conditions returns the types, statuses and reasons of all conditions.
 func (w *world) conditions() string {
 	var s []string
 	for _, c := range w.job.Status.Conditions {

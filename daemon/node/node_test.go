@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// want is a pod that asks for that much cpu, in thousandths.
+// want returns a pod that asks for that much cpu, in thousandths.
 func want(uid types.UID, created int64, cpu int64) *Pod {
 	ask := Resources{"cpu": cpu}
 	if cpu == 0 {
@@ -30,7 +30,7 @@ func prio(n int32) func(*Pod)       { return func(p *Pod) { p.Priority = n } }
 func of(g string) func(*Pod)        { return func(p *Pod) { p.Group = "ns/" + g } }
 func (n *Node) run(p *Pod, s int64) { n.Bound(p, time.Unix(s, 0), false) }
 
-// read returns a pod of a spec in YAML.
+// read returns a pod with a spec given in YAML.
 func read(t *testing.T, uid types.UID, spec string) *Pod {
 	t.Helper()
 	pod := &corev1.Pod{}
@@ -50,7 +50,8 @@ func facing(t *testing.T, n *Node, node string) {
 	n.Describe(obj)
 }
 
-// decide takes all decisions and writes them down: "+a" bound, "-b" makes way, "c?" waits for that.
+// decide takes all decisions and writes them down: "+a" for a pod that is bound, "-b" for one that makes way, "c?" for
+// one that waits for that.
 func decide(n *Node) string {
 	var said []string
 	note := func(format string, uids []types.UID) {

@@ -123,7 +123,7 @@ func (l *life) decide() {
 	}
 }
 
-// first is the pod that comes first of those which are not of a gang and for which there is room.
+// first returns the pod that comes first among those that belong to no gang and for which there is room.
 func (l *life) first() (first *waiter) {
 	n := l.n
 	for _, w := range n.waiting {
@@ -139,7 +139,7 @@ func (l *life) first() (first *waiter) {
 	return first
 }
 
-// check compares the sums with a recount, and with what there is.
+// check compares the sums with a recount, and with what the node has.
 func (l *life) check() {
 	n := l.n
 	used, reserved := newLevels(), newLevels()

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestThoseWhoWaitCostNothing counts what a step allocates while many wait: it is the same as while few do.
+// TestThoseWhoWaitCostNothing counts what a step allocates while many pods wait: it is the same as while few do.
 func TestThoseWhoWaitCostNothing(t *testing.T) {
 	for rule, group := range map[string]string{"one by one": "", "as a gang": "ns/g"} {
 		t.Run(rule, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestThoseWhoWaitCostNothing(t *testing.T) {
 					n.Changed()
 				})
 			}
-			if cost[10_000] > cost[10]+4 { // larger numbers in the words
+			if cost[10_000] > cost[10]+4 { // larger numbers in the message
 				t.Errorf("%v allocations while 10 wait, %v while 10,000 do", cost[10], cost[10_000])
 			}
 		})

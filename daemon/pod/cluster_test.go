@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// TestStatusIsThatOfACluster replays the lives of pods that a real cluster ran and compares the status with the one
+// TestStatusIsThatOfACluster replays the lives of pods that a real cluster ran, and compares the status with the one
 // that its kubelet left (testdata/cluster-pods.yaml, recorded from v1.37.1).
 func TestStatusIsThatOfACluster(t *testing.T) {
 	data, err := os.ReadFile("testdata/cluster-pods.yaml")
@@ -38,7 +38,7 @@ func TestStatusIsThatOfACluster(t *testing.T) {
 			for _, o := range livedThrough(want) {
 				Apply(got, &issued, []Observation{o}, o.At)
 			}
-			// As they lie outside of what a pod's worker knows, or name a moment or an object of that cluster.
+			// These lie outside what a pod's worker knows, or name a moment or an object of that cluster.
 			for _, s := range []*corev1.PodStatus{&got.Status, &want.Status} {
 				s.Resources = nil
 				for i := range s.Conditions {
@@ -61,7 +61,7 @@ func TestStatusIsThatOfACluster(t *testing.T) {
 	}
 }
 
-// livedThrough is what must have been observed of a pod for it to have this status.
+// livedThrough returns what must have been observed of a pod for it to have this status.
 func livedThrough(pod *corev1.Pod) []Observation {
 	var ips []string
 	for _, ip := range pod.Status.PodIPs {

@@ -110,7 +110,7 @@ func (l *life) phase(want corev1.PodPhase) {
 	}
 }
 
-// state checks a container's state, as "running/1" (restarts), "Error:1/0", "CrashLoopBackOff/1".
+// state checks a container's state, given as "running/1" (restarts), "Error:1/0" or "CrashLoopBackOff/1".
 func (l *life) state(name, want string) {
 	l.t.Helper()
 	c := find(l.pod, name)
@@ -139,7 +139,7 @@ func (l *life) condition(t corev1.PodConditionType, want string) {
 	}
 }
 
-// saw checks that there was an event of a reason with a message, as often as said.
+// saw checks that there were that many events of a reason with a message.
 func (l *life) saw(times int, reason, message string) {
 	l.t.Helper()
 	n := 0
@@ -153,7 +153,7 @@ func (l *life) saw(times int, reason, message string) {
 	}
 }
 
-// delete asks for the pod's end as the API does.
+// delete asks for the pod's deletion as the API does.
 func (l *life) delete(grace time.Duration) {
 	at, seconds := metav1.NewTime(l.now.Add(grace).Truncate(time.Second)), int64(grace/time.Second)
 	l.pod.DeletionTimestamp, l.pod.DeletionGracePeriodSeconds = &at, &seconds

@@ -74,7 +74,7 @@ func TestUnhealthyContainerIsKilledAfterItsGraceAndStartedAgain(t *testing.T) {
 	l.want(l.turn(answered(Liveness, 1, false, true)), "terminated a/1")
 }
 
-// A hook before the stop may take all of the grace: what the signal tells the container to do still has its time.
+// A preStop hook may take all of the grace period: the container still has time to do what the signal tells it to.
 func TestTheSignalAfterAPreStopHookHasItsTime(t *testing.T) {
 	p := newPod(corev1.RestartPolicyNever, "hook", "plain")
 	p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
@@ -90,7 +90,7 @@ func TestTheSignalAfterAPreStopHookHasItsTime(t *testing.T) {
 	l.wait(minimumGrace)
 	l.want(l.turn(), "killed hook/0")
 
-	// Who is not given any time gets none.
+	// A pod that is given no time gets none.
 	l = newLife(t, p.DeepCopy())
 	l.pod.Status, l.pod.DeletionTimestamp = corev1.PodStatus{Phase: corev1.PodPending}, nil
 	l.turn()

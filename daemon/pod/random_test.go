@@ -15,8 +15,8 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// world is a whole node for one pod: the loop, a worker that may take its time, and the host. Everything in it happens
-// in an order that rapid draws.
+// world is a whole node for one pod: the loop, a worker that may take its time, and the host. Everything happens in an
+// order that rapid draws.
 type world struct {
 	t      *rapid.T
 	pod    *corev1.Pod
@@ -27,7 +27,7 @@ type world struct {
 	actions []Action                   // given to the worker, not yet taken
 	seen    []Observation              // reported, not yet folded in
 	held    map[string]*runtime.Status // the runtime's containers
-	started map[string]int             // how often a container of that id was started
+	started map[string]int             // how often a container with that id was started
 	lost    bool
 	deleted bool
 }
@@ -51,7 +51,7 @@ func (w *world) loop(n int) {
 	w.actions, w.wake = append(w.actions, actions...), wake
 }
 
-// check holds what must never happen.
+// check checks that what must never happen has not.
 func (w *world) check(before *corev1.Pod) {
 	if Terminal(before) && before.Status.Phase != w.pod.Status.Phase {
 		w.t.Fatalf("phase went from %s to %s", before.Status.Phase, w.pod.Status.Phase)
@@ -104,7 +104,7 @@ func (w *world) work(a Action) {
 		}
 		about.What = TornDown
 	case Stop:
-		// The worker would call off a launch that it still has.
+		// The worker would cancel a launch that it still has.
 		for i, other := range w.actions {
 			if other.Kind == Launch && other.Container == a.Container && other.Attempt == a.Attempt {
 				w.actions = slices.Delete(w.actions, i, i+1)
@@ -147,7 +147,7 @@ func (w *world) work(a Action) {
 	w.seen = append(w.seen, about)
 }
 
-// report reports a container as it is.
+// report reports the state of a container.
 func (w *world) report(s runtime.Status) {
 	o := Observation{UID: w.pod.UID, What: Started, Container: s.Name, Attempt: s.Attempt, At: w.now, Status: s}
 	switch s.State {
@@ -165,7 +165,7 @@ func (w *world) end(s *runtime.Status, code int) {
 	w.report(*s)
 }
 
-// restart kills the daemon: what was under way is gone, and the runtime is asked how it is.
+// restart kills the daemon: what was under way is gone, and the runtime is asked for the state of its containers.
 func (w *world) restart(rebooted bool) {
 	w.actions, w.seen, w.issued = nil, nil, Issued{}
 	if rebooted {
@@ -322,7 +322,7 @@ func (w *world) finish() {
 				}
 			}
 		}
-		// A reboot makes attempts of launches in doubt that never were.
+		// A reboot counts launches in doubt as attempts, even if they never took place.
 		if n := int(c.status.RestartCount); !w.lost && attempts > 0 && n != attempts-1 {
 			w.t.Fatalf("%s was started %d times and shows %d restarts", c.spec.Name, attempts, n)
 		}
@@ -339,8 +339,8 @@ func states(pod *corev1.Pod) string {
 	return s
 }
 
-// TestBatchesDoNotMatter folds the same observations one by one and all at once: but for the times at which conditions
-// changed and messages of the moment, the outcome is the same.
+// TestBatchesDoNotMatter folds the same observations in one by one and all at once: except for the times at which
+// conditions changed, and for messages of the moment, the outcome is the same.
 func TestBatchesDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := drawPod(t)
@@ -370,7 +370,7 @@ func TestBatchesDoNotMatter(t *testing.T) {
 	})
 }
 
-// drawHistory is something that can have been observed of a pod.
+// drawHistory draws something that can have been observed of a pod.
 func drawHistory(t *rapid.T, pod *corev1.Pod) (list []Observation) {
 	now := epoch
 	Apply(pod, &Issued{}, nil, now)

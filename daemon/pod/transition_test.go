@@ -9,7 +9,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// BenchmarkTransition is one turn of a pod's life: Apply and Next, without the store.
+// BenchmarkTransition measures one turn of a pod's life: Apply and Next, without the store.
 func BenchmarkTransition(b *testing.B) {
 	status := runtime.Status{State: runtime.Running, StartedAt: epoch}
 	ended := runtime.Status{State: runtime.Exited, StartedAt: epoch, FinishedAt: epoch}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What hangs lets others go on, but not any number of them: each costs the machine something.
+// A task that hangs lets others go on, but there is a bound to how many may hang: each costs the machine something.
 func TestSlotsAreLentToABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, all = 2, 20
@@ -44,7 +44,7 @@ func TestSlotsAreLentToABound(t *testing.T) {
 	})
 }
 
-// Whoever waits for something else lends its slot without a bound: it costs nothing.
+// A task that waits for something else lends its slot without a bound: it costs nothing.
 func TestWhoYieldsDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all = 50

@@ -14,7 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// patient answers commands as a test wants.
+// patient answers commands as a test wants it to.
 type patient struct {
 	*host
 	mu    sync.Mutex

@@ -31,10 +31,10 @@ type node struct {
 
 	mu   sync.Mutex
 	seen []pod.Observation
-	life int // of the daemon: reports of an earlier one are lost with it
+	life int // of the daemon: reports of an earlier life are lost with it
 }
 
-// counting is a runtime that knows how often each container was started.
+// counting is a runtime that counts how often each container was started.
 type counting struct {
 	*simulated.Runtime
 	mu     sync.Mutex

@@ -25,7 +25,7 @@ import (
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
-// host is a runtime with images and steps whose failures can be chosen, and what was done with them.
+// host is a runtime with images and steps whose failures can be chosen; it records what was done with them.
 type host struct {
 	*simulated.Runtime
 	workers *Pool
@@ -33,7 +33,7 @@ type host struct {
 	mu      sync.Mutex
 	log     []string                 // what the workers did
 	batches [][]pod.Observation      // what they reported
-	pull    map[string]time.Duration // how long an image takes; none: it is here
+	pull    map[string]time.Duration // how long an image takes; no entry: it is here
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
 	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
 	during  map[string]func()        // called while a container is being started, by its name
@@ -506,7 +506,7 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}, {Kind: pod.Measure}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		// Those that come while one is under way may see something else than that one, and so are taken once more.
+		// Actions that come while one is under way may see something it does not, and so one more is carried out.
 		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
 		synctest.Wait()
 		more()
@@ -515,7 +515,7 @@ func TestChecksOfAPodDoNotPileUp(t *testing.T) {
 		if want := []string{"refresh", "measure", "refresh", "refresh", "measure"}; !slices.Equal(did, want) {
 			t.Errorf("%d actions, want %q", len(did), want)
 		}
-		// A pod that is torn down is not looked at any more.
+		// A pod that is being torn down is not looked at any more.
 		did = nil
 		h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
 		synctest.Wait()
@@ -542,7 +542,7 @@ func (h *host) wantFailure(t *testing.T, reason, message string) {
 }
 
 func TestRecover(t *testing.T) {
-	// Each pod is stored in a state, and its containers are held by the runtime in another.
+	// Each pod is stored in one state, and the runtime holds its containers in another.
 	runs := func(obj *corev1.Pod) {
 		pod.Apply(obj, &pod.Issued{}, []pod.Observation{{UID: obj.UID, What: pod.Started, Container: "c", Status: runtime.Status{StartedAt: epoch}}}, epoch)
 	}

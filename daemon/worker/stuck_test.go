@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// hanging is a host on which the start of pods' containers hangs until it is called off.
+// hanging is a host on which the start of a pod's containers hangs until it is cancelled.
 type hanging struct {
 	*host
 	off map[string]chan struct{} // by container id
@@ -99,7 +99,7 @@ func TestStartsThatHang(t *testing.T) {
 			t.Errorf("reported %q", batches)
 		}
 
-		// A tear-down and a stop end what hangs at once.
+		// A tear-down and a stop end at once what hangs.
 		h.workers.Do(pods[0], []pod.Action{{Kind: pod.TearDown}})
 		h.workers.Do(pods[1], []pod.Action{stopOf("c", 0, term)})
 		_, batches = h.take()
@@ -137,7 +137,7 @@ func TestStepThatHangs(t *testing.T) {
 				Name: "volumes",
 				SetUp: func(_ context.Context, obj *corev1.Pod, s *Sandbox) error {
 					if obj.UID == "stuck" {
-						// It gives its slot back while it waits, and hangs after that.
+						// It returns its slot while it waits, and hangs after that.
 						s.Yield(func() { time.Sleep(3 * patience) })
 						<-goOn
 					}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A pod without an address is asked from inside of its own network.
+// A pod without an address is reached from inside its own network.
 func TestTargetInItsOwnNetwork(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("needs root and no -short")

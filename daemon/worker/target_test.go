@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// deafPort is a port of 127.0.0.1 that nobody listens on, and nobody else can take while the test runs.
+// deafPort returns a port of 127.0.0.1 on which nobody listens, and which nobody else can take while the test runs.
 func deafPort(t *testing.T) int {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
