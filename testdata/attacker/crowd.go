@@ -17,9 +17,9 @@ const (
 	accountToken    = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
 
-// crowd takes what the API has for clients, for as long as the process lives: connections on which nothing is said, and
-// requests whose bodies do not come. Whatever is closed is opened anew. It says so once it has all of it, and returns only
-// if it cannot begin.
+// crowd takes what the API has for clients, for as long as the process lives: connections on which it sends nothing,
+// and requests whose bodies never arrive. Whatever is closed is opened anew. It says so once it has all of it, and
+// returns only if it cannot begin.
 func crowd() error {
 	api := net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"))
 	token, err := os.ReadFile(accountToken)
@@ -45,7 +45,7 @@ func crowd() error {
 					_ = c.Close()
 				}
 				if failures.Load() > 1000 {
-					done() // it holds what it can
+					done() // it holds all it can
 				}
 			}
 		}()

@@ -67,7 +67,7 @@ var fileAttempts = []attempt{
 	{name: "FUSE", try: device(unix.S_IFCHR, 10, 229)},
 	{name: "KVM", try: device(unix.S_IFCHR, 10, 232)},
 	{name: "a tunnel", try: func() error {
-		// runc lets every container open the device, which only CAP_NET_ADMIN can make something of.
+		// runc lets every container open the device, which is of use only with CAP_NET_ADMIN.
 		dir, err := scratch()
 		if err != nil {
 			return err
@@ -203,7 +203,7 @@ var fileAttempts = []attempt{
 	}},
 }
 
-// list finds something in a directory.
+// list looks for an entry in a directory.
 func list(dir string) func() error {
 	return func() error {
 		entries, err := os.ReadDir(dir)

@@ -12,7 +12,7 @@ import (
 
 func unshare(flags int) func() error { return func() error { return unix.Unshare(flags) } }
 
-// cloned makes a process in new namespaces, as fork does otherwise.
+// cloned makes a process in new namespaces, otherwise as fork does.
 func cloned(flags uintptr) func() error {
 	return func() error {
 		pid, _, e := unix.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
@@ -189,7 +189,7 @@ var kernelAttempts = []attempt{
 		return err
 	}, privileged: true},
 	{name: "open a file by its handle", try: func() error {
-		// Handles reach the whole file system that a mount shows a part of (the "shocker").
+		// A handle reaches any file of a file system of which a mount shows only a part (the "shocker").
 		handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, "/etc/hostname", 0)
 		if err != nil {
 			handle = unix.NewFileHandle(1, make([]byte, 8))
@@ -233,7 +233,7 @@ var kernelAttempts = []attempt{
 			return err
 		}
 		defer f.Close()
-		// One that is not the controlling terminal: another container's, if it could be opened.
+		// A terminal other than the controlling one: another container's, if it could be opened.
 		b := byte('x')
 		return call(unix.SYS_IOCTL, f.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(&b)))
 	}, also: []error{unix.EIO}},
@@ -261,7 +261,7 @@ var kernelAttempts = []attempt{
 	}, also: []error{unix.EPROTONOSUPPORT, unix.ECONNREFUSED}},
 }
 
-// changeLinks asks for a change of the interface lo, or for a new one.
+// changeLinks asks for a change to the interface lo, or for a new interface.
 func changeLinks(kind uint16, flags uint16) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -274,7 +274,7 @@ func changeLinks(kind uint16, flags uint16) error {
 	return answerTo(fd, netlinkMessage(kind, flags, body))
 }
 
-// netlinkMessage is a request that wants an answer.
+// netlinkMessage returns a request that asks for an answer.
 func netlinkMessage(kind, flags uint16, body []byte) []byte {
 	header := unix.NlMsghdr{
 		Len: uint32(unix.SizeofNlMsghdr + len(body)), Type: kind, Flags: flags | unix.NLM_F_REQUEST | unix.NLM_F_ACK, Seq: 1,

@@ -3,7 +3,8 @@
 // reason that no guard gives is "UNCLEAR": such an attempt proves nothing. It ends with 1 unless all held.
 //
 // Attempts do no harm where they get through, so that they can also be run where they should: with -privileged it ends
-// with 1 unless those did that a privileged container may make. A new attempt is one more entry of one of the lists.
+// with 1 unless all those get through that a privileged container may make. A new attempt is one more entry in one of
+// the lists.
 //
 //	attacker [-privileged] [-names] [NAME...]
 //	attacker overwrite FILE    tries to write over each program that runs in its PID namespace, until there is the file
@@ -34,17 +35,17 @@ type attempt struct {
 	name string
 	// try makes it. It returns nil if it got through.
 	try func() error
-	// also are errors beside those of denied that a guard may give to this one.
+	// also are errors, in addition to those of denied, with which a guard may refuse this attempt.
 	also []error
 	// privileged: it gets through in a privileged container whose user is root.
 	privileged bool
 }
 
-// denied are the errors by which guards say no. ENOSYS is the answer of filters of system calls, and of kernels without
+// denied are the errors with which guards refuse. ENOSYS is the answer of system call filters, and of kernels without
 // the call.
 var denied = []error{unix.EPERM, unix.EACCES, unix.EROFS, unix.ENOSYS, errNothing}
 
-// errNothing is returned by an attempt to find something, where there is nothing.
+// errNothing is returned by an attempt to find something where there is nothing to find.
 var errNothing = errors.New("nothing is there")
 
 // timeLimit bounds one attempt: they take milliseconds.
@@ -131,7 +132,7 @@ func one(name string) {
 	os.Exit(0)
 }
 
-// call makes a system call, all of whose results but the error are dropped.
+// call makes a system call and drops all of its results except the error.
 func call(number uintptr, args ...uintptr) error {
 	var a [6]uintptr
 	copy(a[:], args)
@@ -141,7 +142,7 @@ func call(number uintptr, args ...uintptr) error {
 	return nil
 }
 
-// socket makes one.
+// socket makes a socket.
 func socket(domain, kind, protocol int) func() error {
 	return func() error {
 		_, err := unix.Socket(domain, kind, protocol)
@@ -171,7 +172,7 @@ func openToWrite(path string) func() error {
 	}
 }
 
-// read reads something from a file. An empty one is nothing.
+// read reads something from a file. An empty file counts as nothing.
 func read(path string) func() error {
 	return func() error {
 		f, err := os.Open(path)
@@ -187,7 +188,7 @@ func read(path string) func() error {
 	}
 }
 
-// overwrite looks for programs that are not its own in its PID namespace until a file is there, and tries to write over
+// overwrite looks in its PID namespace for programs other than its own until a file exists, and tries to overwrite
 // each. An OCI runtime that joins a container is such a program for a moment (CVE-2019-5736).
 func overwrite(until string) {
 	own, err := os.Stat("/proc/self/exe")
@@ -227,7 +228,7 @@ func writeOver(program *os.File) (string, error) {
 	if strings.HasPrefix(target, "/bin/") {
 		return "", errNothing // the container's own
 	}
-	// While the program runs, nobody may write. It may end at any time.
+	// While the program runs, nobody may write to it. It may end at any time.
 	for range 1000 {
 		if err = openToWrite(path)(); !errors.Is(err, unix.ETXTBSY) {
 			break

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultCapabilities are the most that a container has which asks for nothing, as a mask.
+// defaultCapabilities are the most that a container that asks for nothing may have, as a mask.
 const defaultCapabilities = 0xa80425fb
 
-// processAttempts look at the process itself, at what it was given by whoever started it, and at others.
+// processAttempts look at the process itself, at what whoever started it gave it, and at other processes.
 var processAttempts = []attempt{
 	{name: "more capabilities than the default", try: func() error {
 		for _, which := range []string{"CapEff", "CapPrm", "CapBnd", "CapAmb"} {
@@ -31,7 +31,7 @@ var processAttempts = []attempt{
 		return errNothing
 	}, privileged: true},
 	{name: "inheritable capabilities", try: func() error {
-		// CVE-2022-24769: they would make files with capabilities give them to any user.
+		// CVE-2022-24769: if they were set, files with capabilities would pass them on to any user.
 		if status("CapInh") == strings.Repeat("0", 16) {
 			return errNothing
 		}
@@ -54,7 +54,7 @@ var processAttempts = []attempt{
 		return nil
 	}, privileged: true},
 	{name: "to be killed last", try: func() error {
-		// A score that can only be raised is the owner's own affair.
+		// A score that is only raised is the owner's own affair.
 		return os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0)
 	}},
 	{name: "a descriptor that somebody forgot", try: func() error { return foreignDescriptors("self") }},
@@ -131,7 +131,7 @@ var processAttempts = []attempt{
 	}},
 }
 
-// status returns a line of the process's own.
+// status returns a line of the process's own status.
 func status(name string) string {
 	content, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(content)) {
@@ -142,7 +142,7 @@ func status(name string) string {
 	return ""
 }
 
-// foreignDescriptors finds one that a process did not open itself and that is not its input or output.
+// foreignDescriptors finds a descriptor that a process did not open itself and that is not its input or output.
 func foreignDescriptors(pid string) error {
 	dir := "/proc/" + pid + "/fd"
 	entries, err := os.ReadDir(dir)
@@ -152,7 +152,7 @@ func foreignDescriptors(pid string) error {
 	for _, e := range entries {
 		target, err := os.Readlink(dir + "/" + e.Name())
 		if err != nil {
-			continue // it was the one for the directory
+			continue // it was the descriptor of the directory
 		}
 		n, _ := strconv.Atoi(e.Name())
 		var stat unix.Stat_t
@@ -172,7 +172,7 @@ func foreignDescriptors(pid string) error {
 	return errNothing
 }
 
-// processThat finds a process that is somehow.
+// processThat finds a process whose directory in /proc satisfies is.
 func processThat(is func(dir string) bool) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

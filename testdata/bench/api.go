@@ -33,7 +33,7 @@ func (s spike) String() string {
 
 func (s spike) ratio(v float64) string { return fmt.Sprintf("%.2f", v/((s.least+s.most)/2)) }
 
-// api holds the API, with the control loop behind it, against the prototype of the API alone.
+// api compares the API, with the control loop behind it, with the prototype of the API alone.
 func (b *bench) api(ctx context.Context) error {
 	d, err := startDaemon(ctx, b.bin, "--runtime", "simulated")
 	if err != nil {
@@ -49,7 +49,7 @@ func (b *bench) api(ctx context.Context) error {
 	return b.fanOut(ctx, d)
 }
 
-// requests are those of clients that wait for each answer.
+// requests measures clients that wait for each answer.
 func (b *bench) requests(ctx context.Context, d *daemon) error {
 	b.report.table("The API: suspended Jobs, by clients that wait for each answer", "request", "form", "clients", "per s", "CPU us", "prototype per s", "ratio")
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func short(form string) string {
 	return "json"
 }
 
-// lists are of the 5,000 Jobs that are there by now.
+// lists measures lists of the 5,000 Jobs that exist by now.
 func (b *bench) lists(ctx context.Context, d *daemon) error {
 	b.report.table("The API: a list of 5,000 Jobs", "form", "ms", "CPU ms", "MB", "prototype ms", "ratio")
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func (b *bench) lists(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// fanOut is one Job that changes, and many who watch.
+// fanOut measures one Job that changes while many clients watch.
 func (b *bench) fanOut(ctx context.Context, d *daemon) error {
 	b.report.table("The API: changes of a Job that many watch", "form", "watchers", "changes", "events per s", "CPU us an event")
 	const changes, probe = 300, "job-1-1-json"
@@ -193,7 +193,7 @@ func (b *bench) fanOut(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// readEvents reads so many events: lines of JSON, or frames of protobuf that begin with their size.
+// readEvents reads that many events: lines of JSON, or frames of protobuf that begin with their size.
 func readEvents(from *bufio.Reader, form string, n int) error {
 	for range n {
 		if form == jsonType {

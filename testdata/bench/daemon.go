@@ -66,7 +66,7 @@ func startDaemon(ctx context.Context, bin string, flags ...string) (*daemon, err
 	return d, nil
 }
 
-// busybox is the image that everything runs, as an archive.
+// busybox returns the image that everything runs, as an archive.
 func busybox() (*bytes.Buffer, error) {
 	image, err := images.Busybox("docker.io/library/busybox:1.36")
 	if err != nil {
@@ -79,7 +79,7 @@ func busybox() (*bytes.Buffer, error) {
 func (d *daemon) simulated() bool { return strings.Contains(strings.Join(d.flags, " "), "simulated") }
 func (d *daemon) socket() string  { return filepath.Join(d.state, "jobd.sock") }
 
-// memory is a directory in memory, as /run is on hosts with systemd.
+// memory returns a directory in memory, as /run is on hosts with systemd.
 func memory() string {
 	for _, dir := range []string{"/run", "/dev/shm"} {
 		var stat unix.Statfs_t
@@ -136,7 +136,7 @@ func (d *daemon) close() {
 	os.RemoveAll(d.state)
 }
 
-// job is a Job of n pods that run a command.
+// job returns a Job of n pods that run a command.
 func job(name string, n, parallel int, command ...string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -246,12 +246,12 @@ func (d *daemon) shards() (all usage) {
 	return all
 }
 
-// machineCPU is how many seconds all processors have worked, for whomever.
+// machineCPU returns for how many seconds all processors have worked, for whomever.
 func machineCPU() (busy float64) {
 	stat, _ := os.ReadFile("/proc/stat")
 	first, _, _ := strings.Cut(string(stat), "\n")
 	for i, field := range strings.Fields(first) {
-		if i > 0 && i < 8 && i != 4 && i != 5 { // but for idle and iowait
+		if i > 0 && i < 8 && i != 4 && i != 5 { // except for idle and iowait
 			ticks, _ := strconv.ParseFloat(field, 64)
 			busy += ticks / 100
 		}
@@ -259,7 +259,7 @@ func machineCPU() (busy float64) {
 	return busy
 }
 
-// ownCPU is that of this process.
+// ownCPU returns that of this process.
 func ownCPU() float64 { return processUsage(os.Getpid()).cpu }
 
 func processUsage(pid int) (u usage) {

@@ -11,8 +11,8 @@ import (
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
-// footprint is the memory of the daemon with what it keeps, a while after it has come to rest. RssAnon leaves the mapped
-// database out, which the kernel takes back when it needs the room.
+// footprint measures the memory of the daemon with what it keeps, a while after it has come to rest. RssAnon leaves out
+// the mapped database, which the kernel takes back when it needs the room.
 func (b *bench) footprint(ctx context.Context) error {
 	b.report.table("Memory of the daemon", "with", "VmRSS MB", "RssAnon MB", "aim")
 	for _, c := range []struct {
@@ -50,10 +50,10 @@ func (b *bench) footprint(ctx context.Context) error {
 	return nil
 }
 
-// settling is how long the daemon gets to give memory back that it does not need.
+// settling is how long the daemon gets to return memory that it does not need.
 const settling = 20 * time.Second
 
-// lasting is a Job of n pods that run until the end of the benchmark.
+// lasting returns a Job of n pods that run until the end of the benchmark.
 func lasting(name string, n int) *batchv1.Job {
 	j := job(name, n, n, "sleep", "inf")
 	j.Spec.Template.Annotations = map[string]string{simulated.Duration: "24h"}

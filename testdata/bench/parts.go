@@ -17,7 +17,7 @@ import (
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
-// throughput holds pods of `true` against the raw runtimes, in turns: with a network namespace of their own, as a raw
+// throughput compares pods of `true` with the raw runtimes, in turns: with a network namespace of their own, as a raw
 // container has, and on the bridge.
 func (b *bench) throughput(ctx context.Context) error {
 	if err := b.raw.startContainerd(ctx); err != nil {
@@ -133,7 +133,7 @@ func (b *bench) throughput(ctx context.Context) error {
 	return nil
 }
 
-// latency is what one Job of `true` takes from its creation to a watcher's sight of Complete.
+// latency measures what one Job of `true` takes from its creation until a watcher sees it Complete.
 func (b *bench) latency(ctx context.Context) error {
 	d, err := startDaemon(ctx, b.bin)
 	if err != nil {
@@ -163,7 +163,7 @@ func (b *bench) latency(ctx context.Context) error {
 	return nil
 }
 
-// firstLine is when the shard read the first line of a Job's only pod.
+// firstLine returns when the shard read the first line of a Job's only pod.
 func (d *daemon) firstLine(ctx context.Context, name string) (time.Time, error) {
 	pods, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
 	if err != nil || len(pods.Items) == 0 {
@@ -177,7 +177,7 @@ func (d *daemon) firstLine(ctx context.Context, name string) (time.Time, error) 
 	return time.Parse(time.RFC3339Nano, stamp)
 }
 
-// sleepers is how much one machine carries.
+// sleepers measures how much one machine carries.
 func (b *bench) sleepers(ctx context.Context) error {
 	d, err := startDaemon(ctx, b.bin)
 	if err != nil {
@@ -213,7 +213,7 @@ func (b *bench) sleepers(ctx context.Context) error {
 	return nil
 }
 
-// seconds is how long n pods take that sleep for a second, all at a time.
+// seconds returns how long n pods take that sleep for a second, all at a time.
 func (b *bench) seconds(ctx context.Context, n int) (time.Duration, error) {
 	d, err := startDaemon(ctx, b.bin, "--max-pods", strconv.Itoa(n))
 	if err != nil {
@@ -223,7 +223,7 @@ func (b *bench) seconds(ctx context.Context, n int) (time.Duration, error) {
 	return d.run(ctx, job("second", n, n, "sleep", "1"))
 }
 
-// logs is how fast containers can write through jobd's log.
+// logs measures how fast containers can write through jobd's log.
 func (b *bench) logs(ctx context.Context) error {
 	d, err := startDaemon(ctx, b.bin)
 	if err != nil {
@@ -259,7 +259,7 @@ func (b *bench) logs(ctx context.Context) error {
 	return nil
 }
 
-// startup is the time to the first answer.
+// startup measures the time to the first answer.
 func (b *bench) startup(ctx context.Context) error {
 	d, err := startDaemon(ctx, b.bin)
 	if err != nil {
@@ -317,7 +317,7 @@ func (d *daemon) finishedJobs(ctx context.Context, n int) error {
 	return err
 }
 
-// controller is the cost of the decisions alone: pods that succeed after a delay, without containers.
+// controller measures the cost of the decisions alone: pods that succeed after a delay, without containers.
 func (b *bench) controller(ctx context.Context) error {
 	b.report.table("The controller alone: simulated pods that succeed at once", "pods", "parallel", "s", "us a pod", "CPU s", "cluster s", "cluster CPU s", "RssAnon MB", "delete s")
 	for _, c := range []struct {

@@ -21,16 +21,17 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// peer runs containers with crun as jobd would have it run them: the same spec, with all that a pod's container has over a
-// bare one, and a root file system that is mounted for each. What is left between the two is jobd's own.
+// peer runs containers with crun as jobd would: with the same spec, all that a pod's container has over a bare one, and
+// a root file system that is mounted for each. What difference is left between the two is jobd's own.
 type peer struct {
 	raw     *raw
 	spec    specs.Spec
-	options string // of the overlay, but for the directories that are written
-	layers  string // where those are, on disk as jobd's
+	options string // of the overlay, except for the directories that are written to
+	layers  string // where those are: on disk, like jobd's
 }
 
-// newPeer takes the spec of a container from a daemon, which it leaves running for the sake of the files that it mounts.
+// newPeer takes the spec of a container from a daemon, and leaves that container running for the sake of the files that
+// it mounts.
 func newPeer(ctx context.Context, r *raw, d *daemon) (*peer, error) {
 	_, err := d.watch(ctx, job("spec", 1, 1, "sleep", "86400"), func(j *batchv1.Job) bool {
 		return j.Status.Ready != nil && *j.Status.Ready == 1
@@ -65,7 +66,7 @@ func newPeer(ctx context.Context, r *raw, d *daemon) (*peer, error) {
 	return p, nil
 }
 
-// peerCgroup is what the cgroups of its containers are in.
+// peerCgroup is the parent of its containers' cgroups.
 const peerCgroup = "jobd-bench-peer"
 
 func (p *peer) close() {
@@ -78,7 +79,7 @@ func (p *peer) close() {
 	}
 }
 
-// containers returns how many there were in a second, and the CPU time that each took, in ms.
+// containers returns how many ran in a second, and the CPU time that each took, in ms.
 func (p *peer) containers(ctx context.Context, n, parallel int) (perSecond, cpu float64, err error) {
 	jobs := make(chan string)
 	failed := make(chan error, parallel)

@@ -14,8 +14,8 @@ import (
 // podman runs containers below directories of its own.
 type podman struct{ disk, state string }
 
-// newPodman returns an error where podman is not installed or runs no container, as where a process may not raise its
-// limits.
+// newPodman returns an error if podman is not installed or cannot run a container, for example because a process may
+// not raise its limits.
 func newPodman(ctx context.Context) (*podman, error) {
 	if _, err := exec.LookPath("podman"); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// raw runs containers without jobd: the limit that it is held against.
+// raw runs containers without jobd: the limit that jobd is compared with.
 type raw struct {
 	dir, bundle string // in memory
 	spec        specs.Spec
@@ -71,7 +71,7 @@ func newRaw() (*raw, error) {
 	return r, r.command("/bin/true")
 }
 
-// command says what containers of the bundle run.
+// command sets what containers of the bundle run.
 func (r *raw) command(args ...string) error {
 	spec := r.spec
 	process := *spec.Process
@@ -83,7 +83,7 @@ func (r *raw) command(args ...string) error {
 	return os.WriteFile(filepath.Join(r.bundle, "config.json"), data, 0o644)
 }
 
-// chatty has n containers of crun write into a file each, all at a time.
+// chatty has n containers of crun each write into a file, all at a time.
 func (r *raw) chatty(ctx context.Context, n int, command, prefix string) error {
 	if err := r.command("/bin/sh", "-c", command); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (r *raw) close() {
 	os.RemoveAll(r.disk)
 }
 
-// startContainerd starts one as Debian has it, in directories of its own.
+// startContainerd starts a containerd as Debian configures it, in directories of its own.
 func (r *raw) startContainerd(ctx context.Context) error {
 	for _, program := range []string{"containerd", "ctr"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -155,7 +155,7 @@ func (r *raw) ctrRun(ctx context.Context, n, parallel int) (float64, error) {
 	})
 }
 
-// rate runs a command n times, parallel of them at a time, and returns how many there were in a second.
+// rate runs a command n times, parallel of them at a time, and returns how many ran in a second.
 func rate(ctx context.Context, n, parallel int, command func(i int) *exec.Cmd) (float64, error) {
 	jobs := make(chan int)
 	var failed atomic.Value

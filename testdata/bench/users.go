@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// users holds pods with users of their own (hostUsers: false) against pods with the host's, in turns.
+// users compares pods with users of their own (hostUsers: false) with pods with the host's, in turns.
 func (b *bench) users(ctx context.Context) error {
 	d, err := startDaemon(ctx, b.bin, "--network", "bridge")
 	if err != nil {

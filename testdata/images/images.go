@@ -1,5 +1,5 @@
-// Package images builds images for tests and for the demo out of programs of this machine, offline: busybox, and
-// stand-ins for perl, python, bash, ubuntu and redis. Building one again gives the same digest as long as the
+// Package images builds images for tests and for the demo from programs of this machine, offline: busybox, and
+// stand-ins for perl, python, bash, ubuntu and redis. Building one again yields the same digest as long as the
 // machine's programs stay the same.
 package images
 
@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is one with the names it goes by. It can be pushed as any v1.Image.
+// Image is an image with the names it goes by. It can be pushed as any v1.Image.
 type Image struct {
 	v1.Image
 	Names []string
@@ -61,16 +61,16 @@ func FromLayers(config v1.Config, names []string, trees ...*Tree) (Image, error)
 	return Image{img, names}, nil
 }
 
-// As is the same image under other names.
+// As returns the same image under other names.
 func (i Image) As(names ...string) Image { return Image{i.Image, names} }
 
-// Docker is the image as an archive in the format of docker save, to be read once. Its names are as they were given
-// in the way docker writes them, without the default registry.
+// Docker returns the image as an archive in the format of docker save, to be read once. Its names are those that it was
+// given, written as docker writes them, without the default registry.
 func (i Image) Docker() io.ReadCloser {
 	return pipe(func(w io.Writer) error { return WriteDocker(w, i) })
 }
 
-// OCI is the image as an archive of an OCI layout, to be read once.
+// OCI returns the image as an archive of an OCI layout, to be read once.
 func (i Image) OCI() io.ReadCloser {
 	return pipe(func(w io.Writer) error { return WriteOCI(w, i) })
 }
@@ -138,7 +138,7 @@ func WriteOCI(w io.Writer, images ...Image) error {
 	return a.w.Close()
 }
 
-// fullName is the name with "docker.io" for the default registry, which the library spells index.docker.io.
+// fullName returns the name with "docker.io" for the default registry, which the library spells index.docker.io.
 func fullName(tag name.Tag) string {
 	if tag.RegistryStr() == name.DefaultRegistry {
 		return "docker.io/" + tag.RepositoryStr() + ":" + tag.TagStr()
@@ -146,7 +146,7 @@ func fullName(tag name.Tag) string {
 	return tag.Name()
 }
 
-// archive writes an OCI layout. Its first error stays.
+// archive writes an OCI layout. Its first error is kept.
 type archive struct {
 	w    *tar.Writer
 	seen map[v1.Hash]bool

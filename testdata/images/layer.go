@@ -32,7 +32,7 @@ func (l *layer) MediaType() (types.MediaType, error)  { return types.OCIUncompre
 func (l *layer) Compressed() (io.ReadCloser, error)   { return l.Uncompressed() }
 func (l *layer) Uncompressed() (io.ReadCloser, error) { return pipe(l.tree.Write), nil }
 
-// pipe turns what writes into something to read from. Closing it ends the writer.
+// pipe turns a function that writes into a reader. Closing it ends the writer.
 func pipe(write func(io.Writer) error) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(write(w)) }()

@@ -23,7 +23,7 @@ func Busybox(names ...string) (Image, error) {
 	return New(t, v1.Config{Env: []string{searchPath}, Cmd: []string{"sh"}}, or(names, "docker.io/library/busybox:latest")...)
 }
 
-// Pause stands in for registry.k8s.io/pause: it sleeps until it is told to end, and ends with 0 then.
+// Pause stands in for registry.k8s.io/pause: it sleeps until it is told to end, and then exits with 0.
 func Pause(names ...string) (Image, error) {
 	t := NewTree()
 	t.Busybox("/bin")

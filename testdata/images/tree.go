@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// epoch is the time stamp of everything in an image, so that building it again gives the same digest.
+// epoch is the time stamp of everything in an image, so that building it again yields the same digest.
 var epoch = time.Date(2022, 5, 4, 0, 0, 0, 0, time.UTC)
 
 // Tree is a root file system in the making. The zero value is not useful: see NewTree.
@@ -33,7 +33,7 @@ type file struct {
 	data   []byte // content when there is no source
 }
 
-// NewTree returns one with the directories and files that every image has.
+// NewTree returns a tree with the directories and files that every image has.
 func NewTree() *Tree {
 	t := &Tree{files: map[string]file{}}
 	for _, dir := range []string{"/dev", "/etc", "/proc", "/sys", "/run", "/var"} {
@@ -194,7 +194,7 @@ func (t *Tree) Libraries(names ...string) {
 	}
 }
 
-// needed asks the dynamic loader what a program or library would load. It is nothing for what is no ELF file or
+// needed asks the dynamic loader what a program or library would load. That is nothing for a file that is not ELF or is
 // linked statically.
 func needed(name string) ([]string, error) {
 	f, err := elf.Open(name)

@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SyncLag is how much later than they happen a cluster may come to changes: its controller looks at a Job once a second
-// at most. What lasted less need not have been written there.
+// SyncLag is how long after they happen a cluster may notice changes: its controller looks at a Job at most once a
+// second. What lasted less need not have been written there.
 const SyncLag = 1300 * time.Millisecond
 
 // Scenario is one Job's life. Times are in seconds since it was posted.
@@ -94,7 +94,7 @@ type Event struct {
 	Object  string  `json:"object"`
 }
 
-// Scenarios reads all that are in a directory.
+// Scenarios reads all scenarios in a directory.
 func Scenarios(dir string) ([]*Scenario, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.timeline.jsonl"))
 	if err != nil {
@@ -151,10 +151,10 @@ func scenario(base string) (*Scenario, error) {
 	return s, nil
 }
 
-// Counted are the states of the Job that were written, each unlike the one before, as those of a controller are that
-// counts in one step: a cluster's first writes a pod into uncountedTerminatedPods, and then counts it. With
-// backoffLimitPerIndex a cluster also counts a replaced pod one look at the Job after its replacement was created; that
-// intermediate state is left out.
+// Counted returns the states of the Job that were written, each unlike the one before, as a controller would have
+// written them that counts in one step: a cluster's first writes a pod into uncountedTerminatedPods, and then counts
+// it. With backoffLimitPerIndex a cluster also counts a replaced pod one look at the Job after its replacement was
+// created; that intermediate state is left out.
 func (s *Scenario) Counted(alike func(a, b *Revision) bool) []Revision {
 	var all []Revision
 	last := &Revision{}
@@ -199,15 +199,16 @@ var together = map[string]time.Duration{
 	"pfp-failjob": 100 * time.Millisecond,
 }
 
-// Together is the time within which changes were decided upon together, 0 for a scenario where that does not matter.
+// Together returns the time within which changes were decided upon together, 0 for a scenario where that does not
+// matter.
 func (s *Scenario) Together() time.Duration { return together[s.Name] }
 
 // named finds the pod in a FailJob message.
 var named = regexp.MustCompile(`pod \S+ failed`)
 
-// AnyPod takes the pod's name from messages where several pods matched a FailJob rule that ended in the same second:
-// which of them a cluster names is chance. Here it is the one that ended first, of those the first created, of those
-// the first by name.
+// AnyPod removes the pod's name from messages where several pods that ended in the same second matched a FailJob rule:
+// which of them a cluster names is chance. Here it is the one that ended first, among those the one created first, and
+// among those the first by name.
 func (s *Scenario) AnyPod(message string) string {
 	if s.Together() == 0 {
 		return message

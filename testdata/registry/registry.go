@@ -31,7 +31,7 @@ type Options struct {
 	Wrap func(http.Handler) http.Handler
 }
 
-// Registry is one that runs until its test ends.
+// Registry is a registry that runs until its test ends.
 type Registry struct {
 	// Host is its address for image names: 127.0.0.1:PORT. It speaks plain HTTP.
 	Host string
@@ -132,7 +132,7 @@ http: {net: unix, addr: %s, relativeurls: true}
 	return r
 }
 
-// Requests lists what clients have asked since the last call: "GET /v2/NAME/manifests/TAG".
+// Requests lists what clients have requested since the last call: "GET /v2/NAME/manifests/TAG".
 func (r *Registry) Requests() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,11 +19,11 @@ func TestBriefly(t *testing.T) {
 		m.serve()
 		m.rebootsWell()
 	})
-	// The machine that is started anew is to outlive this part.
+	// The machine that is started anew must outlive this part.
 	m.powerCuts(1).clean()
 }
 
-// bootAtLength boots a machine for a test that the short form is without.
+// bootAtLength boots a machine for a test that is not part of the short form.
 func bootAtLength(t *testing.T) *machine {
 	t.Helper()
 	if testing.Short() {

@@ -72,7 +72,7 @@ func (d *Disk) flush() {
 	d.flushes++
 }
 
-// Cut is the end of the power while nobody serves the disk. It says what became of the writes in the cache.
+// Cut is the end of the power while nobody serves the disk. It returns what became of the writes in the cache.
 func (d *Disk) Cut(random *rand.Rand) (string, error) {
 	for i := len(d.unflushed) - 1; i >= 0; i-- {
 		if _, err := d.file.WriteAt(d.unflushed[i].old, d.unflushed[i].at); err != nil {

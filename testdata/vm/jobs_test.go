@@ -35,7 +35,7 @@ func job(name string, completions, parallelism int32, script string) *batchv1.Jo
 	}
 }
 
-// ignoring has a Job not count what the machine's end does to its pods.
+// ignoring tells a Job not to count what the machine's end does to its pods.
 func ignoring(j *batchv1.Job) *batchv1.Job {
 	j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 		Action:          batchv1.PodFailurePolicyActionIgnore,
@@ -98,7 +98,7 @@ func (m *machine) pods(job string) map[corev1.PodPhase][]corev1.Pod {
 	return byPhase
 }
 
-// disrupted says that a pod was ended from outside.
+// disrupted reports whether a pod was ended from outside.
 func disrupted(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -108,7 +108,7 @@ func disrupted(p *corev1.Pod) bool {
 	return false
 }
 
-// exitCode is that of a pod's one container.
+// exitCode returns that of a pod's one container.
 func exitCode(p *corev1.Pod) (int32, error) {
 	if len(p.Status.ContainerStatuses) != 1 || p.Status.ContainerStatuses[0].State.Terminated == nil {
 		return 0, errors.New("its container has not ended")

@@ -29,7 +29,7 @@ const patience = 10 * time.Minute
 // dir is what testdata/vm/image.sh has made.
 var dir = os.Getenv("JOBD_VM")
 
-// machine is an emulated one with a disk of its own.
+// machine is an emulated machine with a disk of its own.
 type machine struct {
 	t          *testing.T
 	disk       *Disk
@@ -84,7 +84,7 @@ func boot(t *testing.T, disk *Disk) *machine {
 		t.Fatal(err)
 	}
 	defer console.Close()
-	// Without the features that cost an emulator most and that nothing here is about.
+	// It lacks the features that cost an emulator most and that no test here is about.
 	m.process = exec.Command("qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-la57,-smap,-smep,-pku,-avx,-avx2", "-m", "3072", "-smp", "2",
 		"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initrd"),
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check net.ifnames=0",
@@ -127,7 +127,7 @@ func boot(t *testing.T, disk *Disk) *machine {
 	return m
 }
 
-// port finds one of this host that is free.
+// port finds a free port of this host.
 func port(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +149,7 @@ func (m *machine) off() {
 	}
 }
 
-// cut takes the power from the machine, and from its disk what it had not flushed.
+// cut takes the power from the machine, and from its disk what the disk had not flushed.
 func (m *machine) cut(random *rand.Rand) {
 	m.t.Helper()
 	m.off()
@@ -190,7 +190,7 @@ func (m *machine) try(script string) (string, error) {
 	return out.String(), err
 }
 
-// follow runs a script in the machine and gives away its output line by line.
+// follow runs a script in the machine and passes its output on line by line.
 func (m *machine) follow(script string, line func(string)) error {
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", m.shell))
 	if err != nil {

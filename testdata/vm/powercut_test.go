@@ -27,7 +27,7 @@ func TestPowerCuts(t *testing.T) {
 	m.powerCuts(6).clean()
 }
 
-// powerCuts returns the machine that there is after the last cut.
+// powerCuts returns the machine that runs after the last cut.
 func (m *machine) powerCuts(cuts int) *machine {
 	t := m.t
 	t.Helper()
@@ -163,7 +163,7 @@ func (w *witness) watch(m *machine) (stop func()) {
 	}
 }
 
-// ended counts the pods that were seen to have.
+// ended counts the pods that were seen to have ended.
 func (w *witness) ended() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *witness) ended() (n int) {
 	return n
 }
 
-// check compares what was seen with what is there: it may be more, but not less and not other.
+// check compares what was seen with what exists: there may be more, but nothing may be missing or different.
 func (w *witness) check(m *machine) {
 	m.t.Helper()
 	pods, err := m.CoreV1().Pods("default").List(m.t.Context(), metav1.ListOptions{})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestReboot starts the machine anew in the middle of Jobs. Of each one index has ended and two run.
+// TestReboot restarts the machine in the middle of Jobs. Of each, one index has ended and two are running.
 func TestReboot(t *testing.T) {
 	m := bootAtLength(t)
 	m.serve()

@@ -13,7 +13,7 @@ var leftOut = map[string]string{
 	"TestOracleOnContainers": "compares times with those of a real cluster",
 }
 
-// brief are those that TestBriefly runs: where the kernel matters most.
+// brief are the tests that TestBriefly runs: those where the kernel matters most.
 var brief = []string{
 	"TestAppArmorProfile",
 	"TestLimitsAreTheContainersCgroup",
@@ -46,7 +46,8 @@ func (m *machine) suite(chosen func(name string) bool) {
 		}
 	}
 	t.Logf("%d of %d tests on %s, %s", len(run), len(names), strings.TrimSpace(m.sh("uname -sr")), strings.TrimSpace(m.sh("stat -f -c %T /sys/fs/cgroup")))
-	// Each in a process of its own, so that it has an end and a result of its own. What it says is shown if it fails.
+	// Each runs in a process of its own, so that it has an end and a result of its own. What it prints is shown if it
+	// fails.
 	for _, name := range run {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
