@@ -30,9 +30,12 @@ func (r *reserve) history(o Options) int64 {
 
 // keepReserve takes more disk space once half of the reserve has been used up.
 func (s *Store) keepReserve() {
+	if s.options.Reserve == 0 {
+		return
+	}
 	r := &s.reserved
 	used := usedSize(s.bolt)
-	if s.options.Reserve == 0 || used+s.options.Reserve/2 <= r.upTo {
+	if used+s.options.Reserve/2 <= r.upTo {
 		return
 	}
 	err := allocate(s.path, used+s.options.Reserve)

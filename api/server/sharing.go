@@ -53,8 +53,8 @@ func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
 	of := func(total int, wait time.Duration) *fairshare.Places {
 		half := max(1, total/2)
 		return fairshare.New(fairshare.Limits{
-			Total: total, Reserve: max(1, total/10), User: half, Peer: max(1,
-				total/4), Queue: half, QueueAll: 2 * total, Wait: wait,
+			Total: total, Reserve: max(1, total/10), User: half, Peer: max(1, total/4),
+			Queue: half, QueueAll: 2 * total, Wait: wait,
 		})
 	}
 	return &sharing{
