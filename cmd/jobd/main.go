@@ -36,12 +36,7 @@ func newCommand() *cobra.Command {
 		RunE:          help,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  cobra.NoArgs,
-		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
-	})
+	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newVersionCommand())
 	return root
 }
 
