@@ -1,5 +1,7 @@
 # The two commands of the README are `make demo` and `make test`.
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0-dev)
+# The last tag and what came after it; before the first tag, and without git, a version that comes before all others.
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || \
+	TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=v0.0.0-%cd-%h 2>/dev/null || echo v0.0.0-dev)
 # The version of Kubernetes whose API is served: that of its libraries, v0.N for v1.N.
 KUBERNETES := $(shell sed -n 's|^\tk8s.io/api v0|v1|p' go.mod)
 PREFIX ?= /usr/local
@@ -20,7 +22,7 @@ SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cr
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream'))))
 
-.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint compare generate install clean e2e-vm e2e-vm-short
+.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint compare generate install release clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -88,6 +90,7 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@! grep -nE '^\s*go |\<sync\.|\.Go\(|t\.Parallel\(' $(SEQUENTIAL:%=%/*.go)
 	go vet $(PACKAGES)
+	cd packaging && go vet ./...
 	$(TOOLS) go tool -modfile=testdata/lint/go.mod staticcheck $(PACKAGES)
 
 compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
@@ -100,10 +103,15 @@ generate: ## the OpenAPI models of the served types, and PODFIELDS.md; tests fai
 install: build ## binaries, systemd unit, shell completion
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
 	install -d $(DESTDIR)/etc/systemd/system
-	sed 's,@PREFIX@,$(PREFIX),g' cmd/jobd/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
+	sed 's,@PREFIX@,$(PREFIX),g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
+	install -d $(DESTDIR)/etc/jobd
+	test -e $(DESTDIR)/etc/jobd/jobd.yaml || bin/jobd config >$(DESTDIR)/etc/jobd/jobd.yaml
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	bin/jobd completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobd
 	bin/jobctl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobctl
 
+release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of materials, checksums
+	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
+
 clean:
-	rm -rf bin .demo .vm
+	rm -rf bin dist .demo .vm

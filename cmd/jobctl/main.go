@@ -15,6 +15,8 @@ import (
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"github.com/jobd/jobd/cmd/internal/manual"
+
 	// Clusters that are chosen by --kubeconfig may ask a program for credentials.
 	_ "k8s.io/client-go/plugin/pkg/client/auth/exec"
 )
@@ -49,7 +51,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		to.bind(flags, streams.ErrOut)
 	}
 	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
-	if to.verb != "image" && to.verb != "kubeconfig" { // kubectl, which does not know these, would look for a plugin
+	if to.verb != "image" && to.verb != "kubeconfig" && to.verb != "man" { // kubectl, which does not know these, would look for a plugin
 		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"},
 			plugin.ValidPluginFilenamePrefixes...))
 	}
@@ -69,7 +71,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	speakOfJobctl(root)
 	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)
-	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams))
+	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
 	return root, nil
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func newCleanCommand() *cobra.Command {
-	settings, purge := config.Default(), false
+	settings, purge, file := config.Default(), false, ""
 	cmd := &cobra.Command{
 		Use:   "clean",
 		Short: "End every container of a root and remove what it left on the host",
@@ -17,6 +17,11 @@ bridge and its nft table, the state directory. Stop the daemon of that root firs
 well: database, images and logs, unless anything else is in it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file != "" {
+				if err := readConfig(file, &settings, cmd.Flags()); err != nil {
+					return err
+				}
+			}
 			logger, err := newLogger(cmd.ErrOrStderr(), settings.LogLevel)
 			if err != nil {
 				return err
@@ -26,6 +31,7 @@ well: database, images and logs, unless anything else is in it.`,
 		},
 	}
 	addDirs(cmd.Flags(), &settings)
+	cmd.Flags().StringVar(&file, "config", "", "the file that serve has, for its root and state")
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the root too: database, images, logs")
 	return cmd
 }

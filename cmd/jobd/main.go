@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/jobd/jobd/cmd/internal/manual"
 )
 
 // version is stamped by the Makefile.
@@ -36,7 +38,7 @@ func newCommand() *cobra.Command {
 		RunE:          help,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newVersionCommand(), manual.Command("8"))
 	return root
 }
 

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Runs after the files are gone: as "remove" or "purge" from dpkg, as "0" from rpm, which does not purge.
+set -e
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
+[ "$1" = purge ] || exit 0
+# Nothing is mounted there any more, since removing has run "jobd clean". If something is, it stays.
+rm -rf --one-file-system /var/lib/jobd /run/jobd /etc/jobd
+! getent group jobd >/dev/null || groupdel jobd || true
+[ ! -e /usr/share/debconf/confmodule ] || { . /usr/share/debconf/confmodule && db_purge; }
