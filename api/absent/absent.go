@@ -41,10 +41,6 @@ func (k Kind) Resource() string {
 var Kinds = []Kind{
 	//lint:ignore SA1019 a cluster still lists Endpoints, and tools ask for them
 	of[corev1.Endpoints, corev1.EndpointsList](corev1.SchemeGroupVersion, "Endpoints", nil, "ep"),
-	of[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](corev1.SchemeGroupVersion,
-		"PersistentVolumeClaim", nil, "pvc"),
-	wide(of[corev1.PersistentVolume, corev1.PersistentVolumeList](corev1.SchemeGroupVersion, "PersistentVolume", nil,
-		"pv")),
 	of[corev1.ReplicationController, corev1.ReplicationControllerList](corev1.SchemeGroupVersion,
 		"ReplicationController", all, "rc"),
 	of[appsv1.DaemonSet, appsv1.DaemonSetList](appsv1.SchemeGroupVersion, "DaemonSet", all, "ds"),
@@ -68,11 +64,6 @@ func of[T, L any, P interface {
 		GroupVersionKind: gv.WithKind(name), Namespaced: true, ShortNames: []string{short}, Categories: categories,
 		New: func() runtime.Object { return P(new(T)) }, NewList: func() runtime.Object { return Q(new(L)) },
 	}
-}
-
-func wide(k Kind) Kind {
-	k.Namespaced = false
-	return k
 }
 
 // Find returns the absent kind of a resource.

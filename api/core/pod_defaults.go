@@ -182,6 +182,9 @@ func defaultVolume(v *corev1.VolumeSource) {
 	if v.Projected != nil {
 		defaultProjected(v.Projected)
 	}
+	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
+		setClaimSpecDefaults(&v.Ephemeral.VolumeClaimTemplate.Spec)
+	}
 	if v.Image != nil {
 		setDefault(&v.Image.PullPolicy, pullPolicyFor(v.Image.Reference))
 	}

@@ -18,6 +18,7 @@ packages=(
   k8s.io/api/scheduling/v1
   k8s.io/api/scheduling/v1alpha3
   k8s.io/api/scheduling/v1beta1
+  k8s.io/api/storage/v1
   k8s.io/apimachinery/pkg/api/resource
   k8s.io/apimachinery/pkg/apis/meta/v1
   k8s.io/apimachinery/pkg/runtime

@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,7 @@ import (
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/node"
 	"github.com/jobd/jobd/api/scheduling"
+	"github.com/jobd/jobd/api/storageclass"
 )
 
 // groups register the Go types. Kinds lists those that are served.
@@ -37,6 +39,7 @@ var groups = []func(*runtime.Scheme) error{
 	schedulingv1beta1.AddToScheme,
 	coordinationv1.AddToScheme,
 	discoveryv1.AddToScheme,
+	storagev1.AddToScheme,
 	authenticationv1.AddToScheme,
 	authorizationv1.AddToScheme,
 	absent.AddToScheme,
@@ -61,6 +64,9 @@ func Kinds() []*kind.Kind {
 		core.ServiceKind(),
 		core.ServiceAccountKind(),
 		core.NodeKind(),
+		core.PersistentVolumeClaimKind(),
+		core.PersistentVolumeKind(),
+		storageclass.Kind(),
 		discovery.EndpointSliceKind(),
 		node.RuntimeClassKind(),
 		scheduling.PriorityClassKind(),

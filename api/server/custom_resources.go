@@ -9,7 +9,7 @@ import (
 )
 
 // customResourcesPath is where kubectl looks for a kind that the API's own groups do not have, such as a
-// PersistentVolumeClaim: without this list it would fail with an error about the list itself instead of reporting that
+// NetworkPolicy: without this list it would fail with an error about the list itself instead of reporting that
 // there is no such kind.
 const customResourcesPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

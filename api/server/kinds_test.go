@@ -36,8 +36,17 @@ var examples = map[string]struct{ object, change string }{
 	"runtimeclasses.node.k8s.io":        {object: `{handler: crun}`, change: `{"overhead":{"podFixed":{"memory":"10Mi"}}}`},
 	"leases.coordination.k8s.io":        {object: `{spec: {holderIdentity: me}}`, change: `{"spec":{"leaseTransitions":1}}`},
 	"services":                          {object: `{spec: {selector: {a: b}, ports: [{port: 80}]}}`, change: `{"spec":{"selector":{"a":"c"}}}`},
-	"configmaps":                        {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},
-	"secrets":                           {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},
+	"persistentvolumeclaims": {
+		object: `{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`,
+		change: `{"spec":{"volumeName":"pv"}}`,
+	},
+	"persistentvolumes": {
+		object: `{spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /data}}}`,
+		change: `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`,
+	},
+	"storageclasses.storage.k8s.io": {object: `{provisioner: jobd.dev/local}`, change: `{"allowVolumeExpansion":true}`},
+	"configmaps":                    {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},
+	"secrets":                       {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},
 }
 
 // TestEveryKindHasEveryVerb takes an object of each kind through everything that clients do.
@@ -168,6 +177,13 @@ func TestEveryKindHasEveryVerb(t *testing.T) {
 			if k.Name == "Namespace" {
 				return // TestNamespaces covers how they are deleted
 			}
+			unprotect := func(name string) { // claims and volumes that are not in use are freed by the loop
+				none := []byte(`{"metadata":{"finalizers":null}}`)
+				if _, err := objects.Patch(ctx, name, types.MergePatchType, none, metav1.PatchOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unprotect("it")
 			now := metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)} // deleting a Job orphans its pods by default, which takes the loop
 			if err := objects.Delete(ctx, "it", now); err != nil {
 				t.Fatal(err)
@@ -179,6 +195,7 @@ func TestEveryKindHasEveryVerb(t *testing.T) {
 				if _, err := objects.Create(ctx, named(name), metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
+				unprotect(name)
 			}
 			if err := objects.DeleteCollection(ctx, now, selected); err != nil {
 				t.Fatal(err)

@@ -79,7 +79,7 @@ func (r role) allows(a authorizer.Attributes) bool {
 // allowsBeside reports whether a role in one namespace may see something that is in none.
 func (r role) allowsBeside(a authorizer.Attributes) bool {
 	return a.GetNamespace() == "" && slices.Contains([]string{"get", "list", "watch"}, a.GetVerb()) &&
-		slices.Contains([]string{"nodes", "priorityclasses", "runtimeclasses", "customresourcedefinitions"},
+		slices.Contains([]string{"nodes", "priorityclasses", "runtimeclasses", "storageclasses", "customresourcedefinitions"},
 			a.GetResource())
 }
 

@@ -76,6 +76,10 @@ type Config struct {
 	// Authorizer is asked about requests that the roles do not cover.
 	Authorizer authorizer.UnconditionalAuthorizer
 
+	// UnknownStorageClassWaits says that claims of a storage class that does not exist wait for it; otherwise they get
+	// volumes of the default class. Here it only decides what clients are warned of.
+	UnknownStorageClassWaits bool
+
 	// Audit records the requests that its policy names; nil if there is no audit log.
 	Audit *auditlog.Log
 
@@ -175,7 +179,8 @@ func New(c Config) (*Server, error) {
 		g.AuditBackend, g.AuditPolicyRuleEvaluator = c.Audit.Backend, c.Audit.Policy
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}, podSecurity{s}}
+	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}, podSecurity{s},
+		claimClass{c.Store, !c.UnknownStorageClassWaits}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}
@@ -211,7 +216,7 @@ func New(c Config) (*Server, error) {
 	s.local = s.front("socket", s.localRoutes(bare), completed.Config, identifyPeer)
 	s.remote = s.front("network", bare, completed.Config, s.authenticate(s.everybody()...))
 	s.pods = s.front("pods", bare, completed.Config, s.authenticate(s.accounts()...))
-	return s, errors.Join(s.createNamespaces(), s.createPriorityClasses(), s.showKubernetesService())
+	return s, errors.Join(s.createNamespaces(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
 }
 
 // install serves every kind under each of its groups.

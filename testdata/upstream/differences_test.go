@@ -84,10 +84,6 @@ var differences = []*difference{
 		why:   "Services are served as far as names go: there are no virtual addresses, ports or load balancers to check",
 	},
 	{
-		kinds: withPods, side: `both`, field: `defaults .*Ephemeral\.VolumeClaimTemplate.*`,
-		why: "claims of volumes are refused",
-	},
-	{
 		kinds: `Job`, side: `both`, field: `defaults ObjectMeta\.Labels`,
 		why: "the labels of the template are copied when a Job is prepared, and stored alike",
 	},
@@ -110,7 +106,7 @@ var differences = []*difference{
 		why: "of a pod that has been admitted only few fields change: a change of any other is refused as such, and not checked",
 	},
 	{
-		kinds: `Pod|Namespace|PodGroup`, verbs: `update status`,
+		kinds: `Pod|Namespace|PodGroup|PersistentVolumeClaim`, verbs: `update status`,
 		why: "jobd itself writes these; what an administrator writes there is checked as far as jobd reads it",
 	},
 	{
@@ -142,13 +138,67 @@ var differences = []*difference{
 		why: "a name does not change, which the handler sees to",
 	},
 
+	{
+		kinds: `PersistentVolume|PersistentVolumeClaim`, side: `both`, field: `stored ObjectMeta\.Finalizers.*`,
+		why: "a cluster's admission plugins add what protects a claim or volume that is in use",
+	},
+	{
+		kinds: `PersistentVolume|PersistentVolumeClaim`, side: `jobd`, message: `Forbidden: jobd does not support this: .*`,
+		why: "volumes are on this machine or on a server for NFS, and made from nothing",
+	},
+	{
+		kinds: `PersistentVolumeClaim`, side: `cluster`, refused: `both`, field: `spec(\.dataSource(Ref)?(\..*)?)?`, message: `(?:[^F]|F[^o]).*`,
+		why: "sources of data are refused",
+	},
+	{
+		kinds: `PersistentVolume|PersistentVolumeClaim`, side: `both`, field: `(defaults|stored) (Spec\.DataSource(Ref)?|Spec\.PersistentVolumeSource\.(ISCSI|ScaleIO|RBD|AzureDisk|AzureFile|PortworxVolume|Glusterfs|Cinder))(\..*)?`,
+		why: "these are refused",
+	},
+	{
+		kinds: `PersistentVolume`, side: `cluster`, refused: `both`, field: `spec\.(iscsi|scaleIO|rbd|azureDisk|azureFile|portworxVolume|glusterfs|cinder|cephfs|cephFS|` +
+			`flocker|fc|quobyte|storageos|persistentDisk|gcePersistentDisk|csi|vsphereVolume|photonPersistentDisk|awsElasticBlockStore|flexVolume)(\..*)?`,
+		why: "such volumes are refused",
+	},
+	{
+		kinds: `PersistentVolume`, side: `both`, field: `stored Status\.LastPhaseTransitionTime`,
+		why: "times are cut to seconds",
+	},
+	{
+		kinds: `PersistentVolume`, field: `spec\.\w+`, message: `Forbidden: may not specify more than \S+ volume type`,
+		why: "of several sources of one volume which is the first: a cluster asks in another order, and lets some pass beside others",
+	},
+	{
+		kinds: `PersistentVolume`, refused: `both`, field: `spec\.(nfs|local|hostPath|nodeAffinity)(\..*)?`,
+		why: "of several sources of one volume only the first is checked further, and the order differs",
+	},
+	{
+		kinds: `PersistentVolume`, side: `jobd`, field: `spec\.(local|hostPath)\.path`, message: `.*: must be an absolute path`,
+		why: "there is nothing that a relative path could start from",
+	},
+	{
+		kinds: `PersistentVolume`, verbs: `update`, side: `cluster|jobd`, refused: `both`, field: `nodeAffinity|spec\.persistentvolumesource`,
+		why: "what has changed is printed from Go types that only a cluster has",
+	},
+	{
+		kinds: `PersistentVolumeClaim`, verbs: `update`, side: `cluster|jobd`, refused: `both|jobd`, field: `spec`, message: `Forbidden: spec is immutable .*`,
+		why: "what has changed is printed from Go types that only a cluster has; it drops sources of data of which it does not know the kind",
+	},
+	{
+		kinds: `StorageClass`, verbs: `update`, side: `cluster|jobd`, refused: `both`, field: `parameters|provisioner|volumeBindingMode|reclaimPolicy`, message: `Invalid value: .*: field is immutable`,
+		why: "a cluster writes null for the value",
+	},
+	{
+		kinds: `StorageClass`, side: `jobd`, field: `warning`,
+		why: "jobd has one provisioner, and says of classes that name another one that nobody makes their volumes",
+	},
+
 	// Fields that are checked, in which rare values are accepted by one side only.
 	{
 		kinds: withPods, side: `cluster`, field: podSpec + `\.affinity\.pod(Anti)?Affinity\..*`,
 		why: "affinity to pods has no effect on one node, of which a warning is sent: the keys of labels in it are not checked",
 	},
 	{
-		kinds: withPods, side: `cluster`, field: podSpec + `\.affinity\.nodeAffinity\.requiredDuring.*\.values\[\d+\]`,
+		kinds: withPods + `|PersistentVolume`, side: `cluster`, field: podSpec + `(\.affinity)?\.nodeAffinity\.required.*\.values\[\d+\]`,
 		why: "a value that no label can have is not refused: it matches no node",
 	},
 	{
@@ -247,7 +297,7 @@ var differences = []*difference{
 	},
 	{
 		kinds: withPods, refused: `both`,
-		field: podSpec + `\.resources(\.(limits|requests)(\[.*\])?)?`,
+		field: podSpec + `\.resources(\.containers\[\d+\].*)?(\.(limits|requests)(\[.*\])?)?`,
 		why:   "of the resources of a whole pod the names are checked first, and the amounts when these are right",
 	},
 	{
@@ -264,6 +314,11 @@ var differences = []*difference{
 		kinds: withPods, side: `cluster`, refused: `both`,
 		field: `.*annotations\[.*\]`, message: `.*: invalid AppArmor profile name: .*`,
 		why: "of an annotation for a container that is not there the profile is not checked too",
+	},
+	{
+		kinds: `Job|CronJob`, side: `jobd`, refused: `both`,
+		field: `spec(\.jobTemplate\.spec)?\.scheduling\.resourceClaims.*`,
+		why:   "of too many claims a cluster does not check each",
 	},
 	{
 		kinds: `Job|CronJob`, verbs: `update`, side: `jobd`, refused: `both`,

@@ -25,6 +25,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"
 	_ "k8s.io/kubernetes/pkg/apis/node/install"
 	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
@@ -33,6 +34,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/event"
 	"k8s.io/kubernetes/pkg/registry/core/namespace"
 	"k8s.io/kubernetes/pkg/registry/core/node"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/registry/core/secret"
 	"k8s.io/kubernetes/pkg/registry/core/service"
@@ -42,6 +45,7 @@ import (
 	"k8s.io/kubernetes/pkg/registry/scheduling/podgroup"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 	"k8s.io/kubernetes/pkg/registry/scheduling/workload"
+	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
 
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
@@ -66,31 +70,36 @@ type strategy interface {
 }
 
 var clusterStrategies = map[string]strategy{
-	"ConfigMap":      configmap.Strategy,
-	"CronJob":        cronjob.Strategy,
-	"EndpointSlice":  endpointslice.Strategy,
-	"Event":          event.Strategy,
-	"Job":            job.Strategy,
-	"Lease":          lease.Strategy,
-	"Namespace":      namespace.Strategy,
-	"Node":           node.Strategy,
-	"Pod":            pod.Strategy,
-	"PodGroup":       podgroup.NewStrategy(),
-	"PriorityClass":  priorityclass.Strategy,
-	"RuntimeClass":   runtimeclass.Strategy,
-	"Secret":         secret.Strategy,
-	"Service":        service.Strategy,
-	"ServiceAccount": serviceaccount.Strategy,
-	"Workload":       workload.Strategy,
+	"ConfigMap":             configmap.Strategy,
+	"CronJob":               cronjob.Strategy,
+	"EndpointSlice":         endpointslice.Strategy,
+	"Event":                 event.Strategy,
+	"Job":                   job.Strategy,
+	"Lease":                 lease.Strategy,
+	"Namespace":             namespace.Strategy,
+	"Node":                  node.Strategy,
+	"PersistentVolume":      persistentvolume.Strategy,
+	"PersistentVolumeClaim": persistentvolumeclaim.Strategy,
+	"Pod":                   pod.Strategy,
+	"PodGroup":              podgroup.NewStrategy(),
+	"PriorityClass":         priorityclass.Strategy,
+	"RuntimeClass":          runtimeclass.Strategy,
+	"Secret":                secret.Strategy,
+	"Service":               service.Strategy,
+	"ServiceAccount":        serviceaccount.Strategy,
+	"StorageClass":          storageclass.Strategy,
+	"Workload":              workload.Strategy,
 }
 
 var clusterStatusStrategies = map[string]rest.RESTUpdateStrategy{
-	"CronJob":   cronjob.StatusStrategy,
-	"Job":       job.StatusStrategy,
-	"Namespace": namespace.StatusStrategy,
-	"Node":      node.StatusStrategy,
-	"Pod":       pod.StatusStrategy,
-	"PodGroup":  podgroup.NewStatusStrategy(podgroup.NewStrategy()),
+	"CronJob":               cronjob.StatusStrategy,
+	"Job":                   job.StatusStrategy,
+	"Namespace":             namespace.StatusStrategy,
+	"Node":                  node.StatusStrategy,
+	"PersistentVolume":      persistentvolume.StatusStrategy,
+	"PersistentVolumeClaim": persistentvolumeclaim.StatusStrategy,
+	"Pod":                   pod.StatusStrategy,
+	"PodGroup":              podgroup.NewStatusStrategy(podgroup.NewStrategy()),
 }
 
 // own makes the rules of a kind what the registry takes, as api/server does.
