@@ -41,9 +41,9 @@ for arch in ${ARCHS:-amd64 arm64}; do
     install -D -m 0644 dist/stage/$program.bash "$stage/usr/share/bash-completion/completions/$program"
     install -D -m 0644 dist/stage/$program.fish "$stage/usr/share/fish/vendor_completions.d/$program.fish"
   done
-  install -D -m 0644 -t "$stage/usr/share/doc/jobd" README.md SECURITY.md NOTICE dist/stage/THIRD-PARTY-NOTICES
+  install -D -m 0644 -t "$stage/usr/share/doc/jobd" NOTICE dist/stage/THIRD-PARTY-NOTICES
+  git ls-files '*.md' | xargs cp --parents -t "$stage/usr/share/doc/jobd" # whole, so that the links between them hold
   install -D -m 0644 LICENSE "$stage/usr/share/doc/jobd/copyright"
-  install -D -m 0644 -t "$stage/usr/share/doc/jobd/docs" docs/*.md
   install -d "$stage/usr/lib/systemd/system"
   sed 's,@PREFIX@,/usr,g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >"$stage/usr/lib/systemd/system/jobd.service"
   "$here/jobd" config >"$stage/jobd.yaml"
