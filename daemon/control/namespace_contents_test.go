@@ -3,10 +3,12 @@ package control
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -97,6 +99,48 @@ func TestCordonedNodeTakesNothingOn(t *testing.T) {
 		synctest.Wait()
 		if !w.read(key, node) {
 			t.Error("the node's object is not back")
+		}
+	})
+}
+
+// KEP-5080: what a pod may use is there for as long as the pod is.
+func TestANamespaceLosesItsPodsBeforeWhatTheyUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
+		ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+		w.put("namespaces/n", ns)
+		synctest.Wait()
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", UID: "c"}}
+		w.put("configmaps/n/c", cm)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p", Finalizers: []string{"example.com/x"}}}
+		pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
+		pod.Spec.NodeSelector = map[string]string{"no": "node"}
+		w.put("pods/n/p", pod)
+		synctest.Wait()
+		if !w.read("namespaces/n", ns) {
+			t.Fatal("the namespace is gone")
+		}
+		storage.MarkDeleted(ns, time.Now(), 0)
+		w.put("namespaces/n", ns)
+		synctest.Wait()
+		if !w.read("pods/n/p", pod) || pod.DeletionTimestamp == nil || !w.read("configmaps/n/c", cm) || cm.DeletionTimestamp != nil {
+			t.Fatalf("while a pod is left: pod %+v, ConfigMap %+v", pod.ObjectMeta, cm.ObjectMeta)
+		}
+		if !w.read("namespaces/n", ns) || len(ns.Status.Conditions) == 0 {
+			t.Errorf("it does not say what it waits for: %+v", ns.Status)
+		}
+		w.stop() // what it waits for is found again
+		w.start()
+		synctest.Wait()
+		if !w.read("configmaps/n/c", cm) {
+			t.Error("a restart deletes what the pod may use")
+		}
+		w.write(func(tx *store.Tx) error { tx.Delete("pods/n/p"); return nil })
+		synctest.Wait()
+		if w.read("configmaps/n/c", cm) || w.read("namespaces/n", ns) {
+			t.Error("the rest stays although the pod is gone")
 		}
 	})
 }

@@ -114,14 +114,21 @@ func (e *Emptier) empty(p *loop.Pass, name string) error {
 	if err != nil || !ok || ns.DeletionTimestamp == nil {
 		return err
 	}
-	if end, err := e.ask(p, name); err != nil || !end {
+	end, is, err := e.ask(p, name)
+	if err != nil || !end && is == empty {
 		e.dirty.Add(name)
 		return err
 	}
-	if left, err := e.left(p, name); err != nil {
-		return err
-	} else if left {
+	if end {
+		if is, err = e.left(p, name, contents()...); err != nil {
+			return err
+		}
+	}
+	switch is {
+	case occupied:
 		return e.showRemains(p, key, ns)
+	case emptied:
+		return nil
 	}
 	delete(e.terminating, name)
 	ns.Spec.Finalizers = slices.DeleteFunc(ns.Spec.Finalizers,
@@ -134,8 +141,9 @@ func (e *Emptier) empty(p *loop.Pass, name string) error {
 }
 
 // ask deletes everything in a namespace, as much as one pass should take on, and continues from there when it is called
-// again. It reports whether it has reached the end.
-func (e *Emptier) ask(p *loop.Pass, name string) (end bool, err error) {
+// again. It reports whether it has reached the end. If pods are left it goes no further, and returns so: until they are
+// gone nothing is deleted that they may use (KEP-5080).
+func (e *Emptier) ask(p *loop.Pass, name string) (end bool, pods state, err error) {
 	at := e.terminating[name]
 	if at == nil {
 		at = &progress{}
@@ -143,6 +151,11 @@ func (e *Emptier) ask(p *loop.Pass, name string) (end bool, err error) {
 	}
 	asked := 0
 	for ; at.resource < len(contents()); at.resource, at.from = at.resource+1, "" {
+		if at.resource == len(podsAndOwners) && at.from == "" {
+			if pods, err = e.left(p, name, objects.Pods); err != nil || pods != empty {
+				return false, pods, err
+			}
+		}
 		end = true
 		p.Snapshot().Keys(store.Key(contents()[at.resource], name, ""), at.from, func(key string) bool {
 			if asked++; asked > loop.Budget/2 || p.Spent() {
@@ -153,39 +166,52 @@ func (e *Emptier) ask(p *loop.Pass, name string) (end bool, err error) {
 			return err == nil
 		})
 		if err != nil || !end {
-			return false, err
+			return false, empty, err
 		}
 	}
-	return true, nil
+	return true, empty, nil
 }
 
-// left reports whether anything was in a namespace when the pass began. Objects that were created after ask had passed
-// them are deleted now, except those that come after one that takes its time, such as a pod: the end of that one brings
-// the loop back here.
-func (e *Emptier) left(p *loop.Pass, name string) (left bool, err error) {
-	for _, resource := range contents() {
+// state is what is in a namespace.
+type state int
+
+const (
+	empty    state = iota
+	emptied        // nothing any more, which a later pass sees: the loop comes back by itself
+	occupied       // something that takes its time, whose end brings the loop back
+)
+
+// left returns whether anything of these resources is left in a namespace. Objects that were created after ask had
+// passed them are deleted now, except those that come after one that takes its time, such as a pod: the end of that one
+// brings the loop back here.
+func (e *Emptier) left(p *loop.Pass, name string, resources ...string) (is state, err error) {
+	for _, resource := range resources {
 		p.Snapshot().Keys(store.Key(resource, name, ""), "", func(key string) bool {
-			left = true
 			gone, failed := e.deleter.Delete(p, key)
 			if err = failed; gone { // in this pass, now or earlier
+				is = max(is, emptied)
 				e.goneFrom(p, key)
+			} else {
+				is = occupied
 			}
 			return gone && err == nil
 		})
 		if err != nil {
-			return left, err
+			return is, err
 		}
 	}
-	return left, nil
+	return is, nil
 }
 
-// contents returns the resources of which a namespace has to be emptied: owners first, and what clients do not see
-// last.
+// podsAndOwners are deleted first: pods, and before them what would replace them.
+var podsAndOwners = []string{objects.CronJobs, objects.Jobs, objects.Pods}
+
+// contents returns the resources of which a namespace has to be emptied: podsAndOwners first, and what clients do not
+// see last.
 var contents = sync.OnceValue(func() []string {
-	first := []string{objects.CronJobs, objects.Jobs, objects.Pods}
-	resources := slices.Clone(first)
+	resources := slices.Clone(podsAndOwners)
 	for resource, k := range objects.Served() {
-		if k.Namespaced && !slices.Contains(first, resource) {
+		if k.Namespaced && !slices.Contains(podsAndOwners, resource) {
 			resources = append(resources, resource)
 		}
 	}
