@@ -290,7 +290,7 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.ExecAction](): {"command": works()},
 	reflect.TypeFor[corev1.HTTPGetAction](): {
 		"path": works(), "port": works(), "host": works(), "scheme": works(), "httpHeaders": works(),
-		"protocol": refused("HTTP/2 probes are not implemented yet").but(corev1.HTTPProtocolHTTP1),
+		"protocol": works(),
 	},
 	reflect.TypeFor[corev1.HTTPHeader]():      {"name": works(), "value": works()},
 	reflect.TypeFor[corev1.TCPSocketAction](): {"port": works(), "host": works()},

@@ -56,6 +56,25 @@ func validateHTTPGet(h *corev1.HTTPGetAction, path *field.Path) field.ErrorList 
 		errs = append(errs, invalid(path.Child("httpHeaders").Index(i).Child("name"), header.Name,
 			utilvalidation.IsHTTPHeaderName(header.Name))...)
 	}
+	return append(errs, validateHTTPProtocol(h, path)...)
+}
+
+// validateHTTPProtocol checks the protocol: HTTP/2 is spoken without TLS, and to the pod itself.
+func validateHTTPProtocol(h *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
+	if h.Protocol == nil {
+		return nil
+	}
+	errs := oneOf(path.Child("protocol"), *h.Protocol,
+		[]corev1.HTTPProtocol{corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2})
+	if *h.Protocol != corev1.HTTPProtocolHTTP2 {
+		return errs
+	}
+	switch {
+	case h.Scheme != corev1.URISchemeHTTP:
+		errs = append(errs, field.Invalid(path.Child("protocol"), *h.Protocol, "is only supported with HTTP (H2C)"))
+	case h.Host != "":
+		errs = append(errs, field.Invalid(path.Child("host"), h.Host, "must be empty when `protocol` is \"HTTP2\""))
+	}
 	return errs
 }
 

@@ -119,3 +119,55 @@ func TestLifecycle(t *testing.T) {
 		})
 	}
 }
+
+// It ends only by SIGKILL.
+const stubbornPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: GRACE
+  containers:
+  - name: main
+    image: busybox:1.36
+    command: [sh, -c, "trap 'echo signalled' TERM; while :; do sleep 0.05; done"]
+    lifecycle: {preStop: HOOK}
+`
+
+// TestPreStopHooks ends pods that ignore their signal while a hook runs, or after it.
+func TestPreStopHooks(t *testing.T) {
+	d := start(t)
+	run := func(name, grace, hook string) {
+		d.apply(strings.NewReplacer("NAME", name, "GRACE", grace, "HOOK", hook).Replace(stubbornPod))
+		d.jobctl("wait", "--for=condition=Ready", "pod/"+name)
+	}
+	// Their grace periods would outlast the test.
+	run("short", "3600", "{exec: {command: [sh, -c, 'echo hook > /proc/1/fd/1; sleep 3600']}}")
+	log := make(chan string)
+	go func() {
+		out, _ := d.try("jobctl", nil, "logs", "-f", "short")
+		log <- out
+	}()
+	run("forced", "3600", "{sleep: {seconds: 3600}}")
+	run("over", "2", "{exec: {command: ['true']}}")
+	run("fails", "1", "{exec: {command: ['false']}}")
+	for _, name := range []string{"short", "forced", "over", "fails"} {
+		d.jobctl("delete", "--wait=false", "pod/"+name)
+	}
+	d.eventually("the hook has begun", func() error {
+		if log := d.jobctl("logs", "short"); log != "hook\n" {
+			return fmt.Errorf("the log is %q", log)
+		}
+		return nil
+	})
+	d.jobctl("delete", "--grace-period=1", "pod/short")
+	d.jobctl("delete", "--grace-period=0", "--force", "pod/forced")
+	if out := <-log; out != "hook\nsignalled\n" {
+		t.Errorf("a hook that is cut short: %q", out)
+	}
+	d.jobctl("wait", "--for=delete", "pod/over", "pod/fails", "--timeout=120s")
+	if events := d.jobctl("events", "--for=pod/fails"); !strings.Contains(events, "FailedPreStopHook") || !strings.Contains(events, "PreStopHook failed") {
+		t.Errorf("no event says that a hook has failed:\n%s", events)
+	}
+}

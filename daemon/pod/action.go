@@ -13,7 +13,11 @@ const (
 	// builds the spec and starts the container. The container of the attempt before is removed, since its end is stored
 	// by then.
 	Launch Kind = "Launch"
-	// Stop sends Signal to the container. A launch that has not reached the runtime yet is called off instead.
+	// RunPreStop runs the preStop hook of a container whose signal comes later: that of a sidecar, whose turn to end comes
+	// after the main containers.
+	RunPreStop Kind = "RunPreStop"
+	// Stop runs the preStop hook if Grace is not 0, and then sends Signal to the container. A launch that has not reached
+	// the runtime yet is called off instead, and a hook that runs already is.
 	Stop Kind = "Stop"
 	// TearDown removes the pod's containers, running ones too, and undoes its set-up steps in reverse.
 	TearDown Kind = "TearDown"
@@ -30,8 +34,10 @@ type Action struct {
 	Attempt   int
 	// Signal is that of a Stop: SIGKILL is sent to all processes of the container, any other to the first one.
 	Signal syscall.Signal
-	// Grace is how long the preStop hook before a Stop may take.
+	// Grace is how long the preStop hook of a RunPreStop or Stop may take; 0 is that none is run.
 	Grace time.Duration
+	// Ends says that the whole pod ends: its liveness and startup probes stop, while its readiness probes go on.
+	Ends bool
 }
 
 // Issued records which actions the worker of one pod was given since the daemon started, and which launches have failed
@@ -40,6 +46,10 @@ type Action struct {
 type Issued struct {
 	containers []issued
 	tornDown   bool
+	// ends says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
+	ends  bool
+	grace time.Duration
+	cut   time.Time
 }
 
 // issued is what was asked for one container.
@@ -48,8 +58,12 @@ type issued struct {
 	launched int // newest attempt that was given to the worker, plus one
 	failed   int // launches of it that failed in a row
 	failedAt time.Time
-	stopping time.Time // when the first Stop was given
+	stopping time.Time // when the first Stop was given, or the first one after cut
 	killed   time.Time // when the last SIGKILL was given
+	hooking  time.Time // when the RunPreStop was given
+	hooked   time.Time // when the preStop hook was over
+	// announced is the attempt whose stop was announced in an event, plus one.
+	announced int
 	// unhealthy is the attempt that is to end because of failedCheck, plus one.
 	unhealthy   int
 	failedCheck Check
@@ -66,12 +80,14 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 		switch {
 		case a.Kind == Launch:
 			c.launched = a.Attempt + 1
-			c.stopping, c.killed = time.Time{}, time.Time{}
+			c.stopping, c.killed, c.hooking, c.hooked = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		case a.Kind == RunPreStop:
+			c.hooking = now
 		case a.Signal == syscall.SIGKILL:
 			c.killed = now
 			fallthrough
 		default:
-			if c.stopping.IsZero() {
+			if c.stopping.IsZero() || c.stopping.Before(i.cut) {
 				c.stopping = now
 			}
 		}

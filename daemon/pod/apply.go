@@ -313,7 +313,10 @@ func (i *Issued) fail(c container, o Observation) {
 // derive brings everything up to date that follows from the containers' states and the time.
 func (f *folder) derive() {
 	pod := f.pod
-	_, stopping := stopping(pod, f.now)
+	end, stopping := stopping(pod, f.now)
+	if stopping {
+		f.issued.ending(end, f.now)
+	}
 	next := phase(pod, stopping)
 	switch {
 	case stopping && quiet(pod, f.issued):
@@ -345,11 +348,13 @@ func (f *folder) derive() {
 		if next == corev1.PodPending && startsAnew(pod) {
 			next = corev1.PodRunning
 		}
-		if _, ok := winding(pod); !ok {
+		last, ok := winding(pod)
+		if !ok {
 			f.holdRestarts()
 			f.holdPulls()
 			break
 		}
+		f.issued.ending(last, f.now)
 		if quiet(pod, f.issued) {
 			f.settle()
 			break

@@ -41,11 +41,15 @@ func deletion(pod *corev1.Pod) (stop, bool) {
 	return stop{since: at.Add(-grace), kill: at, grace: grace}, true
 }
 
-// killing records events for the containers that are about to be stopped.
+// killing records events for the containers that are to be stopped, whose turn for a signal may come later.
 func (f *folder) killing() {
 	containers(f.pod, func(c container) bool {
-		if i := f.issued.find(c.spec.Name); c.running() && (i == nil || i.stopping.IsZero()) &&
-			inTurn(f.pod, f.issued, c) {
+		if !c.running() {
+			return true
+		}
+		attempt := int(c.status.RestartCount)
+		if i := f.issued.of(c.spec.Name); i.stopping.IsZero() && i.announced != attempt+1 {
+			i.announced = attempt + 1
 			f.normal(c, "Killing", "Stopping container "+c.spec.Name)
 		}
 		return true

@@ -81,6 +81,8 @@ func describe(a Action) string {
 		return fmt.Sprintf("Launch %s/%d", a.Container, a.Attempt)
 	case Stop:
 		return fmt.Sprintf("%s %s/%d", a.Signal, a.Container, a.Attempt)
+	case RunPreStop:
+		return fmt.Sprintf("hook %s/%d", a.Container, a.Attempt)
 	}
 	return string(a.Kind)
 }

@@ -1,14 +1,10 @@
 package pod
 
 import (
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
-
-// killAgain is how long after a SIGKILL a container that still runs gets another one.
-const killAgain = 10 * time.Second
 
 // planner collects what one pod needs.
 type planner struct {
@@ -39,11 +35,11 @@ func next(p *planner) (actions []Action, wake time.Time) {
 		return p.actions, time.Time{}
 	}
 	if s, ok := stopping(pod, now); ok {
-		p.stop(s)
+		p.endPod(s)
 		return p.actions, p.wake
 	}
 	if s, ok := winding(pod); ok {
-		p.stop(s)
+		p.endPod(s)
 		return p.actions, p.wake
 	}
 	if at, ok := deadline(pod); ok {
@@ -127,67 +123,5 @@ func (p *planner) condemn() {
 			}
 			p.end(c, int(c.status.RestartCount), true, stop{kill: from.Add(grace), grace: grace})
 		}
-	}
-}
-
-// stop ends what runs or is being launched, sidecars last.
-func (p *planner) stop(s stop) {
-	containers(p.pod, func(c container) bool {
-		attempt := int(c.status.RestartCount)
-		switch {
-		case c.running():
-		case p.issued.underWay(c):
-			attempt = c.next()
-		default:
-			return true
-		}
-		p.end(c, attempt, inTurn(p.pod, p.issued, c), s)
-		return true
-	})
-}
-
-// end ends a container: its stop signal, in turn, and SIGKILL after the grace period, which bounds the hook before the
-// signal (lifecycle.preStop) too.
-func (p *planner) end(c container, attempt int, turn bool, s stop) {
-	kill := s.kill
-	var asked, killed time.Time
-	if i := p.issued.find(c.spec.Name); i != nil {
-		asked, killed = i.stopping, i.killed
-	}
-	switch {
-	case c.sidecar():
-		// The grace is that of the whole pod, but for the least that each one gets.
-		from := asked
-		if asked.IsZero() {
-			from = p.now
-		}
-		if least := from.Add(minimumGrace); turn && s.grace > 0 && least.After(kill) {
-			kill = least
-		}
-	case !asked.IsZero():
-		kill = asked.Add(s.grace)
-	case s.grace > 0 && p.now.Before(s.kill):
-		// The API keeps whole seconds: count from the signal, not from the deletion.
-		kill = p.now.Add(s.grace)
-	}
-	action := Action{Kind: Stop, Container: c.spec.Name, Attempt: attempt, Grace: kill.Sub(p.now)}
-	if c.hasPreStop() && s.grace > 0 {
-		kill = kill.Add(minimumGrace) // the hook may take all of the grace, and the signal comes after it
-	}
-	switch {
-	case !p.now.Before(kill):
-		if !killed.IsZero() && p.now.Before(killed.Add(killAgain)) {
-			p.at(killed.Add(killAgain))
-			return
-		}
-		action.Signal = syscall.SIGKILL
-		p.actions = append(p.actions, action)
-		p.at(p.now.Add(killAgain))
-	case asked.IsZero() && turn:
-		action.Signal = c.stopSignal()
-		p.actions = append(p.actions, action)
-		p.at(kill)
-	default:
-		p.at(kill)
 	}
 }

@@ -33,7 +33,7 @@ const (
 	// Lost: the container was started, or may have been, and it is not known how it ended.
 	Lost What = "Lost"
 	// Checked: a probe or hook of the running container has answered. OK is its result, and Verdict says that the
-	// threshold is reached, so that the result has consequences. Message says what was wrong.
+	// threshold is reached, so that the result has consequences. Message says what was wrong, or, with OK, doubtful.
 	Checked What = "Checked"
 	// Evicted: the pod takes more than it may, and is to end. Message says what it takes too much of.
 	Evicted What = "Evicted"

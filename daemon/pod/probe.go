@@ -43,18 +43,25 @@ func (c container) hasPreStop() bool {
 // startsAtOnce reports whether a container has started as soon as its process runs (status.started).
 func startsAtOnce(c *corev1.Container) bool { return !hasPostStart(c) && c.StartupProbe == nil }
 
-// checked folds in the result of a check. Only a verdict changes the status; any other failure is just an event.
+// checked folds in the result of a check. Only a verdict changes the status; any other failure or doubt is just an event.
 func (f *folder) checked(c container, o Observation) {
 	if !c.running() || o.Attempt != int(c.status.RestartCount) {
 		return
 	}
+	if o.Check == PreStop {
+		f.issued.of(c.spec.Name).hooked = o.At
+	}
 	failed := !o.OK
-	if failed {
-		reason, message := "Unhealthy", string(o.Check)+" probe failed: "+o.Message
-		if o.Check == PostStart || o.Check == PreStop {
-			reason, message = "Failed"+string(o.Check)+"Hook", string(o.Check)+"Hook failed"
-		}
-		f.warning(c, reason, message)
+	isHook := o.Check == PostStart || o.Check == PreStop
+	switch {
+	case failed && isHook:
+		f.warning(c, "Failed"+string(o.Check)+"Hook", string(o.Check)+"Hook failed")
+	case failed:
+		f.warning(c, "Unhealthy", string(o.Check)+" probe failed: "+o.Message)
+	case o.Message != "" && isHook:
+		f.warning(c, "LifecycleHTTPFallback", o.Message)
+	case o.Message != "":
+		f.warning(c, "ProbeWarning", string(o.Check)+" probe warning: "+o.Message)
 	}
 	switch {
 	case !o.Verdict:

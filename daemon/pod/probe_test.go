@@ -73,28 +73,3 @@ func TestUnhealthyContainerIsKilledAfterItsGraceAndStartedAgain(t *testing.T) {
 	l.turn(Observation{What: Started, Container: "a", Attempt: 1})
 	l.want(l.turn(answered(Liveness, 1, false, true)), "terminated a/1")
 }
-
-// A preStop hook may take all of the grace period: the container still has time to do what the signal tells it to.
-func TestTheSignalAfterAPreStopHookHasItsTime(t *testing.T) {
-	p := newPod(corev1.RestartPolicyNever, "hook", "plain")
-	p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
-	l := newLife(t, p)
-	l.turn()
-	l.turn(l.started("hook", 0), l.started("plain", 0))
-	l.delete(10 * time.Second)
-	l.want(l.turn(), "terminated hook/0", "terminated plain/0")
-	l.wakeIn(10 * time.Second)
-	l.wait(10 * time.Second)
-	l.want(l.turn(), "killed plain/0")
-	l.wakeIn(minimumGrace)
-	l.wait(minimumGrace)
-	l.want(l.turn(), "killed hook/0")
-
-	// A pod that is given no time gets none.
-	l = newLife(t, p.DeepCopy())
-	l.pod.Status, l.pod.DeletionTimestamp = corev1.PodStatus{Phase: corev1.PodPending}, nil
-	l.turn()
-	l.turn(l.started("hook", 0), l.started("plain", 0))
-	l.delete(0)
-	l.want(l.turn(), "killed hook/0", "killed plain/0")
-}

@@ -2,16 +2,11 @@ package pod
 
 import (
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
 )
-
-// minimumGrace is how long a container has at least between its signal and SIGKILL, even if its own preStop hook, or
-// the containers stopped before a sidecar, have used up the pod's grace period.
-const minimumGrace = 2 * time.Second
 
 // sidecar reports whether it is an init container that runs for as long as the main containers do
 // (initContainers[].restartPolicy).

@@ -85,8 +85,12 @@ func TestSidecarsHaveThePodsGrace(t *testing.T) {
 		t.Fatalf("got %q", got)
 	}
 	l.now = l.now.Add(10 * time.Second)
-	if got := l.turn(); !slices.Equal(got, []string{"killed s/0", "killed u/0"}) {
+	if got := l.turn(); !slices.Equal(got, []string{"terminated s/0", "killed u/0"}) {
 		t.Errorf("after the grace: %q", got)
+	}
+	l.wait(minimumGrace)
+	if got := l.turn(); !slices.Equal(got, []string{"killed s/0"}) {
+		t.Errorf("after the least that each one gets: %q", got)
 	}
 }
 

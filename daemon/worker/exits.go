@@ -107,11 +107,15 @@ func logTail(ctx context.Context, path string) (string, error) {
 	return string(tail[max(0, len(tail)-maxTailBytes):]), err
 }
 
-// stop carries out a Stop of a container whose launch has been reported: it runs the preStop hook, if there is one, and
-// then sends the signal.
+// stop carries out a Stop of a container whose launch has been reported: it runs the preStop hook, if there is time for
+// one, and then sends the signal. A Stop that allows no time ends the hook of the one before, and takes its place.
 func (p *Pool) stop(obj *corev1.Pod, a pod.Action) {
-	if a.Signal != syscall.SIGKILL {
-		p.preStop(obj, a)
+	if a.Grace > 0 {
+		if inTime := p.preStop(obj, a); !inTime {
+			return
+		}
+	} else {
+		p.endHook(containerID(obj, a.Container, a.Attempt))
 	}
 	p.signal(obj, a.Container, a.Attempt, a.Signal)
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -30,6 +31,23 @@ func isChecked(c *corev1.Container) bool {
 
 func hasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+}
+
+// checks end what is asked of one running container. A function is nil where nothing is asked.
+type checks struct {
+	all    context.CancelFunc // the postStart hook and all probes
+	health context.CancelFunc // the startup and liveness probes
+	hook   context.CancelFunc // the preStop hook
+}
+
+// asked returns the checks of a container, which unwatch forgets. Pool.mu is held.
+func (p *Pool) asked(id string) *checks {
+	c := p.checks[id]
+	if c == nil {
+		c = &checks{}
+		p.checks[id] = c
+	}
+	return c
 }
 
 // watch starts the monitor of a container whose start has just been reported. Pool.mu is held.
@@ -65,41 +83,74 @@ func (p *Pool) monitor(m *monitor) {
 	if p.ctx.Err() != nil {
 		return
 	}
+	c := p.asked(m.target.id)
 	ctx, stop := context.WithCancel(p.ctx)
-	p.monitors[m.target.id] = stop
+	health, calm := context.WithCancel(ctx)
+	c.all, c.health = stop, calm
+	if w := p.pods[m.pod.UID]; w != nil && w.ending {
+		calm()
+	}
 	p.group.Go(func() {
 		defer stop()
-		m.run(ctx)
+		m.run(ctx, health)
 	})
 }
 
-// unwatch ends the monitor of a container. Pool.mu is held.
-func (p *Pool) unwatch(id string) {
-	if stop := p.monitors[id]; stop != nil {
-		stop()
-		delete(p.monitors, id)
+// calmDown ends the startup and liveness probes of a pod that ends: whatever they say, it is not restarted. Its readiness
+// probes go on, since others may still use it. Pool.mu is held.
+func (p *Pool) calmDown(obj *corev1.Pod) {
+	for _, id := range p.held(obj) {
+		if c := p.checks[id]; c != nil && c.health != nil {
+			c.health()
+		}
 	}
 }
 
-func (m *monitor) run(ctx context.Context) {
+// unwatch ends all checks of a container that has ended. Pool.mu is held.
+func (p *Pool) unwatch(id string) {
+	c := p.checks[id]
+	if c == nil {
+		return
+	}
+	delete(p.checks, id)
+	for _, end := range []context.CancelFunc{c.all, c.hook} {
+		if end != nil {
+			end()
+		}
+	}
+}
+
+// endHook ends the preStop hook of a container, if it runs.
+func (p *Pool) endHook(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.checks[id]; c != nil && c.hook != nil {
+		c.hook()
+	}
+}
+
+// run runs the hook and the probes until ctx is done. Those that ask whether the container is to be restarted end with
+// health.
+func (m *monitor) run(ctx, health context.Context) {
 	if !m.started && hasPostStart(m.container) {
-		err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
+		doubt, err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil || m.container.StartupProbe == nil {
-			m.report(pod.PostStart, err, true)
+		verdict := err != nil || m.container.StartupProbe == nil
+		if verdict || doubt != "" {
+			m.report(pod.PostStart, doubt, err, verdict)
 		}
 		if err != nil {
 			return
 		}
 	}
-	if !m.started && !m.probe(ctx, pod.Startup) {
+	if !m.started && !m.probe(health, pod.Startup) {
 		return
 	}
 	var others sync.WaitGroup
 	others.Go(func() { m.probe(ctx, pod.Readiness) })
-	m.probe(ctx, pod.Liveness)
+	m.probe(health, pod.Liveness)
 	others.Wait()
 }
 
@@ -113,13 +164,13 @@ func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
 	begin := m.since.Add(time.Duration(probe.InitialDelaySeconds) * time.Second)
 	var counted tally
 	for wait := time.Until(begin); pause(ctx, wait); wait = time.Duration(max(probe.PeriodSeconds, 1)) * time.Second {
-		err := m.ask(ctx, probe)
+		doubt, err := m.ask(ctx, probe)
 		if ctx.Err() != nil {
 			return false
 		}
 		verdict := counted.fold(probe, err == nil)
-		if verdict || err != nil {
-			m.report(check, err, verdict)
+		if verdict || err != nil || doubt != "" {
+			m.report(check, doubt, err, verdict)
 		}
 		if verdict && check != pod.Readiness && (err != nil || check == pod.Startup) {
 			return err == nil
@@ -128,16 +179,17 @@ func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
 	return false
 }
 
-func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) error {
+// ask runs a probe once. It returns what is doubtful about a success.
+func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) (doubt string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(probe.TimeoutSeconds, 1))*time.Second)
 	defer cancel()
 	return m.target.probe(ctx, probe.ProbeHandler)
 }
 
-func (m *monitor) report(check pod.Check, err error, verdict bool) {
+func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool) {
 	o := pod.Observation{
 		What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil,
-		Verdict: verdict,
+		Verdict: verdict, Message: doubt,
 	}
 	if err != nil {
 		o.Message = err.Error()
@@ -145,17 +197,21 @@ func (m *monitor) report(check pod.Check, err error, verdict bool) {
 	m.workers.report(m.pod, o)
 }
 
-// preStop runs the preStop hook of a container, for no longer than the grace period.
-func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
+// preStop runs the preStop hook of a container, for no longer than the grace period, and reports that it is over. It
+// returns false when the hook was ended before that: the container has ended, or another Stop has taken over.
+func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
 	c, _ := container(obj, a.Container)
-	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil || a.Grace <= 0 {
-		return
+	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
+		return true
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, a.Grace)
-	defer cancel()
 	t := target{
 		runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: obj.Status.PodIP,
 	}
+	ctx, cancel := context.WithTimeout(p.ctx, a.Grace)
+	defer cancel()
+	p.mu.Lock()
+	p.asked(t.id).hook = cancel
+	p.mu.Unlock()
 	held, err := p.config.Runtime.Containers(ctx)
 	if err != nil {
 		p.log(obj).Warn("cannot list the containers of the runtime", "container", a.Container, "error", err)
@@ -165,11 +221,19 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) {
 			t.pid = s.PID
 		}
 	}
-	if err := t.hook(ctx, c.Lifecycle.PreStop); err != nil && p.ctx.Err() == nil {
-		p.report(obj, pod.Observation{
-			What: pod.Checked, Container: a.Container, Attempt: a.Attempt, Check: pod.PreStop, Message: err.Error(),
-		})
+	doubt, err := t.hook(ctx, c.Lifecycle.PreStop)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false
 	}
+	o := pod.Observation{
+		What: pod.Checked, Container: a.Container, Attempt: a.Attempt, Check: pod.PreStop, OK: err == nil,
+		Message: doubt,
+	}
+	if err != nil {
+		o.Message = err.Error()
+	}
+	p.report(obj, o)
+	return true
 }
 
 // pause waits for d, and reports whether ctx was not cancelled meanwhile.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,8 +79,83 @@ func TestMonitor(t *testing.T) {
 		if p.asked[0] != "hook" || p.asked[1] != "start" {
 			t.Errorf("asked %q", p.asked)
 		}
-		if len(h.workers.monitors) != 0 {
+		if len(h.workers.checks) != 0 {
 			t.Error("one that has ended is still checked")
 		}
+	})
+}
+
+// A pod that ends is asked whether it is ready until it has ended, and no longer whether it is alive.
+func TestThePodsEndStopsLivenessProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &patient{}
+		h := newHost(t, func(h *host, c *Config) {
+			p.host = h
+			c.Runtime = p
+		})
+		defer h.close()
+		probe := func(name string) *corev1.Probe {
+			return &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{name}}}}
+		}
+		obj := newPod(corev1.RestartPolicyNever, "a", "b")
+		obj.Annotations = map[string]string{"jobd.dev/simulate-duration": "20s"}
+		// The hook of b keeps it from its signal, and goes on as long as it may.
+		obj.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
+		obj.Spec.Containers[1].LivenessProbe, obj.Spec.Containers[1].ReadinessProbe = probe("live"), probe("ready")
+		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}, {Kind: pod.Launch, Container: "b"}})
+		counts := func(d time.Duration) (live, ready int) {
+			time.Sleep(d)
+			synctest.Wait()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for _, name := range p.asked {
+				switch name {
+				case "live":
+					live++
+				case "ready":
+					ready++
+				}
+			}
+			p.asked = nil
+			return live, ready
+		}
+		if live, ready := counts(4500 * time.Millisecond); live != 5 || ready != 5 {
+			t.Errorf("while it runs: %d, %d", live, ready)
+		}
+		h.workers.Do(obj, []pod.Action{{Kind: pod.RunPreStop, Container: "a", Grace: 10 * time.Second, Ends: true}})
+		if live, ready := counts(5 * time.Second); live != 0 || ready != 5 {
+			t.Errorf("while it ends: %d, %d", live, ready)
+		}
+	})
+}
+
+// A Stop without time for a hook ends the hook of the Stop before, whose signal it sends.
+func TestAStopEndsTheHookOfTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, func(*host, *Config) {})
+		defer h.close()
+		obj := newPod(corev1.RestartPolicyNever, "a")
+		obj.Annotations = map[string]string{"jobd.dev/simulate-duration": "1h"}
+		obj.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
+		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}})
+		began := time.Now()
+		stop := pod.Action{Kind: pod.Stop, Container: "a", Signal: syscall.SIGTERM, Grace: time.Minute, Ends: true}
+		synctest.Wait()
+		h.workers.Do(obj, []pod.Action{stop})
+		time.Sleep(10 * time.Second)
+		stop.Grace = 0
+		h.workers.Do(obj, []pod.Action{stop})
+		synctest.Wait()
+		for _, batch := range h.batches {
+			for _, o := range batch {
+				if o.What == pod.Exited && o.At.Sub(began) == 10*time.Second {
+					return
+				}
+				if o.What == pod.Checked {
+					t.Errorf("a hook that was ended is reported: %+v", o)
+				}
+			}
+		}
+		t.Errorf("it was not signalled when the hook was to end: %+v", h.batches)
 	})
 }

@@ -28,8 +28,8 @@ type Pool struct {
 	pods map[types.UID]*worker
 	// tails are the logs of running containers whose end may become the termination message, by container ID.
 	tails map[string]string
-	// monitors holds what ends the monitor of each running container, by container ID.
-	monitors map[string]context.CancelFunc
+	// checks are what is asked of running containers just now, by container ID.
+	checks map[string]*checks
 }
 
 // worker is what is known of one pod between its first launch and its tear-down.
@@ -41,6 +41,7 @@ type worker struct {
 	sandbox *Sandbox // nil until the steps are done
 	// launches are those that are queued or under way.
 	launches []*launch
+	ending   bool // the pod ends: its liveness and startup probes have stopped
 	// leftovers are containers to be removed that the pod's status does not mention.
 	leftovers []string
 	failed    int // tear-downs that failed in a row
@@ -56,7 +57,7 @@ func New(c Config) *Pool {
 	}
 	p := &Pool{
 		config: c, limit: newLimiter(c.Parallel), pods: map[types.UID]*worker{},
-		tails: map[string]string{}, monitors: map[string]context.CancelFunc{},
+		tails: map[string]string{}, checks: map[string]*checks{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	c.Runtime.OnExit(p.onExit)
@@ -100,6 +101,10 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 	}
 	w.pod = obj
 	for _, a := range actions {
+		if a.Ends && !w.ending {
+			w.ending = true
+			p.calmDown(obj)
+		}
 		switch l := w.launching(a.Container, a.Attempt); {
 		case a.Kind == pod.TearDown:
 			for _, l := range w.launches {
@@ -122,6 +127,8 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 			l.callOff(a)
 		case a.Kind == pod.Stop:
 			p.group.Go(func() { p.stop(obj, a) })
+		case a.Kind == pod.RunPreStop:
+			p.group.Go(func() { p.preStop(obj, a) })
 		}
 	}
 	p.schedule(w)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,26 +44,34 @@ const (
 	maxRedirects = 10
 )
 
-func (t target) probe(ctx context.Context, h corev1.ProbeHandler) error {
+// probe asks a container once. It returns what is doubtful about a success.
+func (t target) probe(ctx context.Context, h corev1.ProbeHandler) (doubt string, err error) {
 	switch {
 	case h.Exec != nil:
-		return t.exec(ctx, h.Exec)
+		err = t.exec(ctx, h.Exec)
 	case h.HTTPGet != nil:
-		return t.httpGet(ctx, h.HTTPGet)
+		return t.httpProbe(ctx, h.HTTPGet)
 	case h.TCPSocket != nil:
-		return t.tcp(ctx, h.TCPSocket)
+		err = t.tcp(ctx, h.TCPSocket)
 	case h.GRPC != nil:
-		return t.grpc(ctx, h.GRPC)
+		err = t.grpc(ctx, h.GRPC)
 	}
-	return nil
+	return "", err
 }
 
-func (t target) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
-	if h.Sleep != nil {
+// hook runs a hook of a container. It returns what is doubtful about a success.
+func (t target) hook(ctx context.Context, h *corev1.LifecycleHandler) (doubt string, err error) {
+	switch {
+	case h.Exec != nil:
+		err = t.exec(ctx, h.Exec)
+	case h.HTTPGet != nil:
+		return t.httpHook(ctx, h.HTTPGet)
+	case h.TCPSocket != nil:
+		err = t.tcp(ctx, h.TCPSocket)
+	case h.Sleep != nil:
 		pause(ctx, podspec.Seconds(h.Sleep.Seconds))
-		return nil
 	}
-	return t.probe(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
+	return "", err
 }
 
 func (t target) exec(ctx context.Context, a *corev1.ExecAction) error {
@@ -142,10 +151,53 @@ func (t target) tcp(ctx context.Context, a *corev1.TCPSocketAction) error {
 	return conn.Close()
 }
 
-func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
+// httpProbe succeeds if the answer's status is below 400, as in a cluster. It doubts redirects to other hosts, which are
+// not followed.
+func (t target) httpProbe(ctx context.Context, a *corev1.HTTPGetAction) (doubt string, err error) {
+	reply, err := t.httpGet(ctx, a)
+	switch {
+	case err != nil:
+		return "", err
+	case reply.status < 200 || reply.status >= 400:
+		// Without the body: whoever may see the events of a pod must not read what only this host may ask for.
+		return "", fmt.Errorf("HTTP probe failed with statuscode: %d", reply.status)
+	case reply.status < 300:
+		return "", nil
+	}
+	doubt = "Probe terminated redirects"
+	if a.Host == "" { // the body is the pod's own
+		doubt += ", Response body: " + reply.body
+	}
+	return doubt, nil
+}
+
+// httpHook succeeds whatever the status of the answer is, as in a cluster. A server that speaks no TLS is asked without
+// it.
+func (t target) httpHook(ctx context.Context, a *corev1.HTTPGetAction) (doubt string, err error) {
+	_, err = t.httpGet(ctx, a)
+	if a.Scheme != corev1.URISchemeHTTPS || !errors.Is(err, http.ErrSchemeMismatch) {
+		return "", err
+	}
+	plain := a.DeepCopy()
+	plain.Scheme = corev1.URISchemeHTTP
+	plain.HTTPHeaders = slices.DeleteFunc(plain.HTTPHeaders, func(h corev1.HTTPHeader) bool {
+		return strings.EqualFold(h.Name, "Authorization")
+	})
+	answer, err := t.httpGet(ctx, plain)
+	return "request to HTTPS lifecycle hook " + answer.host + " got HTTP response, retry with HTTP succeeded", err
+}
+
+// reply is an answer to an HTTP request.
+type reply struct {
+	host   string // with the port
+	status int
+	body   string // its beginning
+}
+
+func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) (reply, error) {
 	address, dial, err := t.address(a.Host, a.Port)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	path, err := url.Parse(a.Path)
 	if err != nil {
@@ -158,7 +210,7 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
 	path.Scheme, path.Host = scheme, address
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path.String(), nil)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	for _, h := range a.HTTPHeaders {
 		if strings.EqualFold(h.Name, "Host") {
@@ -171,11 +223,17 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
 			r.Header.Set(name, value)
 		}
 	}
+	// Probes do not verify certificates, as in a cluster.
+	transport := &http.Transport{
+		DialContext: dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+	if a.Protocol != nil && *a.Protocol == corev1.HTTPProtocolHTTP2 {
+		transport.Protocols = &http.Protocols{}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		defer transport.CloseIdleConnections()
+	}
 	client := http.Client{
-		// Probes do not verify certificates, as in a cluster.
-		Transport: &http.Transport{
-			DialContext: dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		},
+		Transport: transport,
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			switch {
 			case next.URL.Hostname() != r.URL.Hostname():
@@ -186,19 +244,13 @@ func (t target) httpGet(ctx context.Context, a *corev1.HTTPGetAction) error {
 			return nil
 		},
 	}
-	reply, err := client.Do(r)
+	answered, err := client.Do(r)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
-	defer reply.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(reply.Body, maxAnswer)); err != nil {
-		return err
-	}
-	if reply.StatusCode < 200 || reply.StatusCode >= 400 {
-		// Without the body: whoever may see the events of a pod must not read what only this host may ask for.
-		return fmt.Errorf("HTTP probe failed with statuscode: %d", reply.StatusCode)
-	}
-	return nil
+	defer answered.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answered.Body, maxAnswer))
+	return reply{address, answered.StatusCode, string(body)}, err
 }
 
 func (t target) grpc(ctx context.Context, a *corev1.GRPCAction) error {

@@ -75,7 +75,7 @@ func TestTargets(t *testing.T) {
 		{"a port that is not", "refused", corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: none}}},
 		{"no service", "", corev1.ProbeHandler{}},
 	} {
-		err := to.probe(t.Context(), tc.probe)
+		_, err := to.probe(t.Context(), tc.probe)
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -96,17 +96,98 @@ func TestTargets(t *testing.T) {
 	go service.Serve(l)
 	defer service.Stop()
 	ask := &corev1.GRPCAction{Port: int32(l.Addr().(*net.TCPAddr).Port)}
-	if err := to.probe(t.Context(), corev1.ProbeHandler{GRPC: ask}); err != nil {
+	if _, err := to.probe(t.Context(), corev1.ProbeHandler{GRPC: ask}); err != nil {
 		t.Errorf("a gRPC service: %v", err)
 	}
 	ill := "ill"
 	ask.Service = &ill
-	if err := to.probe(t.Context(), corev1.ProbeHandler{GRPC: ask}); err == nil || !strings.Contains(err.Error(), "NOT_SERVING") {
+	if _, err := to.probe(t.Context(), corev1.ProbeHandler{GRPC: ask}); err == nil || !strings.Contains(err.Error(), "NOT_SERVING") {
 		t.Errorf("a gRPC service that does not serve: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if err := to.probe(ctx, corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: int32(none.IntValue())}}); err == nil || errors.Is(err, context.Canceled) {
+	if _, err := to.probe(ctx, corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: int32(none.IntValue())}}); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("a gRPC service that is not there: %v", err)
+	}
+}
+
+// A probe that is redirected to another host has its answer, and people are told.
+func TestARedirectToAnotherHostIsDoubtful(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+	}))
+	defer server.Close()
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := target{ip: host, container: &corev1.Container{}}
+	for name, want := range map[string]string{
+		"":   "Probe terminated redirects, Response body: <a href=\"http://192.0.2.1/\">Found</a>.\n\n",
+		host: "Probe terminated redirects", // what is not the pod's is not shown
+	} {
+		doubt, err := to.probe(t.Context(), corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: name, Port: intstr.Parse(port)}})
+		if err != nil || doubt != want {
+			t.Errorf("host %q: %q, %v", name, doubt, err)
+		}
+	}
+}
+
+func TestHTTPHooks(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Authorization")+r.Header.Get("X"))
+		http.Error(w, "no", http.StatusNotFound)
+	}))
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := target{ip: host, container: &corev1.Container{}}
+	hook := &corev1.HTTPGetAction{Port: intstr.Parse(port), HTTPHeaders: []corev1.HTTPHeader{
+		{Name: "authorization", Value: "secret"}, {Name: "X", Value: "x"},
+	}}
+	if doubt, err := to.hook(t.Context(), &corev1.LifecycleHandler{HTTPGet: hook}); doubt != "" || err != nil {
+		t.Errorf("the status of the answer matters: %q, %v", doubt, err)
+	}
+	hook.Scheme = corev1.URISchemeHTTPS
+	want := "request to HTTPS lifecycle hook " + address + " got HTTP response, retry with HTTP succeeded"
+	if doubt, err := to.hook(t.Context(), &corev1.LifecycleHandler{HTTPGet: hook}); doubt != want || err != nil {
+		t.Errorf("HTTPS of a server without it: %q, %v", doubt, err)
+	}
+	if want := []string{"secretx", "x"}; !slices.Equal(asked, want) { // no credentials without TLS
+		t.Errorf("asked with %q", asked)
+	}
+	if _, err := to.probe(t.Context(), corev1.ProbeHandler{HTTPGet: hook}); err == nil {
+		t.Error("a probe falls back as a hook does")
+	}
+}
+
+func TestHTTP2Probes(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			http.Error(w, "HTTP/2 only", http.StatusUpgradeRequired)
+		}
+	}))
+	server.Config.Protocols = &http.Protocols{}
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := target{ip: host, container: &corev1.Container{}}
+	ask := &corev1.HTTPGetAction{Port: intstr.Parse(port)}
+	if _, err := to.probe(t.Context(), corev1.ProbeHandler{HTTPGet: ask}); err == nil || !strings.Contains(err.Error(), "426") {
+		t.Errorf("with HTTP/1.1: %v", err)
+	}
+	two := corev1.HTTPProtocolHTTP2
+	ask.Protocol = &two
+	if _, err := to.probe(t.Context(), corev1.ProbeHandler{HTTPGet: ask}); err != nil {
+		t.Errorf("with HTTP/2: %v", err)
 	}
 }

@@ -1,0 +1,176 @@
+package pod
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// hooked returns a pod whose container "hook" has a preStop hook.
+func hooked(names ...string) *corev1.Pod {
+	p := newPod(corev1.RestartPolicyNever, names...)
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == "hook" {
+				list[i].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 100}}}
+			}
+		}
+	}
+	return p
+}
+
+func (l *life) hookDone(name string) Observation {
+	return Observation{What: Checked, Container: name, Check: PreStop, OK: true}
+}
+
+func TestGracePeriods(t *testing.T) {
+	for name, test := range map[string]func(l *life){
+		"a hook that takes all of the time leaves the container two seconds": func(l *life) {
+			l.delete(10 * time.Second)
+			l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+			l.wakeIn(10 * time.Second)
+			l.wait(10 * time.Second)
+			l.want(l.turn(), "killed plain/0")
+			l.want(l.turn(l.hookDone("hook")))
+			l.wakeIn(minimumGrace)
+			l.wait(minimumGrace)
+			l.want(l.turn(), "killed hook/0")
+		},
+		"the time of a hook counts": func(l *life) {
+			l.delete(10 * time.Second)
+			l.turn()
+			l.wait(3 * time.Second)
+			l.want(l.turn(l.hookDone("hook")))
+			l.wait(7 * time.Second)
+			l.want(l.turn(), "killed hook/0", "killed plain/0")
+		},
+		"a hook that ends late leaves two seconds": func(l *life) {
+			l.delete(10 * time.Second)
+			l.turn()
+			l.wait(9 * time.Second)
+			l.want(l.turn(l.hookDone("hook")))
+			l.wait(time.Second)
+			l.want(l.turn(), "killed plain/0")
+			l.wakeIn(time.Second)
+			l.wait(time.Second)
+			l.want(l.turn(), "killed hook/0")
+		},
+		"no time is no hook": func(l *life) {
+			l.delete(0)
+			l.want(l.turn(), "killed hook/0", "killed plain/0")
+		},
+		"a shorter time counts from when it is asked for, and ends the hook": func(l *life) {
+			l.delete(100 * time.Second)
+			began := l.now
+			l.turn()
+			l.wait(30 * time.Second)
+			// As the API does: from the first request.
+			at, second := *l.pod.DeletionTimestamp, int64(5)
+			at.Time = began.Add(5 * time.Second)
+			l.pod.DeletionTimestamp, l.pod.DeletionGracePeriodSeconds = &at, &second
+			l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+			l.want(l.turn(l.hookDone("hook")))
+			l.wait(5*time.Second - 1)
+			l.want(l.turn())
+			l.wait(1)
+			l.want(l.turn(), "killed hook/0", "killed plain/0")
+		},
+		"one second, asked for later, is two": func(l *life) {
+			l.delete(100 * time.Second)
+			l.turn()
+			l.wait(30 * time.Second)
+			l.delete(time.Second)
+			l.want(l.turn(), "terminated hook/0", "terminated plain/0")
+			l.wait(time.Second)
+			l.want(l.turn())
+			l.wait(time.Second)
+			l.want(l.turn(), "killed hook/0", "killed plain/0")
+		},
+		"none, asked for later, is none": func(l *life) {
+			l.delete(100 * time.Second)
+			l.turn()
+			l.wait(30 * time.Second)
+			l.delete(0)
+			l.want(l.turn(), "killed hook/0", "killed plain/0")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, hooked("hook", "plain"))
+			l.turn()
+			l.turn(l.started("hook", 0), l.started("plain", 0))
+			test(l)
+		})
+	}
+}
+
+// The hook of a sidecar runs when the pod begins to end, and its signal comes when its turn has come (KEP-753).
+func TestHooksOfSidecars(t *testing.T) {
+	for name, test := range map[string]func(l *life){
+		"the hook is over before the turn": func(l *life) {
+			l.want(l.turn(l.hookDone("hook")))
+			l.want(l.turn(l.exited("main", 0, 0)), "terminated hook/0")
+		},
+		"the turn comes while the hook runs": func(l *life) {
+			l.want(l.turn(l.exited("main", 0, 0)))
+			l.want(l.turn(l.hookDone("hook")), "terminated hook/0")
+			l.wait(10 * time.Second)
+			l.want(l.turn(), "killed hook/0")
+		},
+		"the hook takes all of the time": func(l *life) {
+			l.turn(l.exited("main", 0, 0))
+			l.wait(10 * time.Second)
+			l.want(l.turn(l.hookDone("hook")), "terminated hook/0")
+			l.wait(minimumGrace)
+			l.want(l.turn(), "killed hook/0")
+		},
+		"a shorter time ends the hook": func(l *life) {
+			l.turn(l.exited("main", 0, 0))
+			l.wait(time.Second)
+			l.delete(time.Second)
+			l.want(l.turn(), "terminated hook/0")
+			l.wait(minimumGrace)
+			l.want(l.turn(), "killed hook/0")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, hooked("side:hook", "main"))
+			l.turn()
+			l.turn(l.started("hook", 0))
+			l.turn(l.started("main", 0))
+			l.delete(10 * time.Second)
+			l.want(l.turn(), "hook hook/0", "terminated main/0")
+			l.saw(1, "Killing", "Stopping container hook")
+			l.saw(1, "Killing", "Stopping container main")
+			l.want(l.turn())
+			test(l)
+			l.saw(1, "Killing", "Stopping container hook")
+		})
+	}
+}
+
+// Whatever the liveness and startup probes of a pod that ends say, it is not restarted: they stop.
+func TestAPodThatEndsIsNotProbedForItsHealth(t *testing.T) {
+	ends := func(l *life) (out []bool) {
+		Apply(l.pod, &l.issued, nil, l.now)
+		actions, _ := Next(l.pod, &l.issued, l.now)
+		for _, a := range actions {
+			out = append(out, a.Ends)
+		}
+		return out
+	}
+	l := newLife(t, newPod(corev1.RestartPolicyAlways, "a"))
+	l.pod.Spec.TerminationGracePeriodSeconds = seconds64(30)
+	l.turn()
+	l.turn(l.started("a", 0))
+	l.turn(Observation{What: Checked, Container: "a", Check: Liveness, Verdict: true})
+	l.issued.of("a").stopping = time.Time{}
+	if got := ends(l); len(got) != 1 || got[0] {
+		t.Errorf("a container that is restarted: %v", got)
+	}
+	l.issued.of("a").stopping = time.Time{}
+	l.delete(10 * time.Second)
+	if got := ends(l); len(got) != 1 || !got[0] {
+		t.Errorf("a pod that is deleted: %v", got)
+	}
+}
