@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,9 @@ func main() {
 	}
 }
 
+// ownVerbs are the commands that kubectl does not have.
+var ownVerbs = []string{"submit", "follow", "image", "kubeconfig", "man"}
+
 // newCommand makes the tree of commands. The arguments decide at once which server it speaks to, because kubectl reads
 // its configuration early and in many places.
 func newCommand(args []string, getenv func(string) string, streams genericiooptions.IOStreams) (*cobra.Command, error) {
@@ -51,7 +55,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		to.bind(flags, streams.ErrOut)
 	}
 	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
-	if to.verb != "image" && to.verb != "kubeconfig" && to.verb != "man" { // kubectl, which does not know these, would look for a plugin
+	if !slices.Contains(ownVerbs, to.verb) { // kubectl, which does not know these, would look for a plugin
 		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"},
 			plugin.ValidPluginFilenamePrefixes...))
 	}
@@ -68,6 +72,9 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	if !to.cluster {
 		extendLogs(root, streams.ErrOut)
 	}
+	extendWait(root, flags, streams)
+	own := submitter{flags: flags, to: to, streams: streams}
+	root.AddCommand(own.submitCommand(), own.followCommand())
 	speakOfJobctl(root)
 	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)

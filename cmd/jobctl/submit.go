@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+
+	"github.com/jobd/jobd/submit"
+)
+
+// exitCodes is the part of the help that says what the exit code means.
+const exitCodes = `The exit code says how the Job has ended:
+
+  0        it is complete
+  0-255    it has failed: the exit code of the container that failed, in the first pod that counted as a failure
+  1        it has failed, and no container says with which code
+  124      its deadline has passed (activeDeadlineSeconds)
+  125      it could not be run, or not followed to its end: it was refused, its image cannot be had, it was deleted
+  130, 143 the command was interrupted by Ctrl-C, or by SIGTERM (128 and the number of the signal)`
+
+// submitter makes the commands that create and follow Jobs.
+type submitter struct {
+	flags   *genericclioptions.ConfigFlags
+	to      target
+	streams genericiooptions.IOStreams
+}
+
+func (s submitter) submitCommand() *cobra.Command {
+	o := submit.Options{}
+	cmd := &cobra.Command{
+		Use:                   "submit (-f FILE | --image IMAGE [-- COMMAND ARG...])",
+		DisableFlagsInUseLine: true,
+		Short:                 "Run a Job to its end: create it, show its logs, exit with its exit code",
+		Long: `Run a Job to its end: create it, show its logs and progress, and exit with its exit code.
+
+The Job comes from a file, with the ConfigMaps, Secrets and other objects that it needs, or from flags. Objects beside the Job are applied; the Job itself is created. The logs go to the standard output as "jobctl logs -f" shows them, progress and messages to the standard error.
+
+` + exitCodes,
+		Example: `  # Run the Job of a file, and use its result in a script
+  jobctl submit -f job.yaml && echo done
+
+  # Run a command in an image; its output and exit code are those of the container
+  jobctl submit --image busybox:1.36 -- sh -c 'echo hello; exit 3'
+
+  # Ten pods with an index each, four at a time, with a directory of this machine
+  jobctl submit --image busybox:1.36 --completions 10 --parallelism 4 --indexed --volume .:/data -- sh -c 'echo $JOB_COMPLETION_INDEX >>/data/out'
+
+  # Print the manifest instead of running it
+  jobctl submit --image busybox:1.36 --dry-run=client -o yaml -- date
+
+  # Come back to it later
+  jobctl submit -f job.yaml --detach
+  jobctl follow jobs/pi`,
+		Run: func(cmd *cobra.Command, args []string) {
+			os.Exit(s.submit(cmd, &o, args))
+		},
+	}
+	o.AddSubmitFlags(cmd.Flags())
+	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
+	o.AddInterruptFlag(cmd.Flags())
+	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
+	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
+	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
+	return cmd
+}
+
+func (s submitter) followCommand() *cobra.Command {
+	o := submit.FollowOptions{}
+	cmd := &cobra.Command{
+		Use:                   "follow jobs/NAME",
+		DisableFlagsInUseLine: true,
+		Short:                 "Follow a Job to its end: show its logs, exit with its exit code",
+		Long: `Follow a Job to its end, whoever has created it: show its logs from their beginning and its progress, and exit with its exit code.
+
+` + exitCodes,
+		Example: `  # Join a Job that runs, or see how one has ended
+  jobctl follow jobs/pi`,
+		Run: func(cmd *cobra.Command, args []string) {
+			os.Exit(s.follow(cmd, &o, args))
+		},
+		ValidArgsFunction: completeJobs(s.flags),
+	}
+	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
+	o.AddInterruptFlag(cmd.Flags())
+	return cmd
+}
+
+// completeJobs completes NAME and jobs/NAME.
+func completeJobs(flags *genericclioptions.ConfigFlags) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		kind, name, slash := strings.Cut(toComplete, "/")
+		if !slash {
+			kind, name = "", toComplete
+		}
+		names := completion.CompGetResource(cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags)), "jobs", name)
+		if slash {
+			for i := range names {
+				names[i] = kind + "/" + names[i]
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// client returns a client of the server that the command line chooses, and its namespace.
+func (s submitter) client() (*submit.Client, string, error) {
+	config, err := s.flags.ToRESTConfig()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := submit.NewClient(config, nil)
+	return client, namespace, err
+}
+
+// fail prints an error, and returns the exit code of a command that has done nothing yet.
+func (s submitter) fail(err error, code int) int {
+	fmt.Fprintf(s.streams.ErrOut, "error: %v\n", err)
+	return code
+}
+
+func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) int {
+	if dash := cmd.ArgsLenAtDash(); dash > 0 || dash < 0 && len(args) > 0 {
+		return s.fail(fmt.Errorf("unexpected argument %q: the command of the container follows --", args[0]), submit.ExitFailed)
+	}
+	m, err := o.Manifests(cmd.Flags(), args, s.streams.In)
+	if err != nil {
+		return s.fail(err, submit.ExitFailed)
+	}
+	switch o.DryRun {
+	case "client":
+		if err := o.Print(s.streams.Out, m, nil); err != nil {
+			return s.fail(err, submit.ExitFailed)
+		}
+		return 0
+	case "none", "server":
+	default:
+		return s.fail(fmt.Errorf("--dry-run: %q is not known: one of none, client, server", o.DryRun), submit.ExitFailed)
+	}
+	if o.Output != "" && !o.Detach && o.DryRun == "none" {
+		return s.fail(errors.New("-o is for --dry-run and --detach: the standard output has the logs"), submit.ExitFailed)
+	}
+	client, namespace, err := s.client()
+	if err != nil {
+		return s.fail(err, submit.ExitCannot)
+	}
+	signals, stop := submit.Signals() // before the Job exists: from then on an interrupt has to decide what becomes of it
+	defer stop()
+	job, err := m.Create(context.Background(), client, namespace, o.DryRun == "server")
+	if err != nil {
+		return s.fail(err, submit.ExitCannot)
+	}
+	if o.Detach || o.DryRun == "server" {
+		if err := o.Print(s.streams.Out, m, job); err != nil {
+			return s.fail(err, submit.ExitFailed)
+		}
+		return 0
+	}
+	return s.run(client, job, &o.FollowOptions, signals, true)
+}
+
+func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []string) int {
+	name, err := jobName(args)
+	if err == nil {
+		err = o.Check()
+	}
+	if err != nil {
+		return s.fail(err, submit.ExitFailed)
+	}
+	client, namespace, err := s.client()
+	if err != nil {
+		return s.fail(err, submit.ExitCannot)
+	}
+	signals, stop := submit.Signals()
+	defer stop()
+	job, err := client.Kubernetes.BatchV1().Jobs(namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return s.fail(err, submit.ExitCannot)
+	}
+	return s.run(client, job, o, signals, false)
+}
+
+// jobName returns the name of the Job that the arguments name: jobs/pi, job/pi, job.batch/pi, "job pi" or pi.
+func jobName(args []string) (string, error) {
+	given := strings.Join(args, "/")
+	kind, name, slash := strings.Cut(given, "/")
+	if !slash {
+		kind, name = "job", given
+	}
+	switch kind {
+	case "job", "jobs", "job.batch", "jobs.batch", "job.v1.batch", "jobs.v1.batch":
+	default:
+		return "", fmt.Errorf("%s is no Job: name one as jobs/NAME", given)
+	}
+	if name == "" || strings.Contains(name, "/") {
+		return "", errors.New("name one Job, as jobs/NAME")
+	}
+	return name, nil
+}
+
+func (s submitter) run(
+	client *submit.Client, job *batchv1.Job, o *submit.FollowOptions, signals <-chan os.Signal, isNew bool,
+) int {
+	display := o.Display(s.streams.In, s.streams.Out, s.streams.ErrOut)
+	again := "jobctl follow jobs/" + job.Name
+	if job.Namespace != metav1.NamespaceDefault {
+		again += " -n " + job.Namespace
+	}
+	f := submit.Follower{
+		Client: client, Display: display, Signals: signals, OnInterrupt: o.OnInterrupt, OnStartError: o.OnStartError, Again: again,
+	}
+	ended, err := f.Follow(context.Background(), job, isNew)
+	return submit.Finish(display, s.streams.ErrOut, ended, err)
+}

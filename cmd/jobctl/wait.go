@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubectl/pkg/scheme"
+
+	"github.com/jobd/jobd/submit"
+)
+
+// finished is the value of --for that waits for the end of Jobs, whatever it is.
+const finished = "finished"
+
+// extendWait adds --for=finished to kubectl's command. Everything else about the command is kubectl's.
+func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) {
+	wait, _, err := root.Find([]string{"wait"})
+	if err != nil || wait == root {
+		return
+	}
+	f := wait.Flags().Lookup("for")
+	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished is for Jobs: complete or failed."
+	wait.Long += "\n\nWith --for=finished it waits for the end of Jobs, whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
+	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  jobctl wait --for=finished jobs/pi --timeout=1h"
+	kubectls := wait.Run
+	wait.Run = func(cmd *cobra.Command, args []string) {
+		conditions, err := cmd.Flags().GetStringArray("for")
+		if err != nil || !slices.Contains(conditions, finished) {
+			kubectls(cmd, args)
+			return
+		}
+		w := finishedWait{flags: flags, streams: streams}
+		code, err := w.run(cmd, args, conditions)
+		if err != nil {
+			fmt.Fprintf(streams.ErrOut, "error: %v\n", err)
+		}
+		os.Exit(code)
+	}
+}
+
+// finishedWait waits for the end of Jobs.
+type finishedWait struct {
+	flags   *genericclioptions.ConfigFlags
+	streams genericiooptions.IOStreams
+}
+
+func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, error) {
+	if len(conditions) > 1 {
+		return 1, errors.New("--for=finished cannot be combined with another --for")
+	}
+	timeout, err := cmd.Flags().GetDuration("timeout")
+	if err != nil {
+		return 1, err
+	}
+	jobs, err := w.jobs(cmd, args)
+	if err != nil {
+		return 1, err
+	}
+	config, err := w.flags.ToRESTConfig()
+	if err != nil {
+		return 1, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return 1, err
+	}
+	if timeout < 0 {
+		timeout = 7 * 24 * time.Hour // as kubectl has it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var waiting sync.WaitGroup
+	var mu sync.Mutex
+	code := 0
+	for _, j := range jobs {
+		waiting.Go(func() {
+			end, err := submit.AwaitEnd(ctx, client, j, timeout > 0)
+			mu.Lock()
+			defer mu.Unlock()
+			name := "job.batch/" + j.Name
+			switch {
+			case errors.Is(err, context.DeadlineExceeded):
+				fmt.Fprintf(w.streams.ErrOut, "error: timed out waiting for %s to finish\n", name)
+				code = max(code, submit.ExitDeadline)
+			case err != nil:
+				fmt.Fprintf(w.streams.ErrOut, "error: %s: %v\n", name, err)
+				code = max(code, submit.ExitFailed)
+			case end.Type == batchv1.JobComplete:
+				fmt.Fprintf(w.streams.Out, "%s complete\n", name)
+			default:
+				fmt.Fprintf(w.streams.Out, "%s failed: %s: %s\n", name, end.Reason, end.Message)
+				code = max(code, submit.ExitFailed)
+			}
+		})
+	}
+	waiting.Wait()
+	return code, nil
+}
+
+// jobs finds the Jobs that the command line names, as kubectl does.
+func (w finishedWait) jobs(cmd *cobra.Command, args []string) ([]*batchv1.Job, error) {
+	namespace, explicit, err := w.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	set := cmd.Flags()
+	files := resource.FilenameOptions{}
+	files.Filenames, _ = set.GetStringSlice("filename")
+	files.Recursive, _ = set.GetBool("recursive")
+	all, _ := set.GetBool("all")
+	everywhere, _ := set.GetBool("all-namespaces")
+	byLabel, _ := set.GetString("selector")
+	byField, _ := set.GetString("field-selector")
+	infos, err := resource.NewBuilder(w.flags).
+		WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(everywhere).FilenameParam(explicit, &files).
+		LabelSelectorParam(byLabel).FieldSelectorParam(byField).SelectAllParam(all).
+		ResourceTypeOrNameArgs(all, args...).ContinueOnError().Latest().Flatten().Do().Infos()
+	if err != nil {
+		return nil, err
+	}
+	var jobs []*batchv1.Job
+	for _, i := range infos {
+		j, ok := i.Object.(*batchv1.Job)
+		if !ok {
+			return nil, fmt.Errorf("--for=finished is for Jobs, and %s is none", i.ObjectName())
+		}
+		jobs = append(jobs, j)
+	}
+	if len(jobs) == 0 {
+		return nil, errors.New("no matching resources found")
+	}
+	return jobs, nil
+}

@@ -1,0 +1,111 @@
+package submit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/restmapper"
+)
+
+// fieldManager names the commands among those who write objects.
+const fieldManager = "jobctl"
+
+// Manifests returns the Job of a template, as that of a file.
+func manifestsOf(j *batchv1.Job) (*Manifests, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j)
+	if err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	u := &unstructured.Unstructured{Object: object}
+	unstructured.RemoveNestedField(object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(object, "spec", "template", "metadata", "creationTimestamp")
+	return &Manifests{Job: u}, nil
+}
+
+// Create applies the objects beside the Job, and then creates the Job. With dryRun the server checks everything and
+// stores nothing.
+func (m *Manifests) Create(ctx context.Context, client *Client, namespace string, dryRun bool) (*batchv1.Job, error) {
+	var dry []string
+	if dryRun {
+		dry = []string{metav1.DryRunAll}
+	}
+	if len(m.Others) > 0 {
+		if err := m.apply(ctx, client, namespace, dry); err != nil {
+			return nil, err
+		}
+	}
+	u := m.Job.DeepCopy()
+	if u.GetNamespace() == "" {
+		u.SetNamespace(namespace)
+	}
+	if u.GetName() == "" && u.GetGenerateName() == "" {
+		return nil, fmt.Errorf("the Job has no name: give it one with --name, or metadata.generateName")
+	}
+	options := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: dry}
+	raw, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	// Sent as it was written: a typed Job would lose the fields that this program does not know.
+	created := &batchv1.Job{}
+	err = client.Kubernetes.BatchV1().RESTClient().Post().Namespace(u.GetNamespace()).Resource("jobs").
+		VersionedParams(&options, metav1.ParameterCodec).SetHeader("Content-Type", runtime.ContentTypeJSON).
+		Body(raw).Do(ctx).Into(created)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("job %s exists already: choose another --name, delete it, or follow it with: jobctl follow jobs/%[1]s",
+			u.GetName())
+	}
+	return created, err
+}
+
+// apply applies the objects beside the Job, in the order of the files.
+func (m *Manifests) apply(ctx context.Context, client *Client, namespace string, dry []string) error {
+	groups, err := restmapper.GetAPIGroupResources(client.Kubernetes.Discovery())
+	if err != nil {
+		return fmt.Errorf("find out which kinds the server has: %w", err)
+	}
+	mapper := restmapper.NewDiscoveryRESTMapper(groups)
+	for _, u := range m.Others {
+		kind := u.GroupVersionKind()
+		what := fmt.Sprintf("%s %s", kind.Kind, nameOf(u))
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		api := client.Dynamic.Resource(mapping.Resource)
+		into, in := u.DeepCopy(), namespace
+		if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+			in = ""
+		} else if u.GetNamespace() != "" {
+			in = u.GetNamespace()
+		} else {
+			into.SetNamespace(in)
+		}
+		if u.GetName() == "" {
+			_, err = api.Namespace(in).Create(ctx, into, metav1.CreateOptions{
+				FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: dry,
+			})
+		} else {
+			var raw []byte
+			if raw, err = json.Marshal(into.Object); err == nil {
+				force := true
+				_, err = api.Namespace(in).Patch(ctx, u.GetName(), types.ApplyPatchType, raw, metav1.PatchOptions{
+					FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: dry, Force: &force,
+				})
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package submit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/submit/progress"
+)
+
+// Failures remembers which pods of a Job have failed, as they are seen.
+type Failures struct {
+	job  *batchv1.Job
+	seen []failure
+}
+
+// failure is the failure of a pod, or of a container that was started again.
+type failure struct {
+	pod       string
+	uid       types.UID
+	attempt   int32
+	container string // empty if no container failed
+	code      int32  // 0 if no container failed
+	deadline  bool   // the pod's own has passed
+	at        time.Time
+}
+
+// NewFailures returns the failures of a Job, of which none has been seen.
+func NewFailures(j *batchv1.Job) *Failures { return &Failures{job: j} }
+
+// See takes in a pod as it is now.
+func (f *Failures) See(p *corev1.Pod) {
+	if p.Status.Phase == corev1.PodFailed {
+		if !ignored(f.job, p) {
+			f.add(podFailure(p))
+		}
+		return
+	}
+	// Containers that are started again in their pod count for backoffLimit too (restartPolicy OnFailure).
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			t, attempt := c.State.Terminated, c.RestartCount
+			if t == nil {
+				t, attempt = c.LastTerminationState.Terminated, c.RestartCount-1
+			}
+			if t != nil && t.ExitCode != 0 && p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+				f.add(failure{
+					pod: p.Name, uid: p.UID, attempt: attempt, container: c.Name, code: t.ExitCode, at: t.FinishedAt.Time,
+				})
+			}
+		}
+	}
+}
+
+func (f *Failures) add(next failure) {
+	known := slices.ContainsFunc(f.seen, func(s failure) bool {
+		return s.uid == next.uid && s.attempt == next.attempt && s.container == next.container
+	})
+	if !known {
+		f.seen = append(f.seen, next)
+	}
+}
+
+func podFailure(p *corev1.Pod) failure {
+	out := failure{pod: p.Name, uid: p.UID, deadline: p.Status.Reason == "DeadlineExceeded"}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(out.at) {
+				out.at = t.FinishedAt.Time
+			}
+		}
+	}
+	if c := progress.FailedContainer(p); c != nil {
+		out.container, out.code, out.attempt = c.Name, c.State.Terminated.ExitCode, c.RestartCount
+	}
+	return out
+}
+
+// first returns the failure that came first, nil if there was none. The API has times in whole seconds: of the same
+// second, the one that was seen first.
+func (f *Failures) first() *failure {
+	var first *failure
+	for i := range f.seen {
+		if s := &f.seen[i]; first == nil || s.at.Before(first.at) {
+			first = s
+		}
+	}
+	return first
+}
+
+// Result is how a Job has ended, for a command.
+type Result struct {
+	// Code is the exit code: 0 for a Job that is complete; ExitDeadline if its deadline has passed; else that of the
+	// container that failed in the pod that was the first to count as a failure, or ExitFailed if there is none.
+	Code int32
+	// Pod and Container are those that Code is from; empty if it is from none.
+	Pod, Container string
+	// Reason and Message are those of the Job's condition.
+	Reason, Message string
+}
+
+// Result returns how a finished Job has ended.
+func (f *Failures) Result(j *batchv1.Job) Result {
+	end := progress.End(j)
+	if end == nil {
+		return Result{Code: ExitCannot, Message: "the Job has not finished"}
+	}
+	r := Result{Reason: end.Reason, Message: end.Message}
+	if end.Type == batchv1.JobComplete {
+		return r
+	}
+	if end.Reason == batchv1.JobReasonDeadlineExceeded {
+		r.Code = ExitDeadline
+		return r
+	}
+	r.Code = ExitFailed
+	if first := f.first(); first != nil {
+		r.Pod, r.Container = first.pod, first.container
+		switch {
+		case first.deadline:
+			r.Code = ExitDeadline
+		case first.code != 0:
+			r.Code = first.code
+		}
+	}
+	return r
+}
+
+// Sentence says for people how the Job has ended.
+func (r Result) Sentence(j *batchv1.Job) string {
+	state, _, _ := progress.JobState(j)
+	out := "job " + j.Name + ": " + state
+	if r.Reason != "" && state == "failed" {
+		out += ": " + r.Reason
+		if r.Message != "" {
+			out += ": " + r.Message
+		}
+	}
+	if r.Container != "" {
+		out += fmt.Sprintf(" (exit code %d of container %s in pod %s)", r.Code, r.Container, r.Pod)
+	}
+	return out
+}
+
+// ignored reports whether the first rule of the Job's podFailurePolicy that matches a failed pod lets it not count as a
+// failure (spec.podFailurePolicy, action Ignore).
+func ignored(j *batchv1.Job, p *corev1.Pod) bool {
+	if j.Spec.PodFailurePolicy == nil {
+		return false
+	}
+	for i := range j.Spec.PodFailurePolicy.Rules {
+		if r := &j.Spec.PodFailurePolicy.Rules[i]; matches(r, p) {
+			return r.Action == batchv1.PodFailurePolicyActionIgnore
+		}
+	}
+	return false
+}
+
+func matches(r *batchv1.PodFailurePolicyRule, p *corev1.Pod) bool {
+	if codes := r.OnExitCodes; codes != nil {
+		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			t := c.State.Terminated
+			if t == nil || t.ExitCode == 0 || codes.ContainerName != nil && *codes.ContainerName != c.Name {
+				continue
+			}
+			if slices.Contains(codes.Values, t.ExitCode) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(r.OnPodConditions, func(want batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
+		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == want.Type && c.Status == want.Status
+		})
+	})
+}

@@ -1,0 +1,410 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/jobd/jobd/submit/progress"
+)
+
+// What an interrupt does (--on-interrupt).
+const (
+	// OnInterruptAsk asks on a terminal, and is OnInterruptDetach elsewhere.
+	OnInterruptAsk = "ask"
+	// OnInterruptDetach leaves the Job running.
+	OnInterruptDetach = "detach"
+	// OnInterruptDelete deletes the Job, and waits until its pods have ended.
+	OnInterruptDelete = "delete"
+)
+
+// What an image that cannot be had, or a configuration that no container can be made from, does (--on-start-error).
+const (
+	// OnStartErrorWait waits until somebody has mended it, as the server does.
+	OnStartErrorWait = "wait"
+	// OnStartErrorFail gives up: the command ends with ExitCannot.
+	OnStartErrorFail = "fail"
+)
+
+// patience is how long a server may be out of reach before a command gives up.
+const patience = time.Minute
+
+// Follower follows a Job to its end.
+type Follower struct {
+	Client  *Client
+	Display progress.Display
+	// Signals are the interrupts of the command.
+	Signals      <-chan os.Signal
+	OnInterrupt  string
+	OnStartError string
+	// Delete is called for OnInterruptDelete in place of deleting the Job through the API; may be nil.
+	Again string // the command that follows the Job again, for people
+	// Pods is called with each state of each pod; may be nil.
+	Pods func(*corev1.Pod)
+}
+
+// Ended is how a command ended.
+type Ended struct {
+	Result
+	// Job is its last known state.
+	Job *batchv1.Job
+	// Model has the pods that were seen.
+	Model *progress.Model
+	// Interrupted says that the command ended before the Job.
+	Interrupted bool
+}
+
+// update is something that a goroutine of a Follower has seen.
+type update struct {
+	job     *batchv1.Job
+	pod     *corev1.Pod
+	deleted bool
+
+	images    []progress.Transfer
+	hasImages bool
+
+	err error // the server is out of reach, or again in reach
+	is  updateKind
+}
+
+type updateKind int
+
+const (
+	aboutJob updateKind = iota
+	aboutPod
+	aboutImages
+	aboutConnection
+	refused
+	logsEnded
+	logsOfPods
+)
+
+// following is one run of a Follower.
+type following struct {
+	*Follower
+	ctx      context.Context
+	job      *batchv1.Job
+	model    *progress.Model
+	failures *Failures
+	updates  chan update
+	wait     sync.WaitGroup
+
+	pods          *podLogs // nil unless the server has no log of the Job
+	lost          time.Time
+	imagesAsked   bool
+	logsOver      bool
+	deleting      bool
+	interruptedBy os.Signal
+}
+
+// Follow shows what a Job does until it has finished. An error means that it could not be followed to its end.
+func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ended, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &following{
+		Follower: f, ctx: ctx, job: j, model: &progress.Model{}, failures: NewFailures(j), updates: make(chan update, 64),
+	}
+	defer r.wait.Wait()
+	defer cancel()
+	r.emit(r.model.SetJob(j, time.Now()))
+	version := ""
+	if isNew { // it has no pods yet
+		version = j.ResourceVersion
+	}
+	r.watchJob()
+	r.watchPods(version)
+	r.followLogs()
+	err := r.run()
+	return Ended{
+		Result: r.result(), Job: r.job, Model: r.model, Interrupted: r.interruptedBy != nil,
+	}, err
+}
+
+func (r *following) send(u update) {
+	select {
+	case r.updates <- u:
+	case <-r.ctx.Done():
+	}
+}
+
+func (r *following) watchJob() {
+	jobs := jobsNamed(r.Client.Kubernetes, r.job.Namespace, r.job.Name)
+	jobs.see = func(j *batchv1.Job, deleted bool) { r.send(update{is: aboutJob, job: j, deleted: deleted}) }
+	jobs.connected = func(err error) { r.send(update{is: aboutConnection, err: err}) }
+	r.wait.Go(func() {
+		if err := jobs.run(r.ctx, r.job.ResourceVersion, r.job); r.ctx.Err() == nil {
+			r.send(update{is: refused, err: err})
+		}
+	})
+}
+
+func (r *following) selector() string {
+	return labels.Set{batchv1.ControllerUidLabel: string(r.job.UID)}.String()
+}
+
+func (r *following) watchPods(version string) {
+	api, selector := r.Client.Kubernetes.CoreV1().Pods(r.job.Namespace), r.selector()
+	pods := &watched[*corev1.Pod]{
+		list: func(ctx context.Context, o metav1.ListOptions) ([]*corev1.Pod, string, error) {
+			o.LabelSelector = selector
+			list, err := api.List(ctx, o)
+			if err != nil {
+				return nil, "", err
+			}
+			return pointers(list.Items), list.ResourceVersion, nil
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return api.Watch(ctx, o)
+		},
+		see:       func(p *corev1.Pod, deleted bool) { r.send(update{is: aboutPod, pod: p, deleted: deleted}) },
+		connected: func(error) {}, // the watch of the Job says it
+	}
+	r.wait.Go(func() {
+		if err := pods.run(r.ctx, version); r.ctx.Err() == nil {
+			r.send(update{is: refused, err: err})
+		}
+	})
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+func (r *following) followLogs() {
+	log := &jobLog{client: r.Client, job: r.job, show: r.Display.Log}
+	r.wait.Go(func() {
+		err := log.follow(r.ctx)
+		switch {
+		case errors.Is(err, errNoJobLog):
+			r.send(update{is: logsOfPods})
+		default:
+			r.send(update{is: logsEnded, err: err})
+		}
+	})
+}
+
+func (r *following) emit(events []progress.Event) {
+	for _, e := range events {
+		r.Display.Event(e)
+	}
+	r.Display.Update(r.model)
+}
+
+func (r *following) notice(format string, args ...any) {
+	r.Display.Event(progress.Event{Time: time.Now(), Type: "notice", Message: fmt.Sprintf(format, args...)})
+}
+
+// drain is how long logs may take to end after the Job has.
+const drain = 10 * time.Second
+
+// run takes in what happens until the Job and its logs have ended.
+func (r *following) run() error {
+	var patienceOver, drained <-chan time.Time
+	for {
+		select {
+		case u := <-r.updates:
+			done, err := r.take(u)
+			if done || err != nil {
+				return err
+			}
+			switch {
+			case r.lost.IsZero():
+				patienceOver = nil
+			case patienceOver == nil:
+				patienceOver = time.After(patience)
+			}
+			if progress.End(r.job) != nil && drained == nil {
+				drained = time.After(drain)
+				r.lastLook()
+			}
+			if progress.End(r.job) != nil && r.logsOver {
+				return nil
+			}
+		case s := <-r.Signals:
+			if over, err := r.interrupt(s); over || err != nil {
+				return err
+			}
+		case <-patienceOver:
+			return fmt.Errorf("the server has not answered for %v; %s", patience, r.again())
+		case <-drained:
+			r.notice("the end of the logs is not shown: %s", r.again())
+			return nil
+		case <-r.ctx.Done():
+			return r.ctx.Err()
+		}
+	}
+}
+
+func (r *following) again() string {
+	return fmt.Sprintf("follow the Job again with: %s", r.Again)
+}
+
+func (r *following) take(u update) (done bool, err error) {
+	now := time.Now()
+	switch u.is {
+	case aboutJob:
+		if u.job.UID != r.job.UID {
+			return false, nil
+		}
+		if u.deleted {
+			if r.deleting {
+				return true, nil
+			}
+			if progress.End(r.job) == nil && progress.End(u.job) == nil {
+				return true, fmt.Errorf("job %s was deleted before it had finished", r.job.Name)
+			}
+		}
+		r.job = u.job
+		r.emit(r.model.SetJob(u.job, now))
+	case aboutPod:
+		return r.takePod(u, now)
+	case aboutImages:
+		r.emit(r.model.SetImages(now, u.images))
+	case aboutConnection:
+		switch {
+		case u.err == nil && !r.lost.IsZero():
+			r.lost = time.Time{}
+			r.notice("the server answers again")
+		case u.err != nil && r.lost.IsZero():
+			r.lost = now
+			r.notice("the server does not answer, trying again: %v", u.err)
+		}
+	case refused:
+		return true, u.err
+	case logsOfPods:
+		r.pods = newPodLogs(r.ctx, r.Client, r.Display.Log)
+		r.lastLook()
+	case logsEnded:
+		r.logsOver = true
+		if u.err != nil && r.ctx.Err() == nil {
+			r.notice("the logs cannot be read: %v", u.err)
+		}
+	}
+	return false, nil
+}
+
+func (r *following) takePod(u update, now time.Time) (done bool, err error) {
+	p := u.pod
+	r.failures.See(p)
+	if r.Pods != nil {
+		r.Pods(p)
+	}
+	if r.pods != nil {
+		r.pods.see(p)
+	}
+	if u.deleted {
+		r.emit(r.model.DeletePod(p, now))
+		return false, nil
+	}
+	r.emit(r.model.SetPod(p, now))
+	r.followImages()
+	if why := startError(p); why != "" && r.OnStartError == OnStartErrorFail {
+		return true, fmt.Errorf("pod %s cannot start: %s", p.Name, why)
+	}
+	return false, nil
+}
+
+// lastLook reads the pods as they are now: those of a finished Job have ended, but the watch may be behind.
+func (r *following) lastLook() {
+	list, err := r.Client.Kubernetes.CoreV1().Pods(r.job.Namespace).List(r.ctx, metav1.ListOptions{LabelSelector: r.selector()})
+	if err != nil {
+		return // what was seen has to do
+	}
+	for i := range list.Items {
+		_, _ = r.takePod(update{pod: &list.Items[i]}, time.Now())
+	}
+	if r.pods != nil && progress.End(r.job) != nil {
+		pods := r.pods
+		r.wait.Go(func() {
+			pods.wait()
+			r.send(update{is: logsEnded})
+		})
+	}
+}
+
+// startError returns why a container of the pod cannot start before somebody has changed something; empty if it can.
+func startError(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return ""
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			w := list[i].State.Waiting
+			if w == nil {
+				continue
+			}
+			switch w.Reason {
+			case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError":
+				return fmt.Sprintf("container %s: %s: %s", list[i].Name, w.Reason, w.Message)
+			}
+		}
+	}
+	return ""
+}
+
+// interrupt does what an interrupt is to do, and reports whether the command ends now.
+func (r *following) interrupt(s os.Signal) (over bool, err error) {
+	if r.interruptedBy != nil && r.deleting {
+		return true, nil // a second one ends it at once
+	}
+	what := r.OnInterrupt
+	if what == OnInterruptAsk || what == "" {
+		what = OnInterruptDetach
+		if s == os.Interrupt {
+			answer, asked := r.Display.Ask(fmt.Sprintf("Interrupted: what about job %s?", r.job.Name), []progress.Answer{
+				{Key: "d", Text: "detach, it goes on"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
+			})
+			switch {
+			case !asked:
+			case answer == "k":
+				what = OnInterruptDelete
+			case answer == "c":
+				return false, nil
+			}
+		}
+	}
+	r.interruptedBy = s
+	if what != OnInterruptDelete {
+		r.notice("job %s goes on; %s", r.job.Name, r.again())
+		return true, nil
+	}
+	r.deleting = true
+	r.notice("deleting job %s", r.job.Name)
+	foreground := metav1.DeletePropagationForeground
+	err = r.Client.Kubernetes.BatchV1().Jobs(r.job.Namespace).Delete(r.ctx, r.job.Name, metav1.DeleteOptions{
+		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &r.job.UID},
+	})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// result returns the exit code of the command as far as the Job and interrupts decide it.
+func (r *following) result() Result {
+	if r.interruptedBy != nil {
+		code := int32(ExitSignal + int(syscall.SIGINT))
+		if s, ok := r.interruptedBy.(syscall.Signal); ok {
+			code = ExitSignal + int32(s)
+		}
+		return Result{Code: code}
+	}
+	return r.failures.Result(r.job)
+}
+
+func (r *following) followImages() {}

@@ -1,0 +1,260 @@
+package submit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/jobd/jobd/submit/progress"
+)
+
+// jobLog follows the log of a Job, with the output of all its pods, which only jobd has.
+type jobLog struct {
+	client *Client
+	job    *batchv1.Job
+	show   func(progress.Chunk)
+	// marks say how much of each container was shown: a stream that broke off is continued behind them.
+	marks map[containerKey]mark
+}
+
+// mark is a place in a log: behind so many lines that were written at a time, all of which may have the same.
+type mark struct {
+	at    time.Time
+	lines int
+}
+
+// pass returns the mark behind a line that was written at a time.
+func (m mark) pass(at time.Time) mark {
+	if at.Equal(m.at) {
+		return mark{at, m.lines + 1}
+	}
+	return mark{at, 1}
+}
+
+// containerKey names one attempt of a container.
+type containerKey struct {
+	pod, container string
+	attempt        int
+}
+
+// errNoJobLog says that the server has no logs of Jobs.
+var errNoJobLog = errors.New("the server has no logs of Jobs")
+
+// follow shows the log until the Job has finished and everything was shown. It fails with errNoJobLog if the server
+// knows nothing but the logs of pods, and continues where a connection broke off.
+func (l *jobLog) follow(ctx context.Context) error {
+	l.marks = map[containerKey]mark{}
+	backoff := reconnect()
+	for {
+		err := l.stream(ctx)
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, errNoJobLog):
+			return err
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			return err
+		}
+		select {
+		case <-time.After(backoff.Step()):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// reconnect returns the pauses between attempts to reach a server.
+func reconnect() wait.Backoff {
+	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Steps: 100, Cap: 5 * time.Second, Jitter: 0.1}
+}
+
+func (l *jobLog) stream(ctx context.Context) error {
+	request := l.client.Kubernetes.BatchV1().RESTClient().Get().Namespace(l.job.Namespace).Resource("jobs").
+		Name(l.job.Name).SubResource("log").
+		Param("follow", "true").Param("allContainers", "true").Param("allAttempts", "true").
+		Param("prefix", "true").Param("timestamps", "true")
+	resumed := maps.Clone(l.marks)
+	if since := earliest(resumed); !since.IsZero() {
+		request = request.Param("sinceTime", since.UTC().Format(time.RFC3339))
+	}
+	body, err := request.Stream(ctx)
+	if apierrors.IsNotFound(err) {
+		return errNoJobLog
+	} else if err != nil {
+		return err
+	}
+	defer body.Close()
+	return readLines(body, parsePrefix, resumed, l.marks, l.show)
+}
+
+func earliest(marks map[containerKey]mark) time.Time {
+	var first time.Time
+	for _, m := range marks {
+		if first.IsZero() || m.at.Before(first) {
+			first = m.at
+		}
+	}
+	return first
+}
+
+// readLines shows lines of any length, piece by piece. parse takes off what the server has put before a line. Lines up to
+// those that resumed has for their container were shown before; marks are moved forward.
+func readLines(
+	r io.Reader, parse func(line []byte) progress.Chunk, resumed, marks map[containerKey]mark, show func(progress.Chunk),
+) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	behind := map[containerKey]mark{} // what was read of this stream
+	var at progress.Chunk
+	shown := false
+	for begins := true; ; {
+		text, err := in.ReadSlice('\n')
+		if len(text) > 0 {
+			line, ends := bytes.CutSuffix(text, []byte("\n"))
+			if begins {
+				at = parse(line)
+				line, shown = at.Text, true
+				if key := keyOf(at.Source); !at.Time.IsZero() {
+					here, before := behind[key].pass(at.Time), resumed[key]
+					behind[key] = here
+					shown = at.Time.After(before.at) || at.Time.Equal(before.at) && here.lines > before.lines
+					if shown {
+						marks[key] = here
+					}
+				}
+			}
+			if shown {
+				at.Text, at.Begins, at.Ends = line, begins, ends
+				show(at)
+			}
+			begins = ends
+		}
+		switch {
+		case err == nil, errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+func keyOf(s progress.Source) containerKey { return containerKey{s.Pod, s.Container, s.Attempt} }
+
+// prefixOf is what jobd writes before a line: its source, and then when it was written.
+var prefixOf = regexp.MustCompile(`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+))? attempt=(\d+)(?: (stdout|stderr))?\] `)
+
+// parsePrefix returns the source of a line, with the rest as its text. A line without a prefix is the rest of a very long
+// one, and has no source.
+func parsePrefix(line []byte) progress.Chunk {
+	m := prefixOf.FindSubmatch(line)
+	if m == nil {
+		return progress.Chunk{Text: line}
+	}
+	from := progress.Source{Pod: string(m[1]), Container: string(m[2]), Stream: string(m[5])}
+	if n, err := strconv.Atoi(string(m[3])); err == nil {
+		from.Index = &n
+	}
+	from.Attempt, _ = strconv.Atoi(string(m[4]))
+	return parseTime(from, line[len(m[0]):])
+}
+
+// podLogs follow the logs of pods, for servers that know no more.
+type podLogs struct {
+	ctx    context.Context
+	client *Client
+	show   func(progress.Chunk)
+
+	readers sync.WaitGroup
+	mu      sync.Mutex
+	begun   map[logKey]bool
+	stopped bool
+}
+
+type logKey struct {
+	pod       types.UID
+	container string
+	attempt   int32
+}
+
+func newPodLogs(ctx context.Context, client *Client, show func(progress.Chunk)) *podLogs {
+	return &podLogs{ctx: ctx, client: client, show: show, begun: map[logKey]bool{}}
+}
+
+// see begins to follow the containers of a pod that have begun.
+func (l *podLogs) see(p *corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if l.stopped || c.State.Running == nil && c.State.Terminated == nil {
+			continue
+		}
+		key := logKey{p.UID, c.Name, c.RestartCount}
+		if l.begun[key] {
+			continue
+		}
+		l.begun[key] = true
+		from := progress.Source{
+			Pod: p.Name, Container: c.Name, Index: progress.PodOf(p).Index, Attempt: int(c.RestartCount),
+		}
+		namespace := p.Namespace
+		l.readers.Go(func() { l.read(namespace, from) })
+	}
+}
+
+// read shows the log of one container from its beginning. A log that cannot be read any more is left out.
+func (l *podLogs) read(namespace string, from progress.Source) {
+	marks := map[containerKey]mark{}
+	parse := func(line []byte) progress.Chunk { return parseTime(from, line) }
+	for backoff := reconnect(); ; {
+		options := &corev1.PodLogOptions{Container: from.Container, Follow: true, Timestamps: true}
+		if since := earliest(marks); !since.IsZero() {
+			options.SinceTime = &metav1.Time{Time: since}
+		}
+		body, err := l.client.Kubernetes.CoreV1().Pods(namespace).GetLogs(from.Pod, options).Stream(l.ctx)
+		if err == nil {
+			err = readLines(body, parse, maps.Clone(marks), marks, l.show)
+			body.Close()
+		}
+		if err == nil || l.ctx.Err() != nil || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||
+			apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			return
+		}
+		select {
+		case <-time.After(backoff.Step()):
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// parseTime takes the time off a line of a container's log.
+func parseTime(from progress.Source, line []byte) progress.Chunk {
+	c := progress.Chunk{Source: from, Text: line}
+	if stamp, rest, ok := bytes.Cut(line, []byte(" ")); ok {
+		if t, err := time.Parse(time.RFC3339Nano, string(stamp)); err == nil {
+			c.Time, c.Text = t, rest
+		}
+	}
+	return c
+}
+
+// wait returns when all logs that were begun have ended.
+func (l *podLogs) wait() {
+	l.mu.Lock()
+	l.stopped = true
+	l.mu.Unlock()
+	l.readers.Wait()
+}

@@ -1,0 +1,91 @@
+package submit
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jobd/jobd/submit/progress"
+)
+
+func TestParsePrefix(t *testing.T) {
+	index := 7
+	at := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	for line, want := range map[string]progress.Chunk{
+		"[pod/x-7-abcde/c index=7 attempt=2 stderr] 2026-01-02T03:04:05.0000006Z hello world": {
+			Source: progress.Source{Pod: "x-7-abcde", Container: "c", Index: &index, Attempt: 2, Stream: "stderr"}, Time: at,
+			Text: []byte("hello world"),
+		},
+		"[pod/x/c attempt=0 stdout] 2026-01-02T03:04:05.0000006Z [pod/y/z attempt=1 stdout] ": {
+			Source: progress.Source{Pod: "x", Container: "c", Stream: "stdout"}, Time: at,
+			Text: []byte("[pod/y/z attempt=1 stdout] "),
+		},
+		"[pod/x/c attempt=0 stdout] no time": {
+			Source: progress.Source{Pod: "x", Container: "c", Stream: "stdout"}, Text: []byte("no time"),
+		},
+		"the rest of a long line": {Text: []byte("the rest of a long line")},
+	} {
+		if got := parsePrefix([]byte(line)); fmt.Sprintf("%+v %s", show(got), got.Text) != fmt.Sprintf("%+v %s", show(want), want.Text) {
+			t.Errorf("%s:\n got %+v\nwant %+v", line, show(got), show(want))
+		}
+	}
+}
+
+func show(c progress.Chunk) string {
+	return fmt.Sprint(c.Prefix(), c.Time.UnixNano())
+}
+
+// A stream that breaks off anywhere and is opened again shows each line once, also where many lines have one time.
+func TestLogsContinueWhereTheyBrokeOff(t *testing.T) {
+	var all []string
+	for i := range 40 {
+		all = append(all, fmt.Sprintf("[pod/p%d/c attempt=0 stdout] 2026-01-02T03:04:0%d.5Z line %d\n", i%2, i/8, i))
+	}
+	whole := strings.Join(all, "")
+	for cut := range len(whole) {
+		if cut > 0 && whole[cut-1] != '\n' { // the server sends whole lines
+			continue
+		}
+		var got []string
+		take := func(c progress.Chunk) { got = append(got, string(c.Text)) }
+		marks := map[containerKey]mark{}
+		for _, stream := range []string{whole[:cut], whole} {
+			if err := readLines(strings.NewReader(stream), parsePrefix, maps.Clone(marks), marks, take); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(got) != len(all) {
+			t.Fatalf("broken off at %d: %d lines, want %d: %q", cut, len(got), len(all), got)
+		}
+	}
+}
+
+func TestALongLineComesInPieces(t *testing.T) {
+	long := strings.Repeat("x", 300<<10)
+	var got strings.Builder
+	begins, ends := 0, 0
+	err := readLines(strings.NewReader("[pod/p/c attempt=0 stdout] "+long+"\nend"), parsePrefix, nil, map[containerKey]mark{},
+		func(c progress.Chunk) {
+			got.Write(c.Text)
+			if c.Begins {
+				begins++
+			}
+			if c.Ends {
+				ends++
+			}
+		})
+	if err != nil || got.String() != long+"end" || begins != 2 || ends != 1 {
+		t.Errorf("%d bytes, %d begin, %d end, %v", got.Len(), begins, ends, err)
+	}
+}
+
+func FuzzParsePrefix(f *testing.F) {
+	f.Add([]byte("[pod/x-7-abcde/c index=7 attempt=2 stderr] 2026-01-02T03:04:05.0000006Z hello"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if c := parsePrefix(line); !strings.HasSuffix(string(line), string(c.Text)) {
+			t.Errorf("%q is not the end of %q", c.Text, line)
+		}
+	})
+}

@@ -1,0 +1,275 @@
+package submit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
+)
+
+// Template is a Job that is described by flags instead of a file.
+type Template struct {
+	Image        string
+	Command      []string
+	Completions  int32
+	Parallelism  int32
+	Indexed      bool
+	Env          []string // NAME=VALUE, or NAME for the value that the command has
+	CPU, Memory  string
+	Volumes      []string // HOST:PATH or HOST:PATH:ro
+	WorkDir      string
+	BackoffLimit int32
+	Deadline     time.Duration
+	TTL          time.Duration // negative for none
+	Pull         string        // always, missing or never
+	Labels       []string
+}
+
+// Job returns the Job that the flags describe. getenv and wd are those of the command.
+func (t *Template) Job(getenv func(string) (string, bool), wd string) (*batchv1.Job, error) {
+	if t.Image == "" {
+		return nil, errors.New("--image is required unless -f names a file")
+	}
+	name := containerName(t.Image)
+	container := corev1.Container{Name: name, Image: t.Image, Command: t.Command, WorkingDir: t.WorkDir}
+	var err error
+	if container.Env, err = environment(t.Env, getenv); err != nil {
+		return nil, err
+	}
+	if container.Resources, err = resources(t.CPU, t.Memory); err != nil {
+		return nil, err
+	}
+	switch t.Pull {
+	case "":
+	case "always":
+		container.ImagePullPolicy = corev1.PullAlways
+	case "missing":
+		container.ImagePullPolicy = corev1.PullIfNotPresent
+	case "never":
+		container.ImagePullPolicy = corev1.PullNever
+	default:
+		return nil, fmt.Errorf("--pull: %q is not known: one of always, missing, never", t.Pull)
+	}
+	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}
+	for i, v := range t.Volumes {
+		mount, volume, err := hostVolume(fmt.Sprintf("volume-%d", i), v, wd)
+		if err != nil {
+			return nil, err
+		}
+		container.VolumeMounts = append(container.VolumeMounts, mount)
+		pod.Volumes = append(pod.Volumes, volume)
+	}
+	pod.Containers = []corev1.Container{container}
+	j := &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: &t.BackoffLimit,
+			Template:     corev1.PodTemplateSpec{Spec: pod},
+		},
+	}
+	if t.Completions > 0 {
+		j.Spec.Completions = &t.Completions
+	}
+	if t.Parallelism > 0 {
+		j.Spec.Parallelism = &t.Parallelism
+	}
+	if t.Indexed {
+		if t.Completions == 0 {
+			return nil, errors.New("--indexed needs --completions: how many indexes there are")
+		}
+		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
+	}
+	if t.Deadline > 0 {
+		if t.Deadline < time.Second {
+			return nil, fmt.Errorf("--deadline: %v is less than a second, in which it is counted", t.Deadline)
+		}
+		j.Spec.ActiveDeadlineSeconds = ptr.To(int64(t.Deadline / time.Second))
+	}
+	if t.TTL >= 0 {
+		j.Spec.TTLSecondsAfterFinished = ptr.To(int32(t.TTL / time.Second))
+	}
+	for _, l := range t.Labels {
+		key, value, ok := strings.Cut(l, "=")
+		if !ok {
+			return nil, fmt.Errorf("--label: %q is not of the form NAME=VALUE", l)
+		}
+		metav1.SetMetaDataLabel(&j.ObjectMeta, key, value)
+	}
+	return j, nil
+}
+
+// containerName makes the name of a container, and of a Job, from the image's: docker.io/library/perl:5.34.0 is perl.
+func containerName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	base := strings.ToLower(path.Base(image))
+	base, _, _ = strings.Cut(base, ":")
+	clean := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, base), "-")
+	if len(clean) > 40 {
+		clean = strings.Trim(clean[:40], "-")
+	}
+	if len(validation.IsDNS1123Label(clean)) > 0 {
+		return "job"
+	}
+	return clean
+}
+
+func environment(given []string, getenv func(string) (string, bool)) ([]corev1.EnvVar, error) {
+	var out []corev1.EnvVar
+	for _, e := range given {
+		name, value, ok := strings.Cut(e, "=")
+		if name == "" {
+			return nil, fmt.Errorf("--env: %q is not of the form NAME=VALUE", e)
+		}
+		if !ok {
+			if value, ok = getenv(name); !ok {
+				return nil, fmt.Errorf("--env: %s has no value here: write %s=VALUE", name, name)
+			}
+		}
+		out = append(out, corev1.EnvVar{Name: name, Value: value})
+	}
+	return out, nil
+}
+
+func resources(cpu, memory string) (corev1.ResourceRequirements, error) {
+	list := corev1.ResourceList{}
+	for _, r := range []struct {
+		flag, value string
+		name        corev1.ResourceName
+	}{{"--cpu", cpu, corev1.ResourceCPU}, {"--memory", memory, corev1.ResourceMemory}} {
+		if r.value == "" {
+			continue
+		}
+		q, err := resource.ParseQuantity(r.value)
+		if err != nil || q.Sign() <= 0 {
+			return corev1.ResourceRequirements{}, fmt.Errorf("%s: %q is not an amount such as 2, 500m or 4Gi", r.flag, r.value)
+		}
+		list[r.name] = q
+	}
+	if len(list) == 0 {
+		return corev1.ResourceRequirements{}, nil
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}, nil
+}
+
+func hostVolume(name, given, wd string) (corev1.VolumeMount, corev1.Volume, error) {
+	parts := strings.Split(given, ":")
+	mount := corev1.VolumeMount{Name: name}
+	switch {
+	case len(parts) == 3 && parts[2] == "ro":
+		mount.ReadOnly = true
+	case len(parts) == 3 && parts[2] == "rw", len(parts) == 2:
+	default:
+		return mount, corev1.Volume{}, fmt.Errorf("--volume: %q is not of the form HOST:PATH or HOST:PATH:ro", given)
+	}
+	from := parts[0]
+	if from == "" || !path.IsAbs(parts[1]) {
+		return mount, corev1.Volume{}, fmt.Errorf("--volume: %q: PATH must be absolute, and HOST not empty", given)
+	}
+	if !filepath.IsAbs(from) {
+		from = filepath.Join(wd, from)
+	}
+	mount.MountPath = parts[1]
+	return mount, corev1.Volume{
+		Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: from}},
+	}, nil
+}
+
+// Manifests are the objects of some files: one Job, and what it needs.
+type Manifests struct {
+	Job    *unstructured.Unstructured
+	Others []*unstructured.Unstructured
+}
+
+// ReadFiles reads files of YAML or JSON documents, "-" for stdin.
+func ReadFiles(files []string, stdin io.Reader) (*Manifests, error) {
+	m := &Manifests{}
+	for _, file := range files {
+		if err := func() error {
+			if file == "-" {
+				return m.read("the standard input", stdin)
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return m.read(file, f)
+		}(); err != nil {
+			return nil, err
+		}
+	}
+	if m.Job == nil {
+		return nil, fmt.Errorf("there is no Job (batch/v1) in %s", strings.Join(files, ", "))
+	}
+	return m, nil
+}
+
+func (m *Manifests) read(name string, r io.Reader) error {
+	all, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(all), 4096)
+	for n := 1; ; n++ {
+		object := map[string]any{}
+		err := documents.Decode(&object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: document %d: %w", name, n, err)
+		case len(object) == 0:
+			continue
+		}
+		if err := m.add(&unstructured.Unstructured{Object: object}); err != nil {
+			return fmt.Errorf("%s: document %d: %w", name, n, err)
+		}
+	}
+}
+
+func (m *Manifests) add(u *unstructured.Unstructured) error {
+	if u.GetAPIVersion() == "" || u.GetKind() == "" {
+		return errors.New("apiVersion or kind is missing")
+	}
+	if u.IsList() {
+		return u.EachListItem(func(o runtime.Object) error { return m.add(o.(*unstructured.Unstructured)) })
+	}
+	switch {
+	case u.GetAPIVersion() != "batch/v1" || u.GetKind() != "Job":
+		m.Others = append(m.Others, u)
+	case m.Job != nil:
+		return fmt.Errorf("a second Job, %s beside %s: only one can be followed; create several with apply -f",
+			nameOf(u), nameOf(m.Job))
+	default:
+		m.Job = u
+	}
+	return nil
+}
+
+func nameOf(u *unstructured.Unstructured) string {
+	if u.GetName() != "" {
+		return u.GetName()
+	}
+	return u.GetGenerateName()
+}

@@ -1,0 +1,169 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Sentence returns an event as a line for people; empty if it is none for them.
+func Sentence(e Event) string {
+	var out string
+	switch e.Type {
+	case "job":
+		switch e.State {
+		case "completing", "failing", "complete", "failed":
+			return "" // the end says it
+		}
+		out = "job " + e.Name + ": " + e.State
+		if c := e.Counts; c != nil && e.State != "created" {
+			out += ": " + c.String()
+		}
+	case "pod":
+		out = "pod " + e.Name
+		if e.Index != nil {
+			out += fmt.Sprintf(" (index %d)", *e.Index)
+		}
+		out += ": " + e.State
+	case "image":
+		out = "image " + e.Name + ": " + e.State
+		t := Transfer{Bytes: e.Bytes, Total: e.TotalBytes, Layers: e.Layers, TotalLayers: e.TotalLayers}
+		if amount := t.Amount(); amount != "" {
+			out += " (" + amount + ")"
+		}
+	case "notice", "end":
+		return e.Message
+	default:
+		return ""
+	}
+	if e.ExitCode != nil {
+		out += fmt.Sprintf(" with exit code %d", *e.ExitCode)
+	}
+	if e.Seconds > 0 {
+		out += " after " + Short(time.Duration(e.Seconds*float64(time.Second)))
+	}
+	why := e.Reason
+	if e.Message != "" && e.Message != e.Reason {
+		if why != "" {
+			why += ": "
+		}
+		why += strings.TrimSpace(e.Message)
+	}
+	if why != "" && why != "Error" { // the reason of every container that fails
+		out += ": " + why
+	}
+	return out
+}
+
+func (c Counts) String() string {
+	done := fmt.Sprintf("%d succeeded", c.Succeeded)
+	if c.Completions > 0 {
+		done = fmt.Sprintf("%d of %d succeeded", c.Succeeded, c.Completions)
+	}
+	if c.Active > 0 {
+		done += fmt.Sprintf(", %d active", c.Active)
+	}
+	if c.Failed > 0 {
+		done += fmt.Sprintf(", %d failed", c.Failed)
+	}
+	return done
+}
+
+// Short formats a duration with as much precision as people want to read.
+func Short(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+}
+
+// lines writes plain lines: logs to out, and everything else to err.
+type lines struct {
+	mu       sync.Mutex
+	out, err io.Writer
+	prefix   bool
+	quiet    bool
+}
+
+// NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
+// its source before it.
+func NewPlain(out, err io.Writer, prefix bool) Display {
+	return &lines{out: out, err: err, prefix: prefix}
+}
+
+// NewQuiet returns a Display that writes logs and nothing else.
+func NewQuiet(out, err io.Writer, prefix bool) Display {
+	return &lines{out: out, err: err, prefix: prefix, quiet: true}
+}
+
+func (l *lines) Event(e Event) {
+	line := Sentence(e)
+	if line == "" || l.quiet && e.Type != "notice" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintln(l.err, line)
+}
+
+func (l *lines) Log(c Chunk) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.prefix && c.Begins {
+		_, _ = io.WriteString(l.out, c.Prefix())
+	}
+	_, _ = l.out.Write(c.Text)
+	if c.Ends {
+		_, _ = io.WriteString(l.out, "\n")
+	}
+}
+
+func (l *lines) Update(*Model)                       {}
+func (l *lines) Ask(string, []Answer) (string, bool) { return "", false }
+func (l *lines) Close() error                        { return nil }
+
+// objects writes lines of JSON.
+type objects struct {
+	mu   sync.Mutex
+	out  io.Writer
+	part strings.Builder // of a line
+}
+
+// NewJSON returns a Display that writes a line of JSON for each Event, lines of logs included.
+func NewJSON(out io.Writer) Display { return &objects{out: out} }
+
+func (o *objects) Event(e Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, _ = o.out.Write(e.MarshalLine())
+}
+
+// maxJSONLine bounds the text of one event, in bytes. A longer line of a log is several events.
+const maxJSONLine = 1 << 20
+
+func (o *objects) Log(c Chunk) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.Begins {
+		o.part.Reset()
+	}
+	o.part.Write(c.Text)
+	if !c.Ends && o.part.Len() < maxJSONLine {
+		return
+	}
+	e := Event{
+		Time: c.Time, Type: "log", Name: c.Pod, Container: c.Container, Index: c.Index, Attempt: c.Attempt,
+		Stream: c.Stream, Line: o.part.String(),
+	}
+	o.part.Reset()
+	_, _ = o.out.Write(e.MarshalLine())
+}
+
+func (o *objects) Update(*Model)                       {}
+func (o *objects) Ask(string, []Answer) (string, bool) { return "", false }
+func (o *objects) Close() error                        { return nil }

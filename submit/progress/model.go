@@ -1,0 +1,370 @@
+package progress
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PodState is what a pod is doing, in one word.
+type PodState string
+
+// The states of a pod, in the order in which it has them.
+const (
+	Pending   PodState = "pending"  // it has no place on the machine yet, or waits for something else
+	Starting  PodState = "starting" // images are pulled, init containers run
+	Running   PodState = "running"
+	Stopping  PodState = "stopping"
+	Succeeded PodState = "succeeded"
+	Failed    PodState = "failed"
+	Gone      PodState = "gone" // deleted before it had ended
+)
+
+// Over reports whether a pod in this state will not run again.
+func (s PodState) Over() bool { return s == Succeeded || s == Failed || s == Gone }
+
+// Pod is what is known of a pod.
+type Pod struct {
+	Name  string
+	UID   types.UID
+	Index *int
+	State PodState
+	// Reason and Message say why it waits or has failed, as the API has it.
+	Reason, Message string
+	// Image is what is being waited for, if a container waits for its image.
+	Image    string
+	ExitCode *int32 // of the container that failed
+	Created  time.Time
+	Started  time.Time
+	Finished time.Time
+	Restarts int32
+}
+
+// Model is what is known of a Job, its pods and their images. It is no more than a record: the zero value is empty, and
+// it must not be used by two goroutines at a time.
+type Model struct {
+	Job    *batchv1.Job
+	Images []Transfer
+
+	pods     map[types.UID]*Pod
+	order    []types.UID
+	jobState string
+}
+
+// SetJob takes in the Job as it is now, and returns what is new.
+func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
+	before := m.Job
+	m.Job = j
+	state, reason, message := JobState(j)
+	if state == m.jobState && before != nil {
+		then, now := countsOf(before), countsOf(j)
+		then.Ready = now.Ready // comes and goes with each pod, whose own events say it
+		if then == now {
+			return nil
+		}
+	}
+	changed := state != m.jobState
+	m.jobState = state
+	e := m.jobEvent(now)
+	if changed {
+		e.Reason, e.Message = reason, message
+	}
+	return []Event{e}
+}
+
+func (m *Model) jobEvent(now time.Time) Event {
+	c := countsOf(m.Job)
+	e := Event{Time: now, Type: "job", Namespace: m.Job.Namespace, Name: m.Job.Name, State: m.jobState, Counts: &c}
+	if end := m.finished(); !end.IsZero() && m.Job.Status.StartTime != nil {
+		e.Seconds = end.Sub(m.Job.Status.StartTime.Time).Seconds()
+	}
+	return e
+}
+
+// finished returns when the Job has finished, zero if it has not.
+func (m *Model) finished() time.Time {
+	if c := End(m.Job); c != nil {
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// End returns the condition with which a Job has finished, nil if it has not.
+func End(j *batchv1.Job) *batchv1.JobCondition {
+	for i := range j.Status.Conditions {
+		c := &j.Status.Conditions[i]
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
+
+// JobState returns what a Job is doing in one word, and why if the API says so.
+func JobState(j *batchv1.Job) (state, reason, message string) {
+	if c := End(j); c != nil {
+		if c.Type == batchv1.JobComplete {
+			return "complete", c.Reason, c.Message
+		}
+		return "failed", c.Reason, c.Message
+	}
+	for _, c := range j.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case batchv1.JobSuspended:
+			return "suspended", c.Reason, c.Message
+		case batchv1.JobFailureTarget:
+			return "failing", c.Reason, c.Message
+		case batchv1.JobSuccessCriteriaMet:
+			return "completing", c.Reason, c.Message
+		}
+	}
+	if j.Status.StartTime == nil {
+		return "created", "", ""
+	}
+	return "running", "", ""
+}
+
+func countsOf(j *batchv1.Job) Counts {
+	c := Counts{Active: j.Status.Active, Succeeded: j.Status.Succeeded, Failed: j.Status.Failed}
+	if j.Status.Ready != nil {
+		c.Ready = *j.Status.Ready
+	}
+	if j.Spec.Completions != nil {
+		c.Completions = *j.Spec.Completions
+	}
+	return c
+}
+
+// SetPod takes in a pod as it is now, and returns what is new.
+func (m *Model) SetPod(p *corev1.Pod, now time.Time) []Event {
+	if m.pods == nil {
+		m.pods = map[types.UID]*Pod{}
+	}
+	next := PodOf(p)
+	before := m.pods[p.UID]
+	if before == nil {
+		m.order = append(m.order, p.UID)
+	}
+	m.pods[p.UID] = &next
+	if before != nil && before.State == next.State && before.Reason == next.Reason && before.Restarts == next.Restarts {
+		return nil
+	}
+	return []Event{next.event(p.Namespace, now)}
+}
+
+// DeletePod takes in that a pod is gone, and returns what is new. It remembers the pod.
+func (m *Model) DeletePod(p *corev1.Pod, now time.Time) []Event {
+	events := m.SetPod(p, now) // its last state, which may not have been seen
+	if known := m.pods[p.UID]; !known.State.Over() {
+		known.State = Gone
+		return []Event{known.event(p.Namespace, now)}
+	}
+	return events
+}
+
+func (p *Pod) event(namespace string, now time.Time) Event {
+	e := Event{
+		Time: now, Type: "pod", Namespace: namespace, Name: p.Name, State: string(p.State),
+		Reason: p.Reason, Message: p.Message, Index: p.Index, ExitCode: p.ExitCode,
+	}
+	if p.State.Over() {
+		e.Seconds = p.Duration(now).Seconds()
+	}
+	return e
+}
+
+// Duration returns how long the pod has been running, 0 if it has not begun.
+func (p *Pod) Duration(now time.Time) time.Duration {
+	switch {
+	case p.Started.IsZero():
+		return 0
+	case !p.Finished.IsZero():
+		now = p.Finished
+	}
+	return max(0, now.Sub(p.Started))
+}
+
+// Pods returns all pods that were seen, in the order in which they were.
+func (m *Model) Pods() []*Pod {
+	all := make([]*Pod, len(m.order))
+	for i, uid := range m.order {
+		all[i] = m.pods[uid]
+	}
+	return all
+}
+
+// Waiting returns the images that containers wait for.
+func (m *Model) Waiting() []string {
+	var names []string
+	for _, p := range m.Pods() {
+		if p.Image != "" && !p.State.Over() && !slices.Contains(names, p.Image) {
+			names = append(names, p.Image)
+		}
+	}
+	return names
+}
+
+// PodOf returns what a pod is doing.
+func PodOf(p *corev1.Pod) Pod {
+	out := Pod{Name: p.Name, UID: p.UID, State: Pending, Created: p.CreationTimestamp.Time, Index: indexOf(p)}
+	if p.Status.StartTime != nil {
+		out.Started = p.Status.StartTime.Time
+	}
+	statuses := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+	for i := range statuses {
+		out.Restarts += statuses[i].RestartCount
+		if t := statuses[i].State.Terminated; t != nil && t.FinishedAt.After(out.Finished) {
+			out.Finished = t.FinishedAt.Time
+		}
+	}
+	switch p.Status.Phase {
+	case corev1.PodSucceeded:
+		out.State = Succeeded
+		return out
+	case corev1.PodFailed:
+		out.State = Failed
+		out.Reason, out.Message = p.Status.Reason, p.Status.Message
+		if c := FailedContainer(p); c != nil {
+			code := c.State.Terminated.ExitCode
+			out.ExitCode = &code
+			out.Reason = cmp.Or(out.Reason, c.State.Terminated.Reason)
+			out.Message = cmp.Or(out.Message, c.State.Terminated.Message)
+		}
+		return out
+	}
+	out.Finished = time.Time{}
+	for i := range statuses {
+		w := statuses[i].State.Waiting
+		if w == nil || w.Reason == "PodInitializing" {
+			continue
+		}
+		if w.Reason != "ContainerCreating" || statuses[i].ImageID == "" {
+			out.Image = imageOf(p, statuses[i].Name)
+		}
+		if w.Reason != "ContainerCreating" {
+			out.Reason, out.Message = w.Reason, w.Message
+		}
+		break
+	}
+	switch {
+	case p.DeletionTimestamp != nil:
+		out.State = Stopping
+	case p.Status.Phase == corev1.PodRunning:
+		out.State = Running
+	case p.Spec.NodeName != "" && len(statuses) > 0:
+		out.State = Starting
+	default:
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				out.Reason, out.Message = c.Reason, c.Message
+			}
+		}
+	}
+	return out
+}
+
+// FailedContainer returns the container that made a pod fail: of those that ended with another exit code than 0, the
+// one that did so first, and a sidecar only if there is no other. It returns nil if no container failed.
+func FailedContainer(p *corev1.Pod) *corev1.ContainerStatus {
+	sidecars := map[string]bool{}
+	for _, c := range p.Spec.InitContainers {
+		sidecars[c.Name] = c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+	}
+	var first *corev1.ContainerStatus
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			switch t := c.State.Terminated; {
+			case t == nil || t.ExitCode == 0:
+			case first == nil, sidecars[first.Name] && !sidecars[c.Name],
+				sidecars[first.Name] == sidecars[c.Name] && t.FinishedAt.Before(&first.State.Terminated.FinishedAt):
+				first = c
+			}
+		}
+	}
+	return first
+}
+
+func indexOf(p *corev1.Pod) *int {
+	if n, err := strconv.Atoi(p.Annotations[batchv1.JobCompletionIndexAnnotation]); err == nil {
+		return &n
+	}
+	return nil
+}
+
+func imageOf(p *corev1.Pod, container string) string {
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == container {
+				return list[i].Image
+			}
+		}
+	}
+	return ""
+}
+
+// Transfer is an image that is being pulled or imported.
+type Transfer struct {
+	Name string
+	// State is pulling, importing, unpacking, done or failed.
+	State string
+	// Bytes of Total have come; Total is 0 if it is not known.
+	Bytes, Total int64
+	Layers       int
+	TotalLayers  int
+}
+
+func (t Transfer) event(now time.Time) Event {
+	return Event{
+		Time: now, Type: "image", Name: t.Name, State: t.State,
+		Bytes: t.Bytes, TotalBytes: t.Total, Layers: t.Layers, TotalLayers: t.TotalLayers,
+	}
+}
+
+// Amount says how far the transfer is: "12.3 of 40.1 MB, 2 of 5 layers".
+func (t Transfer) Amount() string {
+	out := ""
+	switch {
+	case t.Total > 0:
+		out = fmt.Sprintf("%.1f of %.1f MB", float64(t.Bytes)/1e6, float64(t.Total)/1e6)
+	case t.Bytes > 0:
+		out = fmt.Sprintf("%.1f MB", float64(t.Bytes)/1e6)
+	}
+	if t.TotalLayers > 0 {
+		if out != "" {
+			out += ", "
+		}
+		out += fmt.Sprintf("%d of %d layers", t.Layers, t.TotalLayers)
+	}
+	return out
+}
+
+// SetImages takes in the transfers that are under way now, and returns what is new: at most one event for each image
+// that is a tenth further than when it was last in an event, or has ended.
+func (m *Model) SetImages(now time.Time, transfers []Transfer) []Event {
+	var events []Event
+	for _, t := range transfers {
+		i := slices.IndexFunc(m.Images, func(b Transfer) bool { return b.Name == t.Name })
+		if i < 0 || m.Images[i].State != t.State || m.Images[i].Layers != t.Layers || tenths(m.Images[i]) != tenths(t) {
+			events = append(events, t.event(now))
+		}
+	}
+	m.Images = transfers
+	return events
+}
+
+func tenths(t Transfer) int64 {
+	if t.Total == 0 {
+		return t.Bytes / 50e6 // every 50 MB
+	}
+	return 10 * t.Bytes / t.Total
+}

@@ -1,0 +1,48 @@
+// Package submit creates a Job and stays with it to its end: it shows its logs and progress, and turns its result into the
+// exit code of a command. `jobctl submit`, `jobctl follow` and `jobd run` are made of it.
+//
+// Manifests or flags and a client of the API come in; an exit code goes out, and what a progress.Display shows. It speaks
+// to the API alone and imports nothing of the daemon, so it works with a cluster too: what jobd has beyond that (the log of
+// a Job, the progress of images) is asked for first, and done without where the server does not know it.
+package submit
+
+import (
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Exit codes of the commands that are not those of a container.
+const (
+	// ExitFailed says that the Job has failed, and no container says with which code; or that the command line is wrong.
+	ExitFailed = 1
+	// ExitDeadline says that a deadline has passed: activeDeadlineSeconds of the Job or of the pod that failed, or the
+	// timeout of a wait.
+	ExitDeadline = 124
+	// ExitCannot says that the Job could not be run or followed: it was refused, its image cannot be had, the server does
+	// not answer, or somebody has deleted it.
+	ExitCannot = 125
+	// ExitSignal and the number of a signal say that the command was interrupted by that.
+	ExitSignal = 128
+)
+
+// Client is how the API is reached.
+type Client struct {
+	Kubernetes kubernetes.Interface
+	Dynamic    dynamic.Interface
+	// Images are the images of jobd; nil if the server has no such API.
+	Images *Images
+}
+
+// NewClient returns a client for a server. images is nil if the server is not known to be jobd.
+func NewClient(config *rest.Config, images *Images) (*Client, error) {
+	k, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	d, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Kubernetes: k, Dynamic: d, Images: images}, nil
+}
