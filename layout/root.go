@@ -24,6 +24,7 @@ var inRoot = []entry{
 	{pattern: "pods", mounts: true},
 	{pattern: "seccomp"},
 	{pattern: "tls"},
+	{pattern: "volumes"},
 }
 
 // Owns reports whether something directly in the root is jobd's, by its name.
@@ -52,6 +53,9 @@ func (r Root) Containerd() string { return r.join("containerd") }
 
 // Pods has the volumes of each pod that are on the disk, and its files from the host, by its UID.
 func (r Root) Pods() string { return r.join("pods") }
+
+// Volumes has the volumes that outlive pods, each by the name of its PersistentVolume.
+func (r Root) Volumes() string { return r.join("volumes") }
 
 // Logs has those of containers, and those that are kept for Jobs.
 func (r Root) Logs() string { return r.join("logs") }

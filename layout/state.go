@@ -11,6 +11,7 @@ type State string
 
 // inState is all that is jobd's in a state directory.
 var inState = []entry{
+	{pattern: "attached", mounts: true},
 	{pattern: "containerd", mounts: true},
 	{pattern: "containerd.sock"},
 	{pattern: "devices"},
@@ -76,6 +77,10 @@ func (s State) Shards() string { return s.join("shards") }
 
 // Pods has the volumes of each pod that are in memory, and its subpaths, by its UID.
 func (s State) Pods() string { return s.join("pods") }
+
+// Attached has the mount points of volumes that outlive pods, each by the name of its PersistentVolume. It differs in name
+// from the root's Volumes, since the root may be the same directory.
+func (s State) Attached() string { return s.join("attached") }
 
 // Network has the pinned namespaces of each pod and the record of its address, by its UID.
 func (s State) Network() string { return s.join("ns") }

@@ -8,6 +8,9 @@ packages=(
   /bin/busybox=busybox-static
   docker-registry=docker-registry
   redis-server=redis-server
+  mkfs.ext4=e2fsprogs
+  mkfs.xfs=xfsprogs
+  mkfs.btrfs=btrfs-progs
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
 )
 # Debian's containerd contains ctr, which one test uses; but it would replace Docker's packages, so only a CI machine gets

@@ -9,6 +9,7 @@ import (
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
+	"github.com/jobd/jobd/runtime/persistent"
 )
 
 // Clean ends every container of a root whose daemon is not running, and removes what they left on the host. With
@@ -39,6 +40,9 @@ func Clean(ctx context.Context, c config.Config, rootToo bool) error {
 		return errors.New("must run as root, since it ends containers")
 	}
 	if err := containerd.Clean(ctx, c.Root, c.State); err != nil {
+		return err
+	}
+	if err := persistent.Clean(c.Root, c.State); err != nil {
 		return err
 	}
 	if err := network.Clean(c.Root); err != nil {

@@ -1,0 +1,137 @@
+package persistent
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const loopMajor = 7
+
+// device is an open loop device. As long as it is open, or its file system is mounted, it keeps its file.
+type device struct {
+	*os.File
+}
+
+// attachLoop returns the loop device of a file: the one that it has, or a new one. A device that is released by itself goes
+// as soon as nobody has it open or mounted, whatever becomes of this process; another one stays until it is released or
+// the host goes down. A second device of one file would have a cache of its own, and so ruin what is in the file.
+func attachLoop(image string, releasedByItself bool) (device, error) {
+	if d, err := findLoop(image); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return d, err
+	}
+	file, err := os.OpenFile(image, os.O_RDWR, 0)
+	if err != nil {
+		return device{}, err
+	}
+	defer file.Close()
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return device{}, fmt.Errorf("the kernel has no loop devices, or they are not allowed here: %w", err)
+	}
+	defer control.Close()
+	config := unix.LoopConfig{Fd: uint32(file.Fd())}
+	copy(config.Info.File_name[:len(config.Info.File_name)-1], image)
+	if releasedByItself {
+		config.Info.Flags = unix.LO_FLAGS_AUTOCLEAR
+	}
+	for tries := 0; ; tries++ {
+		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return device{}, fmt.Errorf("find a free loop device: %w", err)
+		}
+		d, err := openLoop(number)
+		if err != nil {
+			return device{}, err
+		}
+		err = unix.IoctlLoopConfigure(int(d.Fd()), &config)
+		if err == nil {
+			return d, nil
+		}
+		d.Close()
+		if !errors.Is(err, unix.EBUSY) || tries == 100 { // somebody else was faster
+			return device{}, fmt.Errorf("attach %s to %s: %w", image, d.Name(), err)
+		}
+	}
+}
+
+// openLoop opens a loop device by its number, and makes its file in /dev if nothing else does.
+func openLoop(number int) (device, error) {
+	path := "/dev/loop" + strconv.Itoa(number)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		err = unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, uint32(number))))
+		if err == nil || errors.Is(err, unix.EEXIST) {
+			file, err = os.OpenFile(path, os.O_RDWR, 0)
+		}
+	}
+	return device{file}, err
+}
+
+// findLoop returns the loop device that a file has. Its error is os.ErrNotExist if it has none.
+func findLoop(image string) (device, error) {
+	var file unix.Stat_t
+	if err := unix.Stat(image, &file); err != nil {
+		return device{}, &os.PathError{Op: "stat", Path: image, Err: err}
+	}
+	for number := range loops() {
+		d, err := openLoop(number)
+		if err != nil {
+			continue // it is gone, or was one for reading only
+		}
+		if d.shows(&file) {
+			return d, nil
+		}
+		d.Close()
+	}
+	return device{}, fmt.Errorf("loop device of %s: %w", image, os.ErrNotExist)
+}
+
+// loops returns every loop device that has a file, by its number, with the path of the file.
+func loops() iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		list, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+		for _, path := range list {
+			file, err := os.ReadFile(path)
+			if err != nil {
+				continue // released meanwhile
+			}
+			var number int
+			if _, err := fmt.Sscanf(path, "/sys/block/loop%d/", &number); err != nil {
+				continue
+			}
+			if !yield(number, strings.TrimSuffix(string(file), "\n")) {
+				return
+			}
+		}
+	}
+}
+
+// shows reports whether a device has a file. While it is open that does not change.
+func (d device) shows(file *unix.Stat_t) bool {
+	is, err := unix.IoctlLoopGetStatus64(int(d.Fd()))
+	return err == nil && is.Device == file.Dev && is.Inode == file.Ino
+}
+
+// refresh lets a device have the size that its file has now.
+func (d device) refresh() error {
+	if err := unix.IoctlSetInt(int(d.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
+		return fmt.Errorf("resize %s: %w", d.Name(), err)
+	}
+	return nil
+}
+
+// release takes the file from a device, when the last one who has it open closes it.
+func (d device) release() error {
+	err := unix.IoctlSetInt(int(d.Fd()), unix.LOOP_CLR_FD, 0)
+	if errors.Is(err, unix.ENXIO) {
+		return nil
+	}
+	return err
+}
