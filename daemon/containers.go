@@ -13,6 +13,7 @@ import (
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/names"
+	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
@@ -21,6 +22,7 @@ import (
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/persistent"
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/runtime/userns"
@@ -34,6 +36,7 @@ type containers struct {
 	handlers []string // of RuntimeClasses
 	workers  worker.Config
 	api      *sandbox.API
+	volumes  provision.Volumes
 	epoch    string // containers outlive the daemon only within the same epoch
 
 	userNamespaces bool // pods can have some of their own
@@ -104,8 +107,13 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	// Forgets what is remembered of images when others change them.
 	d.run("image watch", images.Watch)
 	objects := sandbox.Objects{Store: from.store, Security: from.security}
+	kept, err := persistent.New(c.Root, c.State)
+	if err != nil {
+		return nil, err
+	}
 	node := volume.Node{
-		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
+		Claims: sandbox.Claims{Objects: objects, Volumes: kept},
+		Name:   m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
 		Allocatable: m.allocatable,
 	}
 	volumes, err := volume.New(c.Root, c.State, node)
@@ -124,7 +132,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	return &containers{
-		runtime: r, handlers: r.Handlers(), api: api, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
+		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
@@ -214,7 +222,7 @@ func (d *daemon) openSimulated(from sources) (*containers, error) {
 	}
 	d.openNames(nil, from.store)
 	return &containers{
-		runtime: r, api: api, epoch: from.machine.Boot,
+		runtime: r, api: api, volumes: provision.Simulated{}, epoch: from.machine.Boot,
 		workers: worker.Config{
 			Runtime: r, Images: r, Spec: sandbox.SimulatedSpecs{}, Report: from.inbox.Report, Logger: d.config.Logger,
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/devices"
@@ -167,6 +168,8 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	c, m := &d.config, from.machine
 	workers := worker.New(k.workers)
 	d.onStop(workers.Close)
+	volumes := provision.New(k.volumes, from.inbox.Nudge)
+	d.onStop(volumes.Close)
 	figures := metrics.New(from.store)
 	figures.ShowStuck(workers.Stuck)
 	unregister, err := figures.Register(legacyregistry.Registerer())
@@ -176,6 +179,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	d.onStop(unregister)
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
+		Volumes: volumes, UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 		Settings: job.Settings{
 			BackoffBase: c.PodBackoffBase.Duration, BackoffCap: c.PodBackoffCap.Duration,
 			WorkloadWithJob: c.WorkloadWithJob,
@@ -230,6 +234,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
 		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
+		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
 	if k.images != nil {
 		options.Images = k.images

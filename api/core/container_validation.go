@@ -100,6 +100,7 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 	errs = append(errs, p.envFiles(c.Env, path.Child("env"))...)
 	errs = append(errs, validateEnvFrom(c.EnvFrom, path.Child("envFrom"))...)
 	errs = append(errs, p.volumeMounts(c, path.Child("volumeMounts"))...)
+	errs = append(errs, p.volumeDevices(c, path.Child("volumeDevices"))...)
 	errs = append(errs, requiredOneOf(path.Child("imagePullPolicy"), c.ImagePullPolicy,
 		[]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})...)
 	errs = append(errs, validateResources(&c.Resources, path.Child("resources"))...)

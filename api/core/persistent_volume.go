@@ -82,7 +82,7 @@ func validateVolume(pv *corev1.PersistentVolume) field.ErrorList {
 		errs = append(errs, oneOf(at.Child("volumeMode"), *spec.VolumeMode, volumeModes)...)
 	}
 	if spec.VolumeAttributesClassName != nil {
-		errs = append(errs, field.Forbidden(at.Child("volumeAttributesClassName"), noAttributeClasses))
+		errs = append(errs, unsupportedField(at.Child("volumeAttributesClassName"), noAttributeClasses))
 	}
 	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok && spec.NFS == nil {
 		errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations", corev1.MountOptionAnnotation),

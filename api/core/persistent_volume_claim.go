@@ -24,8 +24,8 @@ const (
 
 // Reasons that claims and volumes share.
 const (
-	noDataSource       = "jobd does not support this: a volume cannot be filled from another one or from a snapshot"
-	noAttributeClasses = "jobd does not support this: volumes have no attributes that a class could change"
+	noDataSource       = "a volume cannot be filled from another one or from a snapshot"
+	noAttributeClasses = "volumes have no attributes that a class could change"
 )
 
 var (
@@ -66,7 +66,22 @@ func prepareClaimStatusUpdate(claim, old *corev1.PersistentVolumeClaim) { claim.
 func validateClaim(claim *corev1.PersistentVolumeClaim) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&claim.ObjectMeta, true, validation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
-	return append(errs, validateClaimSpec(&claim.Spec, field.NewPath("spec"))...)
+	path := field.NewPath("spec")
+	errs = append(errs, validateClaimSpec(&claim.Spec, path)...)
+	for _, f := range []struct {
+		name   string
+		set    bool
+		reason string
+	}{
+		{"dataSource", claim.Spec.DataSource != nil, noDataSource},
+		{"dataSourceRef", claim.Spec.DataSourceRef != nil, noDataSource},
+		{"volumeAttributesClassName", ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != "", noAttributeClasses},
+	} {
+		if f.set {
+			errs = append(errs, unsupportedField(path.Child(f.name), f.reason))
+		}
+	}
+	return errs
 }
 
 // validateClaimSpec checks the spec of a claim, or of a template of one in a pod.
@@ -91,15 +106,6 @@ func validateClaimSpec(spec *corev1.PersistentVolumeClaimSpec, path *field.Path)
 	}
 	if spec.VolumeMode != nil {
 		errs = append(errs, oneOf(path.Child("volumeMode"), *spec.VolumeMode, volumeModes)...)
-	}
-	if spec.DataSource != nil {
-		errs = append(errs, field.Forbidden(path.Child("dataSource"), noDataSource))
-	}
-	if spec.DataSourceRef != nil {
-		errs = append(errs, field.Forbidden(path.Child("dataSourceRef"), noDataSource))
-	}
-	if ptr.Deref(spec.VolumeAttributesClassName, "") != "" {
-		errs = append(errs, field.Forbidden(path.Child("volumeAttributesClassName"), noAttributeClasses))
 	}
 	return errs
 }

@@ -50,7 +50,6 @@ func (s support) but(values ...any) support {
 // Reasons that several fields share.
 const (
 	noClaims    = "resource claims are not implemented yet; request a device that a CDI file describes instead"
-	noBlock     = "block volumes are not implemented yet"
 	noForeign   = "only volumes on this machine are available"
 	noSELinux   = "SELinux is not implemented yet"
 	noWindows   = "this machine runs Linux"
@@ -131,7 +130,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"restartPolicy":            works(),
 		"restartPolicyRules":       works(),
 		"volumeMounts":             works(),
-		"volumeDevices":            refused(noBlock),
+		"volumeDevices":            works(),
 		"livenessProbe":            works(),
 		"readinessProbe":           works(),
 		"startupProbe":             works(),
@@ -153,8 +152,8 @@ var podSupport = map[reflect.Type]map[string]support{
 		"projected":             works(),
 		"downwardAPI":           works(),
 		"image":                 refused("image volumes are not implemented yet"),
-		"persistentVolumeClaim": refused(noForeign),
-		"ephemeral":             refused(noForeign),
+		"persistentVolumeClaim": works(),
+		"ephemeral":             works(),
 		"csi":                   refused(noForeign),
 		"nfs":                   refused(noForeign),
 		"iscsi":                 refused(noForeign),
@@ -182,7 +181,23 @@ var podSupport = map[reflect.Type]map[string]support{
 		"sizeLimit": works(),
 		"mode":      refused("modes of emptyDir volumes are not implemented yet"),
 	},
-	reflect.TypeFor[corev1.HostPathVolumeSource](): {"path": works(), "type": works()},
+	reflect.TypeFor[corev1.PersistentVolumeClaimVolumeSource](): {"claimName": works(), "readOnly": works()},
+	reflect.TypeFor[corev1.EphemeralVolumeSource]():             {"volumeClaimTemplate": works()},
+	reflect.TypeFor[corev1.PersistentVolumeClaimTemplate]():     {"metadata": works(), "spec": works()},
+	reflect.TypeFor[corev1.PersistentVolumeClaimSpec](): {
+		"accessModes":               works(),
+		"selector":                  works(),
+		"resources":                 works(),
+		"volumeName":                works(),
+		"storageClassName":          works(),
+		"volumeMode":                works(),
+		"dataSource":                refused(noDataSource),
+		"dataSourceRef":             refused(noDataSource),
+		"volumeAttributesClassName": refused(noAttributeClasses),
+	},
+	reflect.TypeFor[corev1.VolumeResourceRequirements](): {"limits": works(), "requests": works()},
+	reflect.TypeFor[corev1.VolumeDevice]():               {"name": works(), "devicePath": works()},
+	reflect.TypeFor[corev1.HostPathVolumeSource]():       {"path": works(), "type": works()},
 	reflect.TypeFor[corev1.ConfigMapVolumeSource](): {
 		"items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner),
 	},
@@ -306,7 +321,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"supplementalGroupsPolicy": works(),
 		"fsGroup":                  works(),
 		"sysctls":                  works(),
-		"fsGroupChangePolicy":      works(), // a volume that an fsGroup applies to is always new
+		"fsGroupChangePolicy":      works(),
 		"seccompProfile":           works(),
 		"appArmorProfile":          works(),
 		"seLinuxChangePolicy":      refused(noSELinux),
@@ -378,10 +393,14 @@ func unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	eachUnhonoured(spec, path, func(s support, path *field.Path) {
 		if s.effect == refuses {
-			errs = append(errs, field.Forbidden(path, "jobd does not support this: "+s.reason))
+			errs = append(errs, unsupportedField(path, s.reason))
 		}
 	})
 	return errs
+}
+
+func unsupportedField(path *field.Path, reason string) *field.Error {
+	return field.Forbidden(path, "jobd does not support this: "+reason)
 }
 
 // warnings names each field that is set and has no effect here, without harm; path is the spec's.

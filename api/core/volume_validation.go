@@ -56,6 +56,13 @@ func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorLis
 	one.member("persistentVolumeClaim", s.PersistentVolumeClaim != nil, func(at *field.Path) field.ErrorList {
 		return required(at.Child("claimName"), s.PersistentVolumeClaim.ClaimName)
 	})
+	one.member("ephemeral", s.Ephemeral != nil, func(at *field.Path) field.ErrorList {
+		at = at.Child("volumeClaimTemplate")
+		if s.Ephemeral.VolumeClaimTemplate == nil {
+			return field.ErrorList{field.Required(at, "")}
+		}
+		return validateClaimTemplate(s.Ephemeral.VolumeClaimTemplate, at)
+	})
 	for _, other := range []struct {
 		name string
 		set  bool
@@ -66,7 +73,7 @@ func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorLis
 		{"flocker", s.Flocker != nil}, {"fc", s.FC != nil}, {"azureFile", s.AzureFile != nil}, {"azureDisk", s.AzureDisk != nil},
 		{"vsphereVolume", s.VsphereVolume != nil}, {"quobyte", s.Quobyte != nil}, {"photonPersistentDisk", s.PhotonPersistentDisk != nil},
 		{"portworxVolume", s.PortworxVolume != nil}, {"scaleIO", s.ScaleIO != nil}, {"storageos", s.StorageOS != nil},
-		{"csi", s.CSI != nil}, {"ephemeral", s.Ephemeral != nil}, {"image", s.Image != nil},
+		{"csi", s.CSI != nil}, {"image", s.Image != nil},
 	} {
 		one.member(other.name, other.set, nil)
 	}
@@ -275,6 +282,48 @@ func (p *podContext) volumeMounts(c *corev1.Container, list *field.Path) field.E
 		}
 		if m.RecursiveReadOnly != nil {
 			errs = append(errs, validateRecursiveReadOnly(m, list.Child("recursiveReadOnly"))...)
+		}
+	}
+	return errs
+}
+
+// volumeDevices checks the block devices of a container (Container.VolumeDevices).
+func (p *podContext) volumeDevices(c *corev1.Container, list *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	names, paths := map[string]bool{}, map[string]bool{}
+	for i := range c.VolumeDevices {
+		d, at := &c.VolumeDevices[i], list.Index(i)
+		errs = append(errs, required(at.Child("name"), d.Name)...)
+		if names[d.Name] {
+			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must be unique"))
+		}
+		if v, ok := p.volumes[d.Name]; !ok {
+			errs = append(errs, field.NotFound(at.Child("name"), d.Name))
+		} else if v.PersistentVolumeClaim == nil && v.Ephemeral == nil {
+			errs = append(errs, field.Invalid(at.Child("name"), d.Name,
+				"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+		}
+		names[d.Name] = true
+		errs = append(errs, required(at.Child("devicePath"), d.DevicePath)...)
+		if paths[d.DevicePath] {
+			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "must be unique"))
+		}
+		if slices.Contains(strings.Split(d.DevicePath, "/"), "..") {
+			errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath, "can not contain backsteps ('..')"))
+		}
+		paths[d.DevicePath] = true
+		for _, m := range c.VolumeMounts {
+			if m.Name == d.Name {
+				errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must not already exist in volumeMounts"))
+				break
+			}
+		}
+		for _, m := range c.VolumeMounts {
+			if m.MountPath == d.DevicePath {
+				errs = append(errs, field.Invalid(at.Child("devicePath"), d.DevicePath,
+					"must not already exist as a path in volumeMounts"))
+				break
+			}
 		}
 	}
 	return errs

@@ -68,6 +68,9 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"which pods get users of their own: pod, those with hostUsers: false; default, all that use no namespace of the host")
 	flags.StringVar(&settings.UserNamespaceRange, "user-namespace-range", settings.UserNamespaceRange,
 		"START:COUNT, the host's ids for those pods, 65536 each (those of jobd in /etc/subuid and /etc/subgid, else unused ones)")
+	flags.StringVar(&settings.UnknownStorageClass, "unknown-storage-class", settings.UnknownStorageClass,
+		"what a PersistentVolumeClaim gets whose storage class does not exist: default, a volume of the default class;\n"+
+			"wait, nothing before the class or a PersistentVolume of it is created")
 	flags.DurationVar(&settings.EventTTL.Duration, "event-ttl", settings.EventTTL.Duration,
 		"how long events are kept")
 	flags.StringVar(&settings.ContainerLogMaxSize, "container-log-max-size", settings.ContainerLogMaxSize,

@@ -98,6 +98,9 @@ type Config struct {
 	// UserNamespaceRange are the ids of the host that such pods get, START:COUNT; empty for what /etc/subuid and
 	// /etc/subgid give to the user jobd, or else a range that nobody is known to use.
 	UserNamespaceRange string `json:"user-namespace-range,omitempty"`
+	// UnknownStorageClass says what becomes of a PersistentVolumeClaim that names a storage class which does not exist:
+	// "default" gives it a volume of the default class, "wait" has it wait for the class, as in a cluster.
+	UnknownStorageClass string `json:"unknown-storage-class,omitempty"`
 	// EventTTL is how long events are kept after they were last seen.
 	EventTTL metav1.Duration `json:"event-ttl,omitempty"`
 	// ContainerLogMaxSize is the size at which the log of a container is rotated, such as "10Mi"; 0 means never.
@@ -154,6 +157,12 @@ const (
 	UserNamespacesDefault = "default"
 )
 
+// The values of Config.UnknownStorageClass.
+const (
+	UnknownStorageClassDefault = "default"
+	UnknownStorageClassWait    = "wait"
+)
+
 // Default returns the Config of `jobd serve` without flags.
 func Default() Config {
 	return Config{
@@ -168,6 +177,7 @@ func Default() Config {
 		SeccompDefault:        true,
 		CDISpecDirs:           "/etc/cdi,/var/run/cdi",
 		UserNamespaces:        UserNamespacesPod,
+		UnknownStorageClass:   UnknownStorageClassDefault,
 		EventTTL:              metav1.Duration{Duration: time.Hour},
 		ContainerLogMaxSize:   "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
@@ -244,6 +254,9 @@ func (c *Config) Complete() error {
 		return fmt.Errorf("user-namespaces: %q is not known: pod or default", c.UserNamespaces)
 	case c.UserNamespaces == UserNamespacesDefault && network.Mode(c.Network) == network.Host:
 		return errors.New("user-namespaces default needs pods with a network of their own, which network host rules out")
+	}
+	if c.UnknownStorageClass != UnknownStorageClassDefault && c.UnknownStorageClass != UnknownStorageClassWait {
+		return fmt.Errorf("unknown-storage-class: %q is not known: default or wait", c.UnknownStorageClass)
 	}
 	if c.UserNamespaceRange != "" {
 		if _, err := userns.Parse(c.UserNamespaceRange); err != nil {

@@ -32,8 +32,13 @@ type admission struct {
 	name, ip string // of the node
 	pods     *pods
 	gangs    *gang.Gangs
+	claims   *claims
+	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
+	held map[types.UID]string
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
 	waits []wait
+	// news are the pods whose reason in held has changed.
+	news []types.UID
 }
 
 // wait is a pod that will say why it waits, if it still waits at that time.
@@ -43,7 +48,7 @@ type wait struct {
 }
 
 func newAdmission(timers *loop.Timers, capacity *node.Node, name, ip string) *admission {
-	return &admission{timers: timers, capacity: capacity, name: name, ip: ip}
+	return &admission{timers: timers, capacity: capacity, name: name, ip: ip, held: map[types.UID]string{}}
 }
 
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
@@ -62,7 +67,7 @@ func (a *admission) Due(p *loop.Pass, _ string) error { return a.explainWaits(p)
 // Finish notes the pods that have begun to wait.
 func (a *admission) Finish(p *loop.Pass) error {
 	a.noteWaits(p.Now)
-	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()
+	p.Figures.PodsRunning, p.Figures.PodsWaiting = a.capacity.Running(), a.capacity.Waiting()+len(a.held)
 	return nil
 }
 
@@ -70,15 +75,22 @@ func (a *admission) Finish(p *loop.Pass) error {
 func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 	switch {
 	case pod.Terminal(p) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
-		a.capacity.Gone(p.UID)
+		a.gone(p.UID)
+		a.claims.podEnded(rec.key)
 	case p.Spec.NodeName != "":
 		var started time.Time
 		if p.Status.StartTime != nil {
 			started = p.Status.StartTime.Time
 		}
+		delete(a.held, p.UID)
 		a.capacity.Bound(rec.request, started, p.DeletionTimestamp != nil)
 	case len(p.Spec.SchedulingGates) > 0:
 	default:
+		if why, waits := a.claims.waits(rec.key); waits {
+			a.hold(p.UID, why)
+			return
+		}
+		delete(a.held, p.UID)
 		if known { // its tolerations may have changed
 			if now := node.PodOf(p); !now.Alike(rec.request) {
 				a.capacity.Gone(p.UID)
@@ -87,6 +99,29 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		}
 		a.capacity.Wait(rec.request, p.Status.NominatedNodeName != "")
 	}
+}
+
+// hold keeps a pod waiting for a claim, whether or not it fits.
+func (a *admission) hold(uid types.UID, why string) {
+	a.capacity.Gone(uid)
+	if was, ok := a.held[uid]; !ok || was != why {
+		a.held[uid] = why
+		a.news = append(a.news, uid)
+	}
+}
+
+// gone forgets a pod that has ended or waits no longer.
+func (a *admission) gone(uid types.UID) {
+	a.capacity.Gone(uid)
+	delete(a.held, uid)
+}
+
+// why returns why a pod waits, empty if it does not, or for something that is soon done.
+func (a *admission) why(uid types.UID) string {
+	if why, ok := a.held[uid]; ok {
+		return node.Hopeless(why)
+	}
+	return a.capacity.Why(uid)
 }
 
 // admit carries out a step of admission.
@@ -114,6 +149,10 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 	key, obj, err := a.pods.get(p, uid)
 	if err != nil || obj == nil {
 		return err
+	}
+	if why, waits := a.claims.waits(key); waits { // another pod took the claim in the same pass
+		a.hold(uid, why)
+		return nil
 	}
 	obj.Spec.NodeName = a.name
 	obj.Status.NominatedNodeName = ""
@@ -165,7 +204,8 @@ func (a *admission) preempt(p *loop.Pass, uid, other types.UID) error {
 
 // noteWaits notes the pods that have begun to wait, or whose reason to wait may have changed.
 func (a *admission) noteWaits(now time.Time) {
-	changed := a.capacity.Changed()
+	changed := append(a.capacity.Changed(), a.news...)
+	a.news = nil
 	if len(changed) == 0 {
 		return
 	}
@@ -182,7 +222,7 @@ func (a *admission) explainWaits(p *loop.Pass) error {
 	for explained := 0; len(a.waits) > 0 && explained < explainedAtOnce && !a.waits[0].at.After(p.Now); {
 		uid := a.waits[0].uid
 		a.waits = a.waits[1:]
-		why := a.capacity.Why(uid)
+		why := a.why(uid)
 		if why == "" {
 			continue
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/namespace"
 	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/store"
 )
@@ -56,6 +57,12 @@ type Config struct {
 	RootCA []byte
 	// Epoch names the period for which containers last: at most until the host reboots.
 	Epoch string
+
+	// Volumes creates the volumes of claims. It has to nudge Inbox.
+	Volumes *provision.Worker
+	// UnknownStorageClassWaits says that claims of a storage class that does not exist wait for it. Otherwise they get
+	// volumes of the default class.
+	UnknownStorageClassWaits bool
 
 	// Events limits the rate of events; each is removed EventTTL after it was last seen.
 	Events   *events.Recorder
@@ -114,21 +121,22 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		cronJobs  = newCronJobs(timers)
 		gangs     = gang.New(capacity, config.Settings)
 		admission = newAdmission(timers, capacity, config.NodeName, config.NodeIP)
+		claims    = newClaims(timers, config, pods, admission)
 		taints    = newTaints(timers)
 		files     = newFiles(pods)
 		tokens    = newTokenRenewal(timers, files)
 		disk      = newDiskLimits(timers, pods)
 		ttl       = newJobTTL(timers, jobs)
-		kinds     = &kinds{pods, jobs, cronJobs}
+		kinds     = &kinds{pods, jobs, cronJobs, claims}
 		garbage   = gc.New(kinds, jobs)
 	)
 	// Pods, Jobs and CronJobs follow each other, so none of them can be made complete before the others.
 	pods.jobs, pods.admission, pods.garbage = jobs, admission, garbage
-	pods.followers = []podFollower{files, tokens, disk, taints}
+	pods.followers = []podFollower{files, tokens, disk, taints, claims}
 	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
 	jobs.security = config.PodSecurity
 	cronJobs.jobs, cronJobs.garbage = jobs, garbage
-	admission.pods, admission.gangs = pods, gangs
+	admission.pods, admission.gangs, admission.claims = pods, gangs, claims
 	taints.pods = pods
 	c.jobs, c.pods, c.admission = jobs, pods, admission
 
@@ -144,6 +152,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		cronJobs,
 		garbage.Deletions(),
 		namespace.NewEmptier(timers, kinds),
+		claims,
 		taints,
 		admission,
 

@@ -17,6 +17,7 @@ type kinds struct {
 	pods     *pods
 	jobs     *jobs
 	cronJobs *cronJobs
+	claims   *claims
 }
 
 // Get returns an object as the pass has left it. It may be changed if Changed is called afterwards.
@@ -64,6 +65,7 @@ func (k *kinds) Changed(p *loop.Pass, key string, obj objects.Object) error {
 		k.cronJobs.set(p, key, obj)
 		return nil
 	}
+	k.claims.changed(key)
 	return p.Put(key, obj)
 }
 

@@ -256,7 +256,7 @@ func (c *pods) drop(key string, uid, owner types.UID) {
 }
 
 func (c *pods) forget(key string, uid types.UID) {
-	c.admission.capacity.Gone(uid)
+	c.admission.gone(uid)
 	c.timers.Set(c, key, time.Time{})
 	for _, f := range c.followers {
 		f.podForgotten(key)

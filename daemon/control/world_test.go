@@ -29,6 +29,7 @@ import (
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/simulated"
@@ -49,6 +50,7 @@ type world struct {
 	self        *corev1.Node
 	allocatable node.Resources // nil: any
 	steps       []worker.Step
+	volumes     provision.Volumes // nil: simulated ones
 }
 
 func newWorld(t *testing.T) *world {
@@ -78,8 +80,13 @@ func (w *world) start() {
 	workers := worker.New(worker.Config{
 		Runtime: w.runtime, Images: w.runtime, Spec: sandbox.SimulatedSpecs{}, Steps: w.steps, Report: w.inbox.Report, Logger: logger,
 	})
+	if w.volumes == nil {
+		w.volumes = provision.Simulated{}
+	}
+	volumes := provision.New(w.volumes, w.inbox.Nudge)
 	w.control = New(Config{
-		Store: w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
+		Volumes: volumes,
+		Store:   w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
 		Settings:    job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},
 		PodSecurity: w.security(), MaxPods: 1000, Allocatable: w.allocatable,
 		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self,
@@ -98,6 +105,7 @@ func (w *world) start() {
 			w.t.Error(err)
 		}
 		workers.Close()
+		volumes.Close()
 		if err := w.store.Check(); err != nil {
 			w.t.Error(err)
 		}

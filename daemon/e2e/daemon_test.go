@@ -218,7 +218,7 @@ func (d *daemon) clean() {
 		_ = d.process.Process.Kill()
 		<-d.ended // until then it holds the directories, which would be left behind
 	}
-	out, err := exec.Command(filepath.Join(bin, "jobd"), "clean", "--purge", "--root", d.root, "--state", d.state).CombinedOutput()
+	out, err := exec.Command(filepath.Join(bin, "jobd"), "clean", "--purge", "--yes", "--root", d.root, "--state", d.state).CombinedOutput()
 	if err != nil {
 		d.t.Errorf("jobd clean: %v\n%s", err, out)
 	}

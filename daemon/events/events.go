@@ -21,6 +21,8 @@ const (
 	CronJobController = "cronjob-controller"
 	Scheduler         = "default-scheduler"
 	Kubelet           = "kubelet"
+	VolumeController  = "persistentvolume-controller"
+	EphemeralVolumes  = "ephemeral_volume"
 )
 
 // Limits, as for a cluster's components.

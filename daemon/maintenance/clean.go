@@ -12,8 +12,24 @@ import (
 	"github.com/jobd/jobd/runtime/persistent"
 )
 
+// Volumes lists the volumes of claims in a root.
+func Volumes(c config.Config) ([]string, error) {
+	if err := c.Complete(); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(c.RootLayout().Volumes())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
 // Clean ends every container of a root whose daemon is not running, and removes what they left on the host. With
-// rootToo it also removes the root, unless that holds files that are not jobd's.
+// rootToo it also removes the root with the volumes of claims, unless that holds files that are not jobd's.
 func Clean(ctx context.Context, c config.Config, rootToo bool) error {
 	if err := c.Complete(); err != nil {
 		return err

@@ -85,6 +85,14 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 	return why + noVictims
 }
 
+// Hopeless returns a scheduler's words for a pod that waits for something which no preemption of others brings about.
+func Hopeless(why string) string {
+	if why == "" {
+		return ""
+	}
+	return notAvailable + why + "." + notHelpful
+}
+
 // MakesWay returns what others are preempted for by a pod, in a scheduler's words.
 func (n *Node) MakesWay(uid types.UID) string {
 	why, _, _ := strings.Cut(n.Why(uid), " preemption: ")

@@ -22,6 +22,9 @@ var (
 	PodOnNode = scheme.FieldsOf[corev1.Pod]("spec.nodeName", "status.phase")
 	// PodImages says which images a pod uses.
 	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "status.phase")
+	// PodVolumes says which claims a pod uses, and whether it runs here.
+	PodVolumes = scheme.FieldsOf[corev1.Pod]("metadata.name", "metadata.namespace", "metadata.uid", "spec.volumes",
+		"spec.nodeName")
 	// Finalizers says what holds an object of any kind.
 	Finalizers = scheme.FieldsOf[metav1.PartialObjectMetadata]("metadata.finalizers")
 )

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
@@ -13,6 +14,7 @@ import (
 // Resources whose objects the daemon itself reads and writes; they are the first part of the keys.
 const (
 	ConfigMaps      = "configmaps"
+	Claims          = "persistentvolumeclaims"
 	CronJobs        = "cronjobs.batch"
 	Events          = "events"
 	Jobs            = "jobs.batch"
@@ -23,7 +25,11 @@ const (
 	Pods            = "pods"
 	Secrets         = "secrets"
 	ServiceAccounts = "serviceaccounts"
+	StorageClasses  = "storageclasses." + storagev1.GroupName
+	Volumes         = "persistentvolumes"
 	Workloads       = "workloads." + schedulingv1beta1.GroupName
+	// Provisionings hold what volumes are being created, so that none is forgotten. Clients do not see them.
+	Provisionings = "provisionings.jobd.dev"
 	// Memories hold what decisions need to know about pods of a Job that are gone. Clients do not see them.
 	Memories = "memories.jobd.dev"
 )

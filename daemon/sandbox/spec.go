@@ -38,7 +38,7 @@ type Specs struct {
 }
 
 // Spec makes the spec of one attempt of a container.
-func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error) {
+func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, error) {
 	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
 		// It may have died since the pod was set up, with everything in it.
 		if _, err := b.Processes.SetUp(string(in.Pod.UID), in.Sandbox.Namespaces[specs.UserNamespace]); err != nil {
@@ -82,6 +82,9 @@ func (b Specs) Spec(_ context.Context, in worker.SpecInput) (*specs.Spec, error)
 		Host:    b.Host,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := b.Volumes.Devices(ctx, in.Pod, in.Container, spec); err != nil {
 		return nil, err
 	}
 	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])

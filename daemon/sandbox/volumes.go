@@ -17,8 +17,8 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 	return worker.Step{
 		Name:   "volumes",
 		Reason: "FailedMount",
-		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
-			sandbox.Mounts, err = v.SetUp(p, sandbox.Namespaces[specs.UserNamespace])
+		SetUp: func(ctx context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
+			sandbox.Mounts, err = v.SetUp(ctx, p, sandbox.Namespaces[specs.UserNamespace])
 			return err
 		},
 		Measure:  overLimit,

@@ -196,7 +196,7 @@ func (r *rig) container(t testing.TB, p *corev1.Pod, name string, change ...func
 }
 
 func (r *rig) prepare(p *corev1.Pod, name string) (runtime.Container, error) {
-	mounts, err := r.volumes.SetUp(p, "")
+	mounts, err := r.volumes.SetUp(context.Background(), p, "")
 	if err != nil {
 		return runtime.Container{}, err
 	}

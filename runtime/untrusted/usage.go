@@ -24,7 +24,8 @@ const (
 func Usage(dir string) (most Used) {
 	for range measureAgain {
 		m := measure{linked: map[uint64]struct{}{}}
-		whole := m.tree(dir)
+		w := walk{visit: func(_ int, _ string, is *unix.Stat_t) { m.add(is) }}
+		whole := w.tree(dir)
 		if m.used.Bytes > most.Bytes {
 			most.Bytes = m.used.Bytes
 		}
@@ -38,11 +39,23 @@ func Usage(dir string) (most Used) {
 	return most
 }
 
-// measure is one walk through a tree. One directory is open at a time, and nothing grows with the number of entries.
+// Visit calls a function for a directory and for all that is below it, however deep that is, but not for what is mounted
+// there. It passes an open directory and a name in it, and what was found there; since then it may have been replaced by
+// something else. It reports whether it has seen the whole tree, which it has not if that was changed meanwhile.
+func Visit(dir string, visit func(dir int, name string, is *unix.Stat_t)) (whole bool) {
+	return (&walk{visit: visit}).tree(dir)
+}
+
+// measure is what a tree uses, as far as it has been seen.
 type measure struct {
 	used   Used
-	device uint64
 	linked map[uint64]struct{} // files that have other names too
+}
+
+// walk goes through a tree. One directory is open at a time, and nothing grows with the number of entries.
+type walk struct {
+	visit  func(dir int, name string, is *unix.Stat_t)
+	device uint64
 	above  []level
 }
 
@@ -53,7 +66,7 @@ type level struct {
 }
 
 // tree reports whether it has seen the whole tree: it has not when a directory was moved elsewhere meanwhile.
-func (m *measure) tree(dir string) (whole bool) {
+func (w *walk) tree(dir string) (whole bool) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return true
@@ -63,22 +76,22 @@ func (m *measure) tree(dir string) (whole bool) {
 	if unix.Fstat(fd, &top) != nil {
 		return true
 	}
-	m.device = top.Dev
-	m.add(&top)
+	w.device = top.Dev
+	w.visit(fd, ".", &top)
 	inode, buffer := top.Ino, make([]byte, 8<<10)
 	for {
-		below, offset, found := m.entries(fd, buffer)
+		below, offset, found := w.entries(fd, buffer)
 		if found {
-			if unix.Fstat(below, &is) != nil || is.Dev != m.device || len(m.above) == maxLevels {
+			if unix.Fstat(below, &is) != nil || is.Dev != w.device || len(w.above) == maxLevels {
 				unix.Close(below)
 				continue
 			}
-			m.above = append(m.above, level{inode, offset})
+			w.above = append(w.above, level{inode, offset})
 			unix.Close(fd)
 			fd, inode = below, is.Ino
 			continue
 		}
-		if len(m.above) == 0 {
+		if len(w.above) == 0 {
 			return true
 		}
 		up, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -87,9 +100,9 @@ func (m *measure) tree(dir string) (whole bool) {
 		}
 		unix.Close(fd)
 		fd = up
-		last := m.above[len(m.above)-1]
-		m.above = m.above[:len(m.above)-1]
-		if unix.Fstat(fd, &is) != nil || is.Dev != m.device || is.Ino != last.inode {
+		last := w.above[len(w.above)-1]
+		w.above = w.above[:len(w.above)-1]
+		if unix.Fstat(fd, &is) != nil || is.Dev != w.device || is.Ino != last.inode {
 			return false
 		}
 		if _, err := unix.Seek(fd, last.offset, unix.SEEK_SET); err != nil {
@@ -99,9 +112,9 @@ func (m *measure) tree(dir string) (whole bool) {
 	}
 }
 
-// entries counts entries of a directory up to the first one that is a directory itself, which it opens, and returns where
+// entries visits entries of a directory up to the first one that is a directory itself, which it opens, and returns where
 // the others begin.
-func (m *measure) entries(fd int, buffer []byte) (below int, offset int64, found bool) {
+func (w *walk) entries(fd int, buffer []byte) (below int, offset int64, found bool) {
 	for {
 		n, err := unix.Getdents(fd, buffer)
 		if err != nil || n <= 0 {
@@ -117,10 +130,10 @@ func (m *measure) entries(fd int, buffer []byte) (below int, offset int64, found
 				continue
 			}
 			var is unix.Stat_t
-			if unix.Fstatat(fd, string(name), &is, unix.AT_SYMLINK_NOFOLLOW) != nil || is.Dev != m.device {
+			if unix.Fstatat(fd, string(name), &is, unix.AT_SYMLINK_NOFOLLOW) != nil || is.Dev != w.device {
 				continue
 			}
-			m.add(&is)
+			w.visit(fd, string(name), &is)
 			if is.Mode&unix.S_IFMT != unix.S_IFDIR {
 				continue
 			}

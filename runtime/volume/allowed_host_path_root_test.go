@@ -131,7 +131,7 @@ func TestAllowedHostPaths(t *testing.T) {
 				}
 			})
 			for range 2 { // also after a crash
-				mounts, err := v.SetUp(podWith(hostPath(tc.path, tc.kind), corev1.VolumeMount{MountPath: "/h"}), "")
+				mounts, err := v.SetUp(t.Context(), podWith(hostPath(tc.path, tc.kind), corev1.VolumeMount{MountPath: "/h"}), "")
 				if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 					t.Fatalf("%v, want %q", err, tc.want)
 				}
@@ -152,7 +152,7 @@ func TestAllowedHostPaths(t *testing.T) {
 	}
 
 	v.node.HostPaths = allowing(data + ":ro")
-	mounts, err := v.SetUp(podWith(hostPath(data, ""), corev1.VolumeMount{MountPath: "/h"}), "")
+	mounts, err := v.SetUp(t.Context(), podWith(hostPath(data, ""), corev1.VolumeMount{MountPath: "/h"}), "")
 	if err != nil || strings.Join(mounts["main"][0].Options, " ") != "rbind rprivate rro" {
 		t.Fatalf("for reading only: %v, %v", mounts, err)
 	}
@@ -202,7 +202,7 @@ func TestAllowedHostPathsAreNotRaced(t *testing.T) {
 	}
 	set := 0
 	for range 500 {
-		mounts, err := v.SetUp(podWith(hostPath(data+"/x/y", ""), corev1.VolumeMount{MountPath: "/h"}), "")
+		mounts, err := v.SetUp(t.Context(), podWith(hostPath(data+"/x/y", ""), corev1.VolumeMount{MountPath: "/h"}), "")
 		if err == nil {
 			set++
 			if shown, err := os.Stat(mounts["main"][0].Source); err != nil || os.SameFile(shown, outside) {

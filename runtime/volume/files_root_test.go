@@ -102,7 +102,7 @@ func TestVolumesOfFiles(t *testing.T) {
 			v.node.Objects = &objects{map[string]map[string]string{"c": {"a": "1", "b": "2"}}, map[string]map[string][]byte{"s": {"key": {0, 0xff}}}}
 			p := podWith(c.source, corev1.VolumeMount{MountPath: "/v"})
 			p.Labels = map[string]string{"l": "1", "m": `"2"`}
-			mounts, err := v.SetUp(p, "")
+			mounts, err := v.SetUp(t.Context(), p, "")
 			if err != nil {
 				if err.Error() != c.want {
 					t.Errorf("got %v, want %s", err, c.want)
@@ -134,7 +134,7 @@ func TestFilesChangeAtOnce(t *testing.T) {
 	if held, _ := v.Held(); len(held) > 0 {
 		t.Fatal("a refresh has set up a volume")
 	}
-	mounts, err := v.SetUp(p, "")
+	mounts, err := v.SetUp(t.Context(), p, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func TestHugePages(t *testing.T) {
 
 func TestHugePagesOfASizeThatTheKernelDoesNotHave(t *testing.T) {
 	v := newVolumes(t)
-	_, err := v.SetUp(asking("HugePages-3Mi", nil, nil, []string{"3Mi"}), "")
+	_, err := v.SetUp(t.Context(), asking("HugePages-3Mi", nil, nil, []string{"3Mi"}), "")
 	if want := `MountVolume.SetUp failed for volume "v" : mount hugetlbfs with pages of 3145728 bytes`; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

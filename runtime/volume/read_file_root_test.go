@@ -15,7 +15,7 @@ import (
 func TestReadFileOfAPod(t *testing.T) {
 	v := newVolumes(t)
 	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/data"})
-	mounts, err := v.SetUp(p, "")
+	mounts, err := v.SetUp(t.Context(), p, "")
 	if err != nil {
 		t.Fatal(err)
 	}

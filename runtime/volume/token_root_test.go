@@ -71,7 +71,7 @@ func TestTokenVolume(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte(`[{name: t, projected: {sources: [{serviceAccountToken: {path: x/token, audience: vault, expirationSeconds: 600}}]}}]`), &pod.Spec.Volumes); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := v.SetUp(pod, ""); err != nil {
+			if _, err := v.SetUp(t.Context(), pod, ""); err != nil {
 				t.Fatal(err)
 			}
 			dir, inMemory := v.filesDir(pod, &pod.Spec.Volumes[0])
@@ -94,7 +94,7 @@ func TestTokenVolume(t *testing.T) {
 			if got := read(); got != "vault 10m0s 1" {
 				t.Errorf("got %q", got)
 			}
-			if _, err := v.SetUp(pod, ""); err != nil || v.Refresh(pod) != nil || read() != "vault 10m0s 1" {
+			if _, err := v.SetUp(t.Context(), pod, ""); err != nil || v.Refresh(pod) != nil || read() != "vault 10m0s 1" {
 				t.Errorf("it changes too early: %q, %v", read(), err)
 			}
 			tokens.renew = true
@@ -112,7 +112,7 @@ func TestTokenVolume(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(`[{name: t, projected: {sources: [{serviceAccountToken: {path: token}}]}}]`), &pod.Spec.Volumes); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.SetUp(pod, ""); err == nil || !strings.Contains(err.Error(), "there are no tokens here") {
+	if _, err := v.SetUp(t.Context(), pod, ""); err == nil || !strings.Contains(err.Error(), "there are no tokens here") {
 		t.Errorf("without tokens: %v", err)
 	}
 }

@@ -6,6 +6,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,6 +49,8 @@ type Node struct {
 	HostPaths HostPaths
 	// Tokens are those of ServiceAccounts. Nil: there are none.
 	Tokens Tokens
+	// Claims finds the volumes of PersistentVolumeClaims. Nil: there are none.
+	Claims Claims
 }
 
 // New returns the Volumes in the daemon's root and state directories. Only root has access to what pods have there: a
@@ -76,13 +79,15 @@ type source struct {
 	readOnly bool
 	// allReadOnly is the same, for what is mounted below it too.
 	allReadOnly bool
+	// device says that the path is that of a block device.
+	device bool
 }
 
 // SetUp ensures that the pod has its volumes and returns the mounts of each container, init containers included, by its
 // name. They are of whole volumes: Within has to be called for those of a container that is about to be started. Errors
 // are worded as the kubelet's and name the volume: the reason for them is FailedMount. users is the path of the pod's
 // own user namespace, with whose ids the volumes are going to be mounted; empty: it is in the host's.
-func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount, error) {
+func (v *Volumes) SetUp(ctx context.Context, pod *corev1.Pod, users string) (map[string][]specs.Mount, error) {
 	var namespace *os.File
 	if users != "" {
 		var err error
@@ -94,8 +99,13 @@ func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount
 	sources := map[string]source{}
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
-		source, err := v.source(pod, volume)
-		if err == nil && namespace != nil {
+		source, err := v.source(ctx, pod, volume)
+		switch {
+		case err != nil || namespace == nil:
+		case source.device:
+			err = fmt.Errorf("a pod with its own user namespace can have no block devices (hostUsers: true does without): %w",
+				errdefs.ErrNotImplemented)
+		default:
 			err = mappable(source.path, namespace)
 		}
 		if err != nil {
@@ -105,6 +115,9 @@ func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount
 	}
 	out := map[string][]specs.Mount{}
 	for c := range podspec.Containers(&pod.Spec) {
+		if err := checkUse(c, sources); err != nil {
+			return nil, err
+		}
 		mounts, err := mounts(c, sources)
 		if err != nil {
 			return nil, err
@@ -115,7 +128,7 @@ func (v *Volumes) SetUp(pod *corev1.Pod, users string) (map[string][]specs.Mount
 }
 
 // source creates one volume.
-func (v *Volumes) source(pod *corev1.Pod, volume *corev1.Volume) (out source, err error) {
+func (v *Volumes) source(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (out source, err error) {
 	switch {
 	case volume.EmptyDir != nil:
 		out.path, err = v.emptyDir(pod, volume)
@@ -124,6 +137,8 @@ func (v *Volumes) source(pod *corev1.Pod, volume *corev1.Volume) (out source, er
 	case hasFiles(volume):
 		out.readOnly = true
 		out.path, err = v.files(pod, volume)
+	case volume.PersistentVolumeClaim != nil, volume.Ephemeral != nil:
+		out, err = v.claimed(ctx, pod, volume)
 	default:
 		err = fmt.Errorf("volumes of this type are not served: %w", errdefs.ErrNotImplemented)
 	}

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -38,7 +39,7 @@ func newVolumes(t *testing.T) *Volumes {
 
 // setUp returns the mounts of a pod's only container as it is to be started.
 func setUp(v *Volumes, p *corev1.Pod) ([]specs.Mount, error) {
-	mounts, err := v.SetUp(p, "")
+	mounts, err := v.SetUp(context.Background(), p, "")
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func TestEmptyDir(t *testing.T) {
 			p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium, SizeLimit: &size}}, corev1.VolumeMount{MountPath: "/data", ReadOnly: true})
 			group := int64(1234)
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
-			mounts, err := v.SetUp(p, "")
+			mounts, err := v.SetUp(t.Context(), p, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +88,7 @@ func TestEmptyDir(t *testing.T) {
 					t.Error("more than sizeLimit fits")
 				}
 			}
-			again, err := v.SetUp(p, "")
+			again, err := v.SetUp(t.Context(), p, "")
 			if err != nil || again["main"][0].Source != m.Source {
 				t.Errorf("set up again: %+v, %v", again, err)
 			}
@@ -151,7 +152,7 @@ func TestHostPathTypes(t *testing.T) {
 		{v.state + "/pods", corev1.HostPathUnset, "hostPath " + v.state + "/pods belongs to jobd itself", ""},
 	} {
 		t.Run(string(c.kind)+" "+filepath.Base(c.path), func(t *testing.T) {
-			mounts, err := v.SetUp(podWith(hostPath(c.path, c.kind), corev1.VolumeMount{MountPath: "/h"}), "")
+			mounts, err := v.SetUp(t.Context(), podWith(hostPath(c.path, c.kind), corev1.VolumeMount{MountPath: "/h"}), "")
 			if c.want != "" {
 				if want := `MountVolume.SetUp failed for volume "v" : ` + c.want; err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "precondition") {
 					t.Errorf("got %v, want %s", err, want)
@@ -178,7 +179,7 @@ func TestHostPathTypes(t *testing.T) {
 		if err := os.Symlink(v.root, link); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.SetUp(podWith(hostPath(link+"/pods", corev1.HostPathDirectoryOrCreate), corev1.VolumeMount{MountPath: "/h"}), ""); err == nil {
+		if _, err := v.SetUp(t.Context(), podWith(hostPath(link+"/pods", corev1.HostPathDirectoryOrCreate), corev1.VolumeMount{MountPath: "/h"}), ""); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -244,7 +245,7 @@ func TestSubPath(t *testing.T) {
 func TestSubPathIsWhatAnInitContainerHasMade(t *testing.T) {
 	v := newVolumes(t)
 	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/file", SubPath: "file"})
-	whole, err := v.SetUp(p, "")
+	whole, err := v.SetUp(t.Context(), p, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestSubPathIsWhatAnInitContainerHasMade(t *testing.T) {
 func TestSubPathOfAContainerStartedAgainIsWhatIsThereThen(t *testing.T) {
 	v := newVolumes(t)
 	p := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/m", SubPath: "sub"})
-	whole, err := v.SetUp(p, "")
+	whole, err := v.SetUp(t.Context(), p, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +404,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.mount.MountPath = "/m"
-			_, err := v.SetUp(podWith(c.source, c.mount), "")
+			_, err := v.SetUp(t.Context(), podWith(c.source, c.mount), "")
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -475,7 +476,7 @@ func TestOverLimit(t *testing.T) {
 	if over := v.OverLimit(p, nil); over != "" {
 		t.Errorf("before it is there: %s", over)
 	}
-	mounts, err := v.SetUp(p, "")
+	mounts, err := v.SetUp(t.Context(), p, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ var differences = []*difference{
 	{
 		kinds: withPods, side: `cluster`, verbs: `.*`, field: podSpec + `\.volumes\[\d+\]\.(iscsi|scaleIO|rbd|azureDisk|azureFile|` +
 			`portworxVolume|glusterfs|cinder|cephfs|cephFS|flocker|fc|quobyte|storageos|nfs|persistentDisk|gcePersistentDisk|` +
-			`gitRepo|csi|vsphereVolume|photonPersistentDisk|awsElasticBlockStore|flexVolume|ephemeral|persistentVolumeClaim).*`,
+			`gitRepo|csi|vsphereVolume|photonPersistentDisk|awsElasticBlockStore|flexVolume).*`,
 		why: "such volumes are refused",
 	},
 	{
@@ -252,7 +252,7 @@ var differences = []*difference{
 	},
 	{
 		kinds: withPods, refused: `both`,
-		field: podSpec + `\.volumes\[\d+\]\.(configMap|secret|downwardAPI|projected)(\..*)?`,
+		field: podSpec + `\.volumes\[\d+\]\.(configMap|secret|downwardAPI|projected|ephemeral|persistentVolumeClaim)(\..*)?`,
 		why:   "of several sources of one volume only the first is checked further, and the order differs",
 	},
 	{
@@ -278,7 +278,12 @@ var differences = []*difference{
 	{
 		kinds: withPods, side: `cluster`, refused: `both`,
 		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.volumeMounts\[\d+\]\.(name|mountPath)`, message: `.*must not already exist .*volumeDevices`,
-		why: "block devices are refused",
+		why: "a volume that is both mounted and a device is refused as a device",
+	},
+	{
+		kinds: withPods, refused: `both`,
+		field: podSpec + `\.(c|initC)ontainers\[\d+\]\.volumeDevices\[\d+\]\.name`,
+		why:   "a cluster does not know volumes whose source it refuses",
 	},
 	{
 		kinds: withPods, refused: `both`,

@@ -1,0 +1,184 @@
+// Package provision has the volumes of claims created, expanded and deleted, beside the control loop: each takes a while.
+//
+// Tasks come in once they are durable, results go out. What the tasks do may be repeated, so nothing here has to survive
+// a restart: the loop hands in again what it does not know the result of.
+package provision
+
+import (
+	"context"
+	"sync"
+)
+
+// Volumes are the volumes on this machine. Every call may be repeated.
+type Volumes interface {
+	// Provision ensures that a volume exists.
+	Provision(ctx context.Context, v Volume) (Provisioned, error)
+	// Expand ensures that a volume has at least that size in bytes.
+	Expand(ctx context.Context, name string, size int64) error
+	// Delete ensures that a volume does not exist.
+	Delete(ctx context.Context, name string) error
+}
+
+// Volume is a volume that is to be created.
+type Volume struct {
+	Name string
+	// Size is in bytes.
+	Size int64
+	// Loop makes it a file of that size, with a file system in it unless Block is set. Otherwise it is a directory.
+	Loop, Block bool
+	// FSType is the file system in such a file; empty for the default.
+	FSType string
+}
+
+// Provisioned is a volume that exists.
+type Provisioned struct {
+	Path string
+	// Enforced says that pods cannot write more to it than its size; if not, Warning says why.
+	Enforced bool
+	Warning  string
+}
+
+// Op is what is done with a volume.
+type Op string
+
+// What is done with volumes.
+const (
+	Create Op = "create"
+	Expand Op = "expand"
+	Delete Op = "delete"
+)
+
+// Task is something to be done with a volume. Of Volume, expanding uses Name and Size, deleting Name.
+type Task struct {
+	Op     Op
+	Volume Volume
+}
+
+// Result is what became of a task.
+type Result struct {
+	Task
+	Provisioned
+	Err error
+}
+
+// atOnce is how many tasks run at a time.
+const atOnce = 4
+
+// Worker carries out tasks: those of one volume one after the other. Its methods may be called from any goroutine.
+type Worker struct {
+	volumes Volumes
+	nudge   func()
+	ctx     context.Context
+	stop    func()
+	places  chan struct{}
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	queued map[string][]Task // by volume; the first one runs
+	done   []Result
+}
+
+// New makes a worker. nudge is called when there are results; it must not block.
+func New(volumes Volumes, nudge func()) *Worker {
+	w := &Worker{volumes: volumes, nudge: nudge, places: make(chan struct{}, atOnce), queued: map[string][]Task{}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w
+}
+
+// Do has a task done, unless it is already being done or about to be.
+func (w *Worker) Do(t Task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queue := w.queued[t.Volume.Name]
+	for _, other := range queue {
+		if other == t {
+			return
+		}
+	}
+	w.queued[t.Volume.Name] = append(queue, t)
+	if len(queue) == 0 && w.ctx.Err() == nil {
+		w.running.Go(func() { w.work(t.Volume.Name) })
+	}
+}
+
+// work does the tasks of one volume until there are none left.
+func (w *Worker) work(name string) {
+	for {
+		select {
+		case w.places <- struct{}{}:
+		case <-w.ctx.Done():
+			return
+		}
+		w.mu.Lock()
+		t := w.queued[name][0]
+		w.mu.Unlock()
+		result := w.do(t)
+		<-w.places
+		if w.ctx.Err() != nil {
+			return // the next start does it again
+		}
+		w.mu.Lock()
+		w.done = append(w.done, result)
+		w.queued[name] = w.queued[name][1:]
+		end := len(w.queued[name]) == 0
+		if end {
+			delete(w.queued, name)
+		}
+		w.mu.Unlock()
+		w.nudge()
+		if end {
+			return
+		}
+	}
+}
+
+func (w *Worker) do(t Task) Result {
+	r := Result{Task: t}
+	switch t.Op {
+	case Create:
+		r.Provisioned, r.Err = w.volumes.Provision(w.ctx, t.Volume)
+	case Expand:
+		r.Err = w.volumes.Expand(w.ctx, t.Volume.Name, t.Volume.Size)
+	case Delete:
+		r.Err = w.volumes.Delete(w.ctx, t.Volume.Name)
+	}
+	return r
+}
+
+// Done reports whether there are results.
+func (w *Worker) Done() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.done) > 0
+}
+
+// Take returns the results since the last call.
+func (w *Worker) Take() []Result {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.done
+	w.done = nil
+	return taken
+}
+
+// Close ends what is being done, and waits for that.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	w.stop()
+	w.mu.Unlock()
+	w.running.Wait()
+}
+
+// Simulated are volumes for pods without containers: nothing is created.
+type Simulated struct{}
+
+// Provision implements Volumes.
+func (Simulated) Provision(_ context.Context, v Volume) (Provisioned, error) {
+	return Provisioned{Path: "/simulated/" + v.Name, Enforced: true}, nil
+}
+
+// Expand implements Volumes.
+func (Simulated) Expand(context.Context, string, int64) error { return nil }
+
+// Delete implements Volumes.
+func (Simulated) Delete(context.Context, string) error { return nil }

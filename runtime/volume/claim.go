@@ -1,0 +1,152 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+)
+
+// Claims finds the PersistentVolumes of pods.
+type Claims interface {
+	// Claimed returns the PersistentVolume of a pod's volume, whose type is persistentVolumeClaim or ephemeral, or an
+	// error as long as the claim is not bound.
+	Claimed(pod *corev1.Pod, volume *corev1.Volume) (*corev1.PersistentVolume, error)
+	// Attach makes a volume usable that jobd has created, and returns where: a directory, or a block device.
+	Attach(ctx context.Context, name string) (string, error)
+}
+
+// claimed makes the volume of a claim usable.
+func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.Volume) (source, error) {
+	if v.node.Claims == nil {
+		return source{}, fmt.Errorf("there are no claims: %w", errdefs.ErrNotImplemented)
+	}
+	pv, err := v.node.Claims.Claimed(pod, volume)
+	if err != nil {
+		return source{}, err
+	}
+	out := source{device: ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock}
+	if c := volume.PersistentVolumeClaim; c != nil {
+		out.readOnly = c.ReadOnly
+	}
+	grouped := true // an fsGroup applies to it
+	switch spec := &pv.Spec; {
+	case core.IsProvisioned(pv):
+		out.path, err = v.node.Claims.Attach(ctx, pv.Name)
+	case spec.Local != nil:
+		out.path, err = v.localPath(pv.Name, spec.Local.Path)
+	case spec.HostPath != nil:
+		grouped = false // as with a kubelet
+		out.path, err = v.anyHostPath(spec.HostPath)
+	default:
+		err = fmt.Errorf("volume %s is of a type that is not served: %w", pv.Name, errdefs.ErrNotImplemented)
+	}
+	if err != nil {
+		return source{}, err
+	}
+	if err := checkMode(pv.Name, out); err != nil {
+		return source{}, err
+	}
+	if grouped && !out.device && !out.readOnly {
+		err = giveToGroup(pod, out.path)
+	}
+	return out, err
+}
+
+// localPath checks the path of a volume of the type local.
+func (v *Volumes) localPath(name, path string) (string, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("MountVolume.NewMounter initialization failed for volume %q : path %q does not exist", name, path)
+	} else if err != nil {
+		return "", err
+	}
+	if v.own(realPath(path)) {
+		return "", fmt.Errorf("local path %s belongs to jobd itself: %w", path, errdefs.ErrPermissionDenied)
+	}
+	return path, nil
+}
+
+// checkMode fails if a volume is not what its mode says.
+func checkMode(name string, s source) error {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return err
+	}
+	device := info.Mode()&os.ModeDevice != 0 && info.Mode()&os.ModeCharDevice == 0
+	switch {
+	case s.device && !device:
+		return fmt.Errorf("volume %s has the mode Block, but %s is not a block device: %w", name, s.path, errdefs.ErrInvalidArgument)
+	case !s.device && device:
+		return fmt.Errorf("volume %s has the mode Filesystem, but %s is a block device, which jobd does not mount; mount it "+
+			"on the host and name the directory: %w", name, s.path, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// checkUse fails if a container mounts a block device, or uses a file system as one.
+func checkUse(c *corev1.Container, sources map[string]source) error {
+	for i := range c.VolumeMounts {
+		if name := c.VolumeMounts[i].Name; sources[name].device {
+			return fmt.Errorf("volume %s has volumeMode Block, but is specified in volumeMounts: %w", name,
+				errdefs.ErrInvalidArgument)
+		}
+	}
+	for i := range c.VolumeDevices {
+		if name := c.VolumeDevices[i].Name; !sources[name].device {
+			return fmt.Errorf("volume %s has volumeMode Filesystem, but is specified in volumeDevices: %w", name,
+				errdefs.ErrInvalidArgument)
+		}
+	}
+	return nil
+}
+
+// Devices adds to the spec of a container the block devices that it uses (Container.VolumeDevices).
+func (v *Volumes) Devices(ctx context.Context, pod *corev1.Pod, c *corev1.Container, spec *specs.Spec) error {
+	for _, d := range c.VolumeDevices {
+		for i := range pod.Spec.Volumes {
+			volume := &pod.Spec.Volumes[i]
+			if volume.Name != d.Name {
+				continue
+			}
+			s, err := v.claimed(ctx, pod, volume)
+			if err == nil {
+				err = addDevice(spec, d.DevicePath, s)
+			}
+			if err != nil {
+				return fmt.Errorf("MapVolume.MapPodDevice failed for volume %q : %w", d.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func addDevice(spec *specs.Spec, at string, s source) error {
+	var is unix.Stat_t
+	if err := unix.Stat(s.path, &is); err != nil {
+		return &os.PathError{Op: "stat", Path: s.path, Err: err}
+	}
+	major, minor := int64(unix.Major(is.Rdev)), int64(unix.Minor(is.Rdev))
+	access := "rwm"
+	if s.readOnly {
+		access = "rm"
+	}
+	if spec.Linux.Resources == nil {
+		spec.Linux.Resources = &specs.LinuxResources{}
+	}
+	spec.Linux.Devices = append(spec.Linux.Devices, specs.LinuxDevice{
+		Path: at, Type: "b", Major: major, Minor: minor, FileMode: ptr.To(os.FileMode(0o660)),
+		UID: ptr.To(is.Uid), GID: ptr.To(is.Gid),
+	})
+	spec.Linux.Resources.Devices = append(spec.Linux.Resources.Devices, specs.LinuxDeviceCgroup{
+		Allow: true, Type: "b", Major: &major, Minor: &minor, Access: access,
+	})
+	return nil
+}

@@ -1,0 +1,90 @@
+package volume
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/runtime/untrusted"
+)
+
+// The permissions that a group gets (PodSecurityContext.FSGroup), as from a kubelet.
+const (
+	groupFile = 0o660
+	groupDir  = 0o770 | unix.S_ISGID
+)
+
+// giveToGroup lets a pod's fsGroup read and write a volume that has outlived other pods: all that is in it belongs to the
+// group then. With the policy OnRootMismatch, nothing is done if the volume's own directory belongs to the group already.
+func giveToGroup(pod *corev1.Pod, path string) error {
+	group := podFSGroup(pod)
+	if group < 0 {
+		return nil
+	}
+	var top unix.Stat_t
+	if err := unix.Stat(path, &top); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	policy := ptr.Deref(pod.Spec.SecurityContext.FSGroupChangePolicy, corev1.FSGroupChangeAlways)
+	if policy == corev1.FSGroupChangeOnRootMismatch && int(top.Gid) == group && top.Mode&groupDir == groupDir {
+		return nil
+	}
+	// The directory itself comes last: only then is the whole tree done.
+	var failed error
+	whole := untrusted.Visit(path, func(dir int, name string, _ *unix.Stat_t) {
+		if failed == nil && name != "." {
+			failed = groupOwns(dir, name, group)
+		}
+	})
+	if failed == nil && !whole {
+		failed = fmt.Errorf("its files are being moved")
+	}
+	if failed == nil {
+		failed = groupOwns(unix.AT_FDCWD, path, group)
+	}
+	if failed != nil {
+		return fmt.Errorf("applyFSGroup failed for %s: %w", path, failed)
+	}
+	return nil
+}
+
+// groupOwns gives one file to the group. Symlinks are not followed, and nothing is opened but files and directories; what
+// is gone meanwhile is no error.
+func groupOwns(dir int, name string, group int) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ENOENT {
+		return nil
+	} else if err != nil {
+		return &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return err
+	}
+	if int(is.Gid) != group {
+		if err := unix.Fchownat(fd, "", -1, group, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return &os.PathError{Op: "chown", Path: name, Err: err}
+		}
+	}
+	mode := is.Mode & 0o7777
+	switch is.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		mode |= groupDir
+	case unix.S_IFLNK:
+		return nil
+	default:
+		mode |= groupFile
+	}
+	if mode == is.Mode&0o7777 && int(is.Gid) == group {
+		return nil
+	}
+	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode); err != nil {
+		return &os.PathError{Op: "chmod", Path: name, Err: err}
+	}
+	return nil
+}
