@@ -38,7 +38,7 @@ func newCommand() *cobra.Command {
 		RunE:          help,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newVersionCommand(), manual.Command("8"))
+	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(), newVersionCommand(), manual.Command("8"))
 	return root
 }
 

@@ -1,0 +1,181 @@
+// Package doctor examines a host on which jobd is to run: it tries what `jobd serve` does when it starts, in directories and
+// with a bridge of its own that are gone afterwards, and looks at what pods will need later. In comes the configuration; out
+// go findings, each of which says what something lacks, what that costs, and what to do. Nothing else of the host is changed.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/jobd/jobd/daemon/config"
+)
+
+// Level says how much a finding matters.
+type Level string
+
+// The levels: all is well; something works less well or not at all; jobd cannot run containers.
+const (
+	OK     Level = "ok"
+	Lack   Level = "lack"
+	Broken Level = "broken"
+)
+
+// Finding is what one check has found.
+type Finding struct {
+	Level Level `json:"level"`
+	// Subject is what was looked at, in a word or two.
+	Subject string `json:"subject"`
+	// Text says what there is, or what is missing and what that costs.
+	Text string `json:"text"`
+	// Help is the command or the setting that helps; empty where all is well or nothing does.
+	Help string `json:"help,omitempty"`
+}
+
+// check looks at one thing.
+type check struct {
+	subject string
+	// help is what to do where try fails, or warns.
+	help string
+	// fails is the level of a failure.
+	fails Level
+	// try returns what there is. What it logs as a warning is a Lack.
+	try func(context.Context, *patient) (string, error)
+}
+
+// checks are the checks in the order in which they are made. A new one is one line.
+var checks = []check{
+	{"user", "run it as root: sudo jobd doctor", Broken, root},
+	{"kernel", "", Lack, kernel},
+	{"cgroups", "mount them: systemd does, a container needs --privileged --cgroupns=host", Broken, controlGroups},
+	{"containers", "install an OCI runtime: apt install crun", Broken, containers},
+	{"network", "see docs/network.md; --network host gives pods the network of the host", Lack, bridge},
+	{"user namespaces", "pods that ask for hostUsers: false wait; see docs/security.md", Lack, userNamespaces},
+	{"AppArmor", "apt install apparmor", Lack, appArmor},
+	{"disk", "make room, or choose another disk with --root", Lack, disk},
+	{"clock", "systemctl enable --now systemd-timesyncd", Lack, clock},
+	{"open files", "raise it: ulimit -n 1048576, or LimitNOFILE=infinity in the unit", Lack, openFiles},
+	{"registry", "configure a mirror (docs/images.md) or a proxy, or import images: docker save IMAGE | jobctl image import -", Lack, registry},
+	{"programs", "", Lack, programs},
+}
+
+// patient is the host, as a daemon with the configuration would have it.
+type patient struct {
+	config  config.Config // its root and state directory are the doctor's own
+	wanted  config.Config
+	dirs    []string
+	logger  *slog.Logger
+	unclean []error
+}
+
+// Examine makes every check. The configuration must be complete. An error says that the doctor itself could not work, or has
+// left something behind.
+func Examine(ctx context.Context, c config.Config) ([]Finding, error) {
+	warnings := &collector{}
+	p := &patient{config: c, wanted: c, logger: slog.New(warnings)}
+	p.config.Logger = p.logger
+	defer p.remove()
+	var found []Finding
+	for _, check := range checks {
+		if err := p.makeDirs(); err != nil && os.Geteuid() == 0 {
+			return nil, err
+		}
+		text, err := check.try(ctx, p)
+		warned := warnings.take()
+		switch {
+		case err != nil:
+			found = append(found, Finding{check.fails, check.subject, strings.ReplaceAll(err.Error(), "\n", ": "), check.help})
+		case text != "" && len(warned) == 0:
+			found = append(found, Finding{OK, check.subject, text, ""})
+		}
+		for _, text := range warned {
+			found = append(found, Finding{Lack, check.subject, text, check.help})
+		}
+		if err != nil && check.subject == "user" {
+			break // nothing else can be tried
+		}
+	}
+	p.remove()
+	return found, errors.Join(p.unclean...)
+}
+
+// makeDirs makes a root and a state directory beside those that a daemon would have, on the same file systems. A check may
+// have removed them with what it made there.
+func (p *patient) makeDirs() error {
+	p.remove()
+	for _, dir := range []struct{ wanted, made *string }{{&p.wanted.Root, &p.config.Root}, {&p.wanted.State, &p.config.State}} {
+		made, err := os.MkdirTemp(existing(filepath.Dir(*dir.wanted)), "jobd-doctor-")
+		if err != nil {
+			return err
+		}
+		p.dirs, *dir.made = append(p.dirs, made), made
+		if err := os.Chmod(made, 0o711); err != nil { // as the daemon has them
+			return err
+		}
+	}
+	p.config.Socket = p.config.StateLayout().Socket()
+	return nil
+}
+
+// existing returns the path, or the lowest directory above it that exists.
+func existing(path string) string {
+	for {
+		if info, err := os.Stat(path); err == nil && info.IsDir() || path == "/" {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+func (p *patient) remove() {
+	for _, dir := range p.dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			p.unclean = append(p.unclean, fmt.Errorf("cannot remove what the examination has left: %w", err))
+		}
+	}
+	p.dirs = nil
+}
+
+// undone notes what could not be undone.
+func (p *patient) undone(err error) {
+	if err != nil {
+		p.unclean = append(p.unclean, err)
+	}
+}
+
+// collector is a slog.Handler that keeps warnings as sentences.
+type collector struct {
+	mu       sync.Mutex
+	warnings []string
+}
+
+func (c *collector) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+func (c *collector) Handle(_ context.Context, record slog.Record) error {
+	text := record.Message
+	record.Attrs(func(a slog.Attr) bool {
+		text += "; " + a.Key + ": " + strings.TrimSpace(a.Value.String())
+		return true
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warnings = append(c.warnings, text)
+	return nil
+}
+
+func (c *collector) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c *collector) WithGroup(string) slog.Handler      { return c }
+
+// take returns the warnings since the last call.
+func (c *collector) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.warnings
+	c.warnings = nil
+	return taken
+}
