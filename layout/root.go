@@ -22,6 +22,7 @@ var inRoot = []entry{
 	{pattern: "logs"},
 	{pattern: "oci-runtimes.json*"},
 	{pattern: "pods", mounts: true},
+	{pattern: "run"},
 	{pattern: "seccomp"},
 	{pattern: "tls"},
 	{pattern: "volumes"},
@@ -72,5 +73,16 @@ func (r Root) RegistryHosts() string { return r.join("hosts") }
 
 // Seccomp has the profiles.
 func (r Root) Seccomp() string { return r.join("seccomp") }
+
+// Run is the file that says that this is a root of `jobd run --root`, which keeps images and no database.
+func (r Root) Run() string { return r.join("run") }
+
+// OfOneRun returns what a root of `jobd run` has for one run alone.
+func (r Root) OfOneRun() []string {
+	return []string{
+		r.Database(), r.Database() + ".lock", r.Database() + ".new", r.Database() + ".compact", r.Logs(), r.Pods(), r.TLS(),
+		r.Kubeconfig(), r.Volumes(),
+	}
+}
 
 func (r Root) join(name string) string { return filepath.Join(string(r), name) }

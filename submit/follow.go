@@ -398,13 +398,18 @@ func (r *following) interrupt(s os.Signal) (over bool, err error) {
 // result returns the exit code of the command as far as the Job and interrupts decide it.
 func (r *following) result() Result {
 	if r.interruptedBy != nil {
-		code := int32(ExitSignal + int(syscall.SIGINT))
-		if s, ok := r.interruptedBy.(syscall.Signal); ok {
-			code = ExitSignal + int32(s)
-		}
-		return Result{Code: code}
+		return InterruptedBy(r.interruptedBy).Result
 	}
 	return r.failures.Result(r.job)
+}
+
+// InterruptedBy is the end of a command by a signal.
+func InterruptedBy(s os.Signal) Ended {
+	code := int32(ExitSignal + int(syscall.SIGINT))
+	if s, ok := s.(syscall.Signal); ok {
+		code = ExitSignal + int32(s)
+	}
+	return Ended{Result: Result{Code: code}, Interrupted: true}
 }
 
 func (r *following) followImages() {}

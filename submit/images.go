@@ -1,8 +1,57 @@
 package submit
 
-import "github.com/jobd/jobd/submit/progress"
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
 
-// Images are the images of jobd.
-type Images struct{}
+	"k8s.io/client-go/kubernetes"
 
-var _ progress.Transfer
+	"github.com/jobd/jobd/api/images"
+)
+
+// ImportArchive sends an archive of images to jobd: a file, or - for stdin. progress is called with the bytes that were
+// sent and their number, which is 0 if it is not known.
+func ImportArchive(
+	ctx context.Context, client kubernetes.Interface, file string, stdin io.Reader, progress func(sent, total int64),
+) ([]images.Image, error) {
+	archive, total := stdin, int64(0)
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			total = info.Size()
+		}
+		archive = f
+	}
+	raw, err := client.Discovery().RESTClient().Post().AbsPath(images.Path).Param("op", "import").
+		Body(&counter{Reader: archive, total: total, progress: progress}).Do(ctx).Raw()
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", file, err)
+	}
+	var list images.List
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("import %s: the daemon's answer: %w", file, err)
+	}
+	return list.Items, nil
+}
+
+// counter counts what is read.
+type counter struct {
+	io.Reader
+	sent     atomic.Int64
+	total    int64
+	progress func(sent, total int64)
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.progress(c.sent.Add(int64(n)), c.total)
+	return n, err
+}

@@ -30,12 +30,10 @@ const (
 type Client struct {
 	Kubernetes kubernetes.Interface
 	Dynamic    dynamic.Interface
-	// Images are the images of jobd; nil if the server has no such API.
-	Images *Images
 }
 
-// NewClient returns a client for a server. images is nil if the server is not known to be jobd.
-func NewClient(config *rest.Config, images *Images) (*Client, error) {
+// NewClient returns a client for a server.
+func NewClient(config *rest.Config) (*Client, error) {
 	k, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -44,5 +42,5 @@ func NewClient(config *rest.Config, images *Images) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{Kubernetes: k, Dynamic: d, Images: images}, nil
+	return &Client{Kubernetes: k, Dynamic: d}, nil
 }

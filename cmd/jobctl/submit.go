@@ -125,7 +125,7 @@ func (s submitter) client() (*submit.Client, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	client, err := submit.NewClient(config, nil)
+	client, err := submit.NewClient(config)
 	return client, namespace, err
 }
 

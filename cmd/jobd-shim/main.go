@@ -1,11 +1,13 @@
 // Command jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs.
 // The daemon starts it and speaks to it over a socket; see package runtime/shard/server. With --init it is the first
-// process of a pod whose containers share a PID namespace; see package runtime/processes.
+// process of a pod whose containers share a PID namespace; see package runtime/processes. With --guard it waits for the
+// death of a `jobd run` to clear up after it; see package daemon/ephemeral.
 package main
 
 import (
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -27,6 +29,7 @@ func main() {
 	initDir := flag.String("init", "", "be the first process of a pod that has this `directory`")
 	users := flag.String("user-namespace", "", "with --init: `path` of the user namespace to be it in")
 	idle := flag.Bool("idle", false, "do nothing until killed")
+	guard := flag.Bool("guard", false, "wait for the end of the standard input, and then become the program that follows")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
@@ -37,6 +40,12 @@ func main() {
 		for {
 			_ = syscall.Pause()
 		}
+	}
+	if *guard {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		err := syscall.Exec(flag.Arg(0), flag.Args(), os.Environ())
+		fmt.Fprintln(os.Stderr, "jobd-shim:", flag.Arg(0), err)
+		os.Exit(1)
 	}
 	if *initDir != "" {
 		var err error

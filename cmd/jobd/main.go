@@ -1,10 +1,12 @@
-// Command jobd is the daemon, and the commands that look after its data: serve, clean, db and version. Flags and a
+// Command jobd is the daemon, and the commands that look after its data: serve, clean, db and version; and run, which is
+// a daemon for one Job. Flags and a
 // settings file come in as a config.Config; the work is done by packages daemon and daemon/maintenance, and what is
 // printed is for people and scripts.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -22,6 +24,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := newCommand().ExecuteContext(ctx); err != nil {
+		if code := exitError(0); errors.As(err, &code) {
+			os.Exit(int(code))
+		}
 		fmt.Fprintln(os.Stderr, "jobd:", err)
 		os.Exit(1)
 	}
@@ -38,7 +43,7 @@ func newCommand() *cobra.Command {
 		RunE:          help,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServeCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(), newVersionCommand(), manual.Command("8"))
+	root.AddCommand(newServeCommand(), newRunCommand(), newCleanCommand(), newDBCommand(), newConfigCommand(), newDoctorCommand(), newVersionCommand(), manual.Command("8"))
 	return root
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -142,10 +143,15 @@ func addDirs(flags *pflag.FlagSet, settings *config.Config) {
 		"directory for what belongs to one boot of the host: sockets, running containers")
 }
 
-// readConfig applies a file over the defaults, and the flags that were set over the file.
-func readConfig(path string, settings *config.Config, flags *pflag.FlagSet) error {
+// readConfig applies a file over the defaults, and the flags that were set over the file: all of them, or only those that
+// are named.
+func readConfig(path string, settings *config.Config, flags *pflag.FlagSet, only ...string) error {
 	given := map[string]string{}
-	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() })
+	flags.Visit(func(f *pflag.Flag) {
+		if len(only) == 0 || slices.Contains(only, f.Name) {
+			given[f.Name] = f.Value.String()
+		}
+	})
 	if err := settings.ReadFile(path); err != nil {
 		return err
 	}

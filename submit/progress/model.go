@@ -321,6 +321,8 @@ type Transfer struct {
 	Bytes, Total int64
 	Layers       int
 	TotalLayers  int
+
+	said time.Time // when it was last in an event
 }
 
 func (t Transfer) event(now time.Time) Event {
@@ -348,23 +350,24 @@ func (t Transfer) Amount() string {
 	return out
 }
 
-// SetImages takes in the transfers that are under way now, and returns what is new: at most one event for each image
-// that is a tenth further than when it was last in an event, or has ended.
+// imageEvery is how often an image that is on its way is in an event.
+const imageEvery = 2 * time.Second
+
+// SetImages takes in the transfers that are under way now, and returns what is new: which have begun or ended, and from
+// time to time how far they are.
 func (m *Model) SetImages(now time.Time, transfers []Transfer) []Event {
 	var events []Event
-	for _, t := range transfers {
-		i := slices.IndexFunc(m.Images, func(b Transfer) bool { return b.Name == t.Name })
-		if i < 0 || m.Images[i].State != t.State || m.Images[i].Layers != t.Layers || tenths(m.Images[i]) != tenths(t) {
-			events = append(events, t.event(now))
+	for i, t := range transfers {
+		before := slices.IndexFunc(m.Images, func(b Transfer) bool { return b.Name == t.Name })
+		if before >= 0 {
+			transfers[i].said = m.Images[before].said
+			if m.Images[before].State == t.State && now.Sub(m.Images[before].said) < imageEvery {
+				continue
+			}
 		}
+		transfers[i].said = now
+		events = append(events, t.event(now))
 	}
 	m.Images = transfers
 	return events
-}
-
-func tenths(t Transfer) int64 {
-	if t.Total == 0 {
-		return t.Bytes / 50e6 // every 50 MB
-	}
-	return 10 * t.Bytes / t.Total
 }

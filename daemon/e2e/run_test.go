@@ -1,0 +1,218 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/testdata/images"
+)
+
+// busyboxArchive writes an archive of busybox:1.36, as docker save does, and returns its path.
+func busyboxArchive(t *testing.T) string {
+	t.Helper()
+	image, err := images.Busybox("docker.io/library/busybox:1.36")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := images.WriteDocker(&archive, image); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "busybox.tar")
+	if err := os.WriteFile(path, archive.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// jobdRun returns a command line of jobd run that has the image busybox:1.36.
+func jobdRun(t *testing.T, archive string, args ...string) *exec.Cmd {
+	return exec.CommandContext(t.Context(), filepath.Join(bin, "jobd"),
+		append(append([]string{"run", "--image-archive", archive}, runtimeFlags()...), args...)...)
+}
+
+// placeOf returns the root and the state directory of a running jobd run.
+func placeOf(t *testing.T, pid int) (root, state string) {
+	t.Helper()
+	locks, _ := filepath.Glob("/run/jobd-run/*.lock")
+	for _, lock := range locks {
+		if held, _ := os.ReadFile(lock); string(held) == strconv.Itoa(pid) {
+			state = strings.TrimSuffix(lock, ".lock")
+			owner, err := os.ReadFile(filepath.Join(state, "root"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(owner), state
+		}
+	}
+	t.Fatalf("process %d has no place among %v", pid, locks)
+	return "", ""
+}
+
+// leftOfRun finds what a run has left on the host.
+func leftOfRun(root, state string) error {
+	for what, left := range leftOnHost(root, state, "") {
+		return fmt.Errorf("left on the host: %s: %s", what, left)
+	}
+	if _, err := os.Stat(state + ".lock"); err == nil {
+		return fmt.Errorf("left on the host: %s.lock", state)
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/", "/sys/fs/cgroup/*/"} {
+		if groups, _ := filepath.Glob(pattern + runtime.RootName(root) + "*"); len(groups) > 0 {
+			return fmt.Errorf("left on the host: control groups %v", groups)
+		}
+	}
+	return nil
+}
+
+func nothingIsLeft(t *testing.T, root, state string) {
+	t.Helper()
+	var err error
+	for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
+		if err = leftOfRun(root, state); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// Wish 3: run without a daemon.
+func TestWishRunWithoutDaemon(t *testing.T) {
+	needContainers(t)
+	archive := busyboxArchive(t)
+	const endless = "trap 'echo bye; exit 0' TERM; echo here; while :; do sleep 0.1; done"
+	begin := func(t *testing.T, args ...string) (c *conversation, root, state string) {
+		t.Helper()
+		c = talk(t, jobdRun(t, archive, append(args, "--image", "busybox:1.36", "--", "sh", "-c", endless)...))
+		c.hears("here")
+		root, state = placeOf(t, c.cmd.Process.Pid)
+		return c, root, state
+	}
+	t.Run("output and exit code", func(t *testing.T) {
+		for _, code := range []int{0, 1, 3, 125, 255} {
+			out, errOut, got := exitOf(t, jobdRun(t, archive, "-f", "-"), jobOf("x", fmt.Sprintf("echo to stdout; exit %d", code)))
+			if got != code || out != "to stdout\n" {
+				t.Errorf("exit %d: got %d, %q\n%s", code, got, out, errOut)
+			}
+		}
+	})
+	t.Run("beside a daemon and another run", func(t *testing.T) {
+		d := start(t)
+		d.apply(jobOf("other", "echo here; sleep 1000000"))
+		before := d.running("other", 1)[0]
+		c, root, state := begin(t)
+		if out, errOut, code := exitOf(t, jobdRun(t, archive, "--image", "busybox:1.36", "--", "echo", "second"), ""); code != 0 || out != "second\n" {
+			t.Errorf("got %d, %q\n%s", code, out, errOut)
+		}
+		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		c.ends()
+		nothingIsLeft(t, root, state)
+		if after := d.running("other", 1)[0]; after.UID != before.UID {
+			t.Error("the daemon's pod is another one now")
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		c, root, state := begin(t)
+		if err := c.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if code := c.ends(); code != 130 || !strings.Contains(c.output(), "bye") {
+			t.Errorf("got %d, and the container had no time to end:\n%s", code, c.output())
+		}
+		nothingIsLeft(t, root, state)
+	})
+	t.Run("killed", func(t *testing.T) {
+		c, root, state := begin(t)
+		c.kill()
+		nothingIsLeft(t, root, state)
+	})
+	t.Run("killed together with what clears up after it", func(t *testing.T) {
+		c, root, state := begin(t)
+		kill := []int{c.cmd.Process.Pid}
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", kill[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", kill[0]))
+		for _, thread := range threads {
+			more, _ := os.ReadFile(thread)
+			children = append(append(children, ' '), more...)
+		}
+		for _, child := range strings.Fields(string(children)) {
+			if cmdline, _ := os.ReadFile("/proc/" + child + "/cmdline"); bytes.Contains(cmdline, []byte("--guard")) {
+				pid, _ := strconv.Atoi(child)
+				kill = append([]int{pid}, kill...)
+			}
+		}
+		if len(kill) < 2 {
+			t.Fatalf("there is no guard among %q", children)
+		}
+		for _, pid := range kill {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.ends()
+		if leftOfRun(root, state) == nil {
+			t.Fatal("nothing is left to be cleared")
+		}
+		if _, errOut, code := exitOf(t, jobdRun(t, archive, "--image", "busybox:1.36", "--", "true"), ""); code != 0 {
+			t.Errorf("the next run: %d\n%s", code, errOut)
+		}
+		nothingIsLeft(t, root, state)
+	})
+	t.Run("a root keeps images", func(t *testing.T) {
+		root := filepath.Join("/var/tmp", fmt.Sprint("jobd-e2e-run.", os.Getpid()))
+		t.Cleanup(func() { _ = os.RemoveAll(root) })
+		run := func(args ...string) (string, string, int) {
+			return exitOf(t, exec.CommandContext(t.Context(), filepath.Join(bin, "jobd"),
+				append(append([]string{"run", "--root", root}, runtimeFlags()...), args...)...), jobOf("same-name", "echo hello"))
+		}
+		if _, errOut, code := run("-f", "-", "--image-archive", archive); code != 0 {
+			t.Fatalf("got %d\n%s", code, errOut)
+		}
+		if out, errOut, code := run("-f", "-"); code != 0 || out != "hello\n" {
+			t.Errorf("again: got %d, %q\n%s", code, out, errOut)
+		}
+		if _, err := os.Stat(filepath.Join(root, "jobd.db")); err == nil {
+			t.Error("it keeps the database")
+		}
+		// Killed, and used again at once.
+		c, _, state := begin(t, "--root", root)
+		c.kill()
+		if out, errOut, code := run("-f", "-"); code != 0 || out != "hello\n" {
+			t.Errorf("after a kill: got %d, %q\n%s", code, out, errOut)
+		}
+		for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+			if _, err := os.Stat(state + ".lock"); err != nil {
+				break
+			} else if time.Now().After(late) {
+				t.Fatal("what was killed is not cleared")
+			}
+		}
+	})
+	t.Run("a daemon's root is refused", func(t *testing.T) {
+		d := start(t)
+		_, errOut, code := exitOf(t, jobdRun(t, archive, "--root", d.root, "--image", "busybox:1.36"), "")
+		if code != 125 || !strings.Contains(errOut, "is not a root of jobd run") {
+			t.Errorf("got %d\n%s", code, errOut)
+		}
+	})
+	t.Run("an image that cannot be had", func(t *testing.T) {
+		_, errOut, code := exitOf(t, jobdRun(t, archive, "--image", "nowhere:1", "--pull=never"), "")
+		if code != 125 || !strings.Contains(errOut, "ErrImageNeverPull") {
+			t.Errorf("got %d\n%s", code, errOut)
+		}
+	})
+}
