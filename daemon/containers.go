@@ -127,6 +127,10 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	shared := &processes.Processes{Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0"}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	usage := disk.Usage{Runtime: r, Volumes: volumes, LogPath: from.logs.Path}
+	sysctls, err := c.Sysctls()
+	if err != nil {
+		return nil, err
+	}
 	_, logSize, err := c.LogSizes()
 	if err != nil {
 		return nil, err
@@ -140,9 +144,10 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			PullSecrets: objects.PullSecrets,
 			Spec: sandbox.Specs{
 				API: api, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
+				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, DropNetRaw: c.DropNetRaw,
-				AppArmor: appArmor,
-				Devices:  m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Processes: shared,
+				AppArmor: appArmor, SELinux: sandbox.SELinux(),
+				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Processes: shared,
 			},
 			Steps: []worker.Step{
 				sandbox.RuntimeClass(objects, r, c.StateLayout().Handlers()),

@@ -166,6 +166,10 @@ func newLogs(c *config.Config, s *store.Store) (*joblogs.Logs, error) {
 // openControl makes the control loop and its workers, and takes over what an earlier run has left.
 func (d *daemon) openControl(ctx context.Context, from sources, k *containers) error {
 	c, m := &d.config, from.machine
+	sysctls, err := c.Sysctls()
+	if err != nil {
+		return err
+	}
 	workers := worker.New(k.workers)
 	d.onStop(workers.Close)
 	volumes := provision.New(k.volumes, from.inbox.Nudge)
@@ -191,9 +195,10 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
 			Handlers: k.handlers, Version: c.Version, UserNamespaces: k.userNamespaces,
 		}),
-		RootCA: d.authority.Certificate(),
-		Epoch:  k.epoch,
-		Events: events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
+		Sysctls: sysctls,
+		RootCA:  d.authority.Certificate(),
+		Epoch:   k.epoch,
+		Events:  events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
 	})
 	if err := d.control.Recover(ctx); err != nil {
 		return err

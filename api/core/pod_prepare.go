@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,10 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
 	// corev1.PodReasonSchedulingGated is the reason of PodScheduled=False for a Pod that waits for its gates.
+	// reasonNodeNamed is the reason of PodScheduled=False for a Pod that names a node which has not taken it yet.
+	reasonNodeNamed = "NodeNamed"
 	// unreadyGrace is how long a Pod tolerates a node that is not ready or unreachable, in seconds.
 	unreadyGrace = int64(300)
 )
@@ -41,12 +46,17 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	TolerateUnreadyNode(spec)
 
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: podQOS(spec)}
-	if len(spec.SchedulingGates) > 0 {
+	unscheduled := func(reason, message string) {
 		pod.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated,
-			Message:            "Scheduling is blocked due to non-empty scheduling gates",
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,
 			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}}
+	}
+	switch {
+	case len(spec.SchedulingGates) > 0:
+		unscheduled(corev1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates")
+	case spec.NodeName != "": // podspec.Bound
+		unscheduled(reasonNodeNamed, "Waiting for the node "+spec.NodeName+" to take the pod")
 	}
 }
 
@@ -79,6 +89,24 @@ func preparePodStatusUpdate(pod, old *corev1.Pod) {
 	pod.DeletionGracePeriodSeconds = old.DeletionGracePeriodSeconds
 	pod.OwnerReferences = old.OwnerReferences
 	setDefault(&pod.Status.QOSClass, old.Status.QOSClass)
+	keepScheduled(&pod.Status, old)
+}
+
+// keepScheduled keeps the PodScheduled condition of a Pod that names its node: only jobd may say whether it is bound.
+func keepScheduled(status *corev1.PodStatus, old *corev1.Pod) {
+	if old.Spec.NodeName == "" {
+		return
+	}
+	scheduled := func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }
+	was, is := slices.IndexFunc(old.Status.Conditions, scheduled), slices.IndexFunc(status.Conditions, scheduled)
+	switch {
+	case was < 0 && is >= 0:
+		status.Conditions = slices.Delete(status.Conditions, is, is+1)
+	case was >= 0 && is < 0:
+		status.Conditions = append(status.Conditions, old.Status.Conditions[was])
+	case was >= 0:
+		status.Conditions[is] = old.Status.Conditions[was]
+	}
 }
 
 // podGrace sets the grace period of a deletion from the request, else from the Pod, and reports whether the Pod has to
@@ -94,7 +122,7 @@ func podGrace(pod *corev1.Pod, options *metav1.DeleteOptions) bool {
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
 		period = *pod.Spec.TerminationGracePeriodSeconds
 	}
-	if pod.Spec.NodeName == "" || PodEnded(pod) {
+	if !podspec.Bound(pod) || PodEnded(pod) {
 		period = 0
 	}
 	if period < 0 {

@@ -51,8 +51,9 @@ func (s support) but(values ...any) support {
 const (
 	noClaims    = "resource claims are not implemented yet; request a device that a CDI file describes instead"
 	noForeign   = "only volumes on this machine are available"
-	noSELinux   = "SELinux is not implemented yet"
-	noWindows   = "this machine runs Linux"
+	ifSELinux   = "without effect on a host without SELinux"
+	noWindows   = "no container of Windows runs on this machine, whose node rejects the pod"
+	noRequests  = "there are no EvictionRequests that a responder could answer: pods are evicted at once"
 	oneNode     = "there is one node"
 	noFileOwner = "owners of individual files are not implemented yet"
 )
@@ -74,7 +75,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"serviceAccountName":            works(),
 		"serviceAccount":                works(), // always the same as serviceAccountName
 		"automountServiceAccountToken":  works(),
-		"nodeName":                      refused("jobd itself binds pods to its node"),
+		"nodeName":                      as("a pod for another node stays Pending"),
 		"hostNetwork":                   works(),
 		"hostPID":                       works(),
 		"hostIPC":                       works(),
@@ -102,9 +103,9 @@ var podSupport = map[reflect.Type]map[string]support{
 		"schedulingGates":               works(),
 		"resourceClaims":                refused(noClaims),
 		"resources":                     works(),
-		"hostnameOverride":              refused("overriding the host name is not implemented yet"),
+		"hostnameOverride":              works(),
 		"schedulingGroup":               works(),
-		"evictionResponders":            refused("eviction responders are not implemented yet"),
+		"evictionResponders":            warn(noRequests),
 	},
 	reflect.TypeFor[corev1.Affinity](): {
 		"nodeAffinity": works(), "podAffinity": warn(oneNode), "podAntiAffinity": warn(oneNode),
@@ -312,8 +313,8 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.GRPCAction]():      {"port": works(), "service": works(), "mode": works()},
 	reflect.TypeFor[corev1.SleepAction]():     {"seconds": works()},
 	reflect.TypeFor[corev1.PodSecurityContext](): {
-		"seLinuxOptions":           refused(noSELinux),
-		"windowsOptions":           refused(noWindows),
+		"seLinuxOptions":           as(ifSELinux),
+		"windowsOptions":           warn(noWindows),
 		"runAsUser":                works(),
 		"runAsGroup":               works(),
 		"runAsNonRoot":             works(),
@@ -324,13 +325,13 @@ var podSupport = map[reflect.Type]map[string]support{
 		"fsGroupChangePolicy":      works(),
 		"seccompProfile":           works(),
 		"appArmorProfile":          works(),
-		"seLinuxChangePolicy":      refused(noSELinux),
+		"seLinuxChangePolicy":      as("volumes are labelled file by file, as with `Recursive`, whichever policy is named"),
 	},
 	reflect.TypeFor[corev1.SecurityContext](): {
 		"capabilities":             works(),
 		"privileged":               works(),
-		"seLinuxOptions":           refused(noSELinux),
-		"windowsOptions":           refused(noWindows),
+		"seLinuxOptions":           as(ifSELinux),
+		"windowsOptions":           warn(noWindows),
 		"runAsUser":                works(),
 		"runAsGroup":               works(),
 		"runAsNonRoot":             works(),
@@ -349,8 +350,9 @@ var podSupport = map[reflect.Type]map[string]support{
 		"type":             works(),
 		"localhostProfile": works(),
 	},
+	reflect.TypeFor[corev1.SELinuxOptions](): {"user": works(), "role": works(), "type": works(), "level": works()},
 	reflect.TypeFor[corev1.Sysctl](): {
-		"name":  refused("this sysctl is not one of the safe ones").unless(isSafeSysctl),
+		"name":  as("the node rejects pods with others than the safe ones and those of `--allowed-unsafe-sysctls`"),
 		"value": works(),
 	},
 	reflect.TypeFor[corev1.HostAlias]():          {"ip": works(), "hostnames": works()},
@@ -362,7 +364,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"key": works(), "operator": works(), "value": works(), "effect": works(), "tolerationSeconds": works(),
 	},
 	reflect.TypeFor[corev1.PodSchedulingGroup](): {"podGroupName": works()},
-	reflect.TypeFor[corev1.PodOS]():              {"name": refused(noWindows).but(corev1.Linux)},
+	reflect.TypeFor[corev1.PodOS]():              {"name": as("the node rejects pods for Windows with PodOSNotSupported")},
 }
 
 // anyOther stands for every resource that is not named.
@@ -371,21 +373,6 @@ const anyOther = "*"
 func isIPv4(value, _ any, pod *corev1.PodSpec) bool {
 	ip, err := netip.ParseAddr(value.(string))
 	return pod.HostNetwork || err == nil && ip.Is4()
-}
-
-// isSafeSysctl reports whether a sysctl is namespaced and cannot hurt the host, given that the pod has that namespace to
-// itself.
-func isSafeSysctl(value, _ any, pod *corev1.PodSpec) bool {
-	switch name := strings.ReplaceAll(value.(string), "/", "."); name {
-	case "kernel.shm_rmid_forced":
-		return !pod.HostIPC
-	case "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
-		"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
-		"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
-		"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem":
-		return !pod.HostNetwork
-	}
-	return false
 }
 
 // unsupported refuses each field that is set and that jobd does not honour; path is the spec's.

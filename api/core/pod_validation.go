@@ -15,6 +15,10 @@ import (
 func validatePod(pod *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
+	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"),
+			"cannot be set until all schedulingGates have been cleared"))
+	}
 	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"),
 		&pod.Spec, field.NewPath("spec"))...)
 	return append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
@@ -45,7 +49,7 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true,
 			"ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
-	errs = append(errs, validatePodSecurityContext(spec.SecurityContext, path.Child("securityContext"))...)
+	errs = append(errs, validatePodSecurityContext(spec, path.Child("securityContext"))...)
 	errs = append(errs, validateAffinity(spec.Affinity, path.Child("affinity"))...)
 	errs = append(errs, validateDNS(spec, path)...)
 	errs = append(errs, validateGates(spec.SchedulingGates, path.Child("schedulingGates"))...)
@@ -56,9 +60,9 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	errs = append(errs, validateHostAliases(spec.HostAliases, path.Child("hostAliases"))...)
 	errs = append(errs, validateHostUsers(spec, path)...)
 	errs = append(errs, validateNames(spec, path)...)
-	if spec.OS != nil {
-		errs = append(errs, required(path.Child("os", "name"), string(spec.OS.Name))...)
-	}
+	errs = append(errs, validateHostnameOverride(spec, path)...)
+	errs = append(errs, validateOS(spec, path)...)
+	errs = append(errs, validateHostProcess(spec, path)...)
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
 		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *d,
 			utilvalidation.InclusiveRangeError(1, math.MaxInt32)))
@@ -68,6 +72,28 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 			[]corev1.PreemptionPolicy{corev1.PreemptLowerPriority, corev1.PreemptNever})...)
 	}
 	return append(errs, unsupported(spec, path)...)
+}
+
+// maxHostname is how long the kernel lets the name of a host be.
+const maxHostname = 64
+
+// validateHostnameOverride checks the whole name that a Pod gives itself (KEP-4762).
+func validateHostnameOverride(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	if spec.HostnameOverride == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	name, path := *spec.HostnameOverride, path.Child("hostnameOverride")
+	if ptr.Deref(spec.SetHostnameAsFQDN, false) {
+		errs = append(errs, field.Forbidden(path, "may not be specified when setHostnameAsFQDN is true"))
+	}
+	if spec.HostNetwork {
+		errs = append(errs, field.Forbidden(path, "may not be specified when hostNetwork is true"))
+	}
+	if len(name) > maxHostname {
+		errs = append(errs, field.TooLong(path, name, maxHostname))
+	}
+	return append(errs, invalid(path, name, utilvalidation.IsDNS1123Subdomain(name))...)
 }
 
 // validateNames checks the fields of a spec that name other objects and the like.

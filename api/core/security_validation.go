@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/component-helpers/node/util/sysctl"
 	"k8s.io/utils/ptr"
 )
 
@@ -18,6 +19,7 @@ func validateSecurityContext(s *corev1.SecurityContext, path *field.Path, hostUs
 		return nil
 	}
 	errs := validateUser(s.RunAsUser, s.RunAsGroup, path)
+	errs = append(errs, validateWindowsOptions(s.WindowsOptions, path.Child("windowsOptions"))...)
 	if s.ProcMount != nil {
 		errs = append(errs, oneOf(path.Child("procMount"), *s.ProcMount,
 			[]corev1.ProcMountType{corev1.DefaultProcMount, corev1.UnmaskedProcMount})...)
@@ -38,7 +40,8 @@ func validateSecurityContext(s *corev1.SecurityContext, path *field.Path, hostUs
 	return errs
 }
 
-func validatePodSecurityContext(s *corev1.PodSecurityContext, path *field.Path) field.ErrorList {
+func validatePodSecurityContext(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	s := spec.SecurityContext
 	if s == nil {
 		return nil
 	}
@@ -59,7 +62,12 @@ func validatePodSecurityContext(s *corev1.PodSecurityContext, path *field.Path) 
 		errs = append(errs, oneOf(path.Child("fsGroupChangePolicy"), *p,
 			[]corev1.PodFSGroupChangePolicy{corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch})...)
 	}
-	errs = append(errs, validateSysctls(s.Sysctls, path.Child("sysctls"))...)
+	if p := s.SELinuxChangePolicy; p != nil {
+		errs = append(errs, oneOf(path.Child("seLinuxChangePolicy"), *p,
+			[]corev1.PodSELinuxChangePolicy{corev1.SELinuxChangePolicyMountOption, corev1.SELinuxChangePolicyRecursive})...)
+	}
+	errs = append(errs, validateWindowsOptions(s.WindowsOptions, path.Child("windowsOptions"))...)
+	errs = append(errs, validateSysctls(s.Sysctls, spec, path.Child("sysctls"))...)
 	errs = append(errs, validateSeccomp(s.SeccompProfile, path.Child("seccompProfile"))...)
 	return append(errs, validateAppArmor(s.AppArmorProfile, path.Child("appArmorProfile"))...)
 }
@@ -164,7 +172,7 @@ const maxSysctlName = 253
 
 var sysctlName = regexp.MustCompile(`^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`)
 
-func validateSysctls(sysctls []corev1.Sysctl, path *field.Path) field.ErrorList {
+func validateSysctls(sysctls []corev1.Sysctl, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[string]bool{}
 	for i, s := range sysctls {
@@ -177,6 +185,12 @@ func validateSysctls(sysctls []corev1.Sysctl, path *field.Path) field.ErrorList 
 				field.Invalid(path, s.Name, "must have at most 253 characters and match regex "+sysctlName.String()))
 		case seen[s.Name]:
 			errs = append(errs, field.Duplicate(path, s.Name))
+		}
+		switch ns, _, _ := sysctl.GetNamespace(s.Name); {
+		case spec.HostNetwork && ns == sysctl.NetNamespace:
+			errs = append(errs, field.Invalid(path, s.Name, "may not be specified when 'hostNetwork' is true"))
+		case spec.HostIPC && ns == sysctl.IPCNamespace:
+			errs = append(errs, field.Invalid(path, s.Name, "may not be specified when 'hostIPC' is true"))
 		}
 		seen[s.Name] = true
 	}

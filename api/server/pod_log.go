@@ -61,7 +61,7 @@ func (l *podLog) Get(ctx context.Context, name string, options runtime.Object) (
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
 	}
-	if pod.Spec.NodeName == "" {
+	if !podspec.Bound(pod) {
 		return &logStream{of: pod}, nil // nothing can have been written
 	}
 	if err := logsExist(pod, opts); err != nil {

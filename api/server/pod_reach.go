@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -58,7 +59,7 @@ func (c *reach) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	switch {
 	case c.containers == nil:
 		return nil, apierrors.NewServiceUnavailable("this server has no containers")
-	case pod.Spec.NodeName == "":
+	case !podspec.Bound(pod):
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
 	}
 	return pod, nil

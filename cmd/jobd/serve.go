@@ -60,6 +60,8 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"how many processes and threads the containers of a pod may have together (no limit)")
 	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault,
 		"give the seccomp profile RuntimeDefault to containers that ask for none")
+	flags.StringSliceVar(&settings.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", settings.AllowedUnsafeSysctls,
+		"sysctls that pods may set beyond the safe ones, as net.core.somaxconn,kernel.msg* (a pod with others is rejected)")
 	flags.BoolVar(&settings.DropNetRaw, "drop-net-raw", settings.DropNetRaw,
 		"take CAP_NET_RAW, with which a pod can send packets of any kind, from containers that do not add it")
 	flags.StringVar(&settings.PodSecurity.Defaults.Enforce, "pod-security-enforce", settings.PodSecurity.Defaults.Enforce,

@@ -28,6 +28,7 @@ import (
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
+	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/userns"
 )
 
@@ -87,6 +88,9 @@ type Config struct {
 	PodMaxPids int64 `json:"pod-max-pids,omitempty"`
 	// SeccompDefault applies the profile RuntimeDefault to containers that ask for none, as the kubelet's setting does.
 	SeccompDefault bool `json:"seccomp-default,omitempty"`
+	// AllowedUnsafeSysctls are the sysctls, or patterns of them that end in an asterisk, that pods may set beyond the safe
+	// ones, as a kubelet's setting of that name.
+	AllowedUnsafeSysctls []string `json:"allowed-unsafe-sysctls,omitempty"`
 	// DropNetRaw takes CAP_NET_RAW from containers that do not add it.
 	DropNetRaw bool `json:"drop-net-raw,omitempty"`
 	// PodSecurity is the PodSecurityConfiguration of a cluster: which pods a namespace takes whose labels do not say, and who
@@ -175,6 +179,7 @@ func Default() Config {
 		MaxPods:               1000,
 		PidsLimit:             -1,
 		SeccompDefault:        true,
+		AllowedUnsafeSysctls:  []string{},
 		CDISpecDirs:           "/etc/cdi,/var/run/cdi",
 		UserNamespaces:        UserNamespacesPod,
 		UnknownStorageClass:   UnknownStorageClassDefault,
@@ -275,6 +280,9 @@ func (c *Config) Complete() error {
 	if _, err := c.PodSecurityPolicy(); err != nil {
 		return err
 	}
+	if _, err := c.Sysctls(); err != nil {
+		return err
+	}
 	if _, err := c.Reserved(); err != nil {
 		return err
 	}
@@ -356,6 +364,15 @@ func (c *Config) PodSecurityPolicy() (*podsecurity.Policy, error) {
 		return nil, fmt.Errorf("pod-security.%w", err)
 	}
 	return policy, nil
+}
+
+// Sysctls returns the sysctls that pods may set: the safe ones and AllowedUnsafeSysctls.
+func (c *Config) Sysctls() (oci.Sysctls, error) {
+	sysctls, err := oci.ParseSysctls(c.AllowedUnsafeSysctls)
+	if err != nil {
+		return sysctls, fmt.Errorf("allowed-unsafe-sysctls: %w", err)
+	}
+	return sysctls, nil
 }
 
 // LogSizes returns KeptLogsSize and ContainerLogMaxSize in bytes.

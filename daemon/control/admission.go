@@ -7,12 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime/oci"
 )
 
 const (
@@ -34,7 +36,10 @@ type admission struct {
 	gangs    *gang.Gangs
 	claims   *claims
 	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
-	held map[types.UID]string
+	held    map[types.UID]string
+	sysctls oci.Sysctls
+	// arrivals are pods whose manifests name a node, and that have not been looked at.
+	arrivals []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
 	waits []wait
 	// news are the pods whose reason in held has changed.
@@ -47,13 +52,20 @@ type wait struct {
 	at  time.Time
 }
 
-func newAdmission(timers *loop.Timers, capacity *node.Node, name, ip string) *admission {
-	return &admission{timers: timers, capacity: capacity, name: name, ip: ip, held: map[types.UID]string{}}
+func newAdmission(timers *loop.Timers, capacity *node.Node, c *Config) *admission {
+	return &admission{
+		timers: timers, capacity: capacity, name: c.NodeName, ip: c.NodeIP, sysctls: c.Sysctls, held: map[types.UID]string{},
+	}
 }
 
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
 // pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	if len(a.arrivals) > 0 {
+		uid := a.arrivals[0]
+		a.arrivals = a.arrivals[1:]
+		return true, a.arrive(p, uid)
+	}
 	step, ok := a.capacity.Next()
 	if !ok {
 		return false, nil
@@ -74,10 +86,17 @@ func (a *admission) Finish(p *loop.Pass) error {
 // setPod folds in a pod as it now is; known says that it was seen before.
 func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 	switch {
-	case pod.Terminal(p) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
+	case pod.Terminal(p) || p.DeletionTimestamp != nil && !podspec.Bound(p):
 		a.gone(p.UID)
 		a.claims.podEnded(rec.key)
-	case p.Spec.NodeName != "":
+	case awaitsNode(p):
+		if why, waits := a.claims.waits(rec.key); waits && p.Spec.NodeName == a.name {
+			a.hold(p.UID, why)
+			return
+		}
+		delete(a.held, p.UID)
+		a.arrivals = append(a.arrivals, p.UID)
+	case podspec.Bound(p):
 		var started time.Time
 		if p.Status.StartTime != nil {
 			started = p.Status.StartTime.Time
@@ -155,14 +174,6 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 		return nil
 	}
 	obj.Spec.NodeName = a.name
-	obj.Status.NominatedNodeName = ""
-	obj.Status.HostIP = a.ip
-	obj.Status.HostIPs = []corev1.HostIP{{IP: a.ip}}
-	setPodCondition(obj, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, p.Now)
-	p.Pods.Changed(key, obj)
-	for _, f := range a.pods.followers {
-		f.podBound(key, obj, p.Now)
-	}
 	if err := p.Event(objects.PodReference(obj), events.Scheduler, corev1.EventTypeNormal, "Scheduled",
 		fmt.Sprintf("Successfully assigned %s/%s to %s", obj.Namespace, obj.Name, obj.Spec.NodeName)); err != nil {
 		return err
@@ -170,7 +181,7 @@ func (a *admission) bind(p *loop.Pass, uid types.UID) error {
 	if err := a.gangs.Show(p, obj, gang.Scheduled); err != nil {
 		return err
 	}
-	return a.pods.touch(p, key, obj)
+	return a.take(p, key, obj, a.refuses(obj))
 }
 
 // nominate records in a pod's status that other pods make way for it (PodStatus.NominatedNodeName).
@@ -230,7 +241,7 @@ func (a *admission) explainWaits(p *loop.Pass) error {
 		if err != nil {
 			return err
 		}
-		if obj == nil || obj.Spec.NodeName != "" {
+		if obj == nil || podspec.Bound(obj) {
 			continue
 		}
 		explained++

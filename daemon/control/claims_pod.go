@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/claim"
 	"github.com/jobd/jobd/daemon/events"
@@ -195,7 +196,7 @@ func (c *claims) findHolders(p *loop.Pass, obj *corev1.PersistentVolumeClaim, po
 			return false
 		}
 		uses := func(u claim.Use) bool { return u.Key == key }
-		if some.Spec.NodeName != "" && slices.ContainsFunc(claim.UsesOf(some), uses) {
+		if podspec.Bound(some) && slices.ContainsFunc(claim.UsesOf(some), uses) {
 			if now, ok := p.Get(o.Key); ok && now.UID == o.UID {
 				pods[o.Key] = struct{}{}
 			}
@@ -208,7 +209,7 @@ func (c *claims) findHolders(p *loop.Pass, obj *corev1.PersistentVolumeClaim, po
 	for name := range c.byClaim[key] { // some may have been bound in this pass
 		if some, ok, err := p.Pods.Get(name); err != nil {
 			return err
-		} else if ok && some.Spec.NodeName != "" {
+		} else if ok && podspec.Bound(some) {
 			pods[name] = struct{}{}
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
 )
 
@@ -53,6 +54,8 @@ type Config struct {
 	NodeLabels       map[string]string
 	// Node is the node's object as it should be; nil if there is none.
 	Node *corev1.Node
+	// Sysctls are those that pods may set; the node rejects pods with others.
+	Sysctls oci.Sysctls
 	// RootCA is the certificate, in PEM, that verifies the API's certificate; empty if there is none.
 	RootCA []byte
 	// Epoch names the period for which containers last: at most until the host reboots.
@@ -120,7 +123,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		jobs      = newJobs(timers, config.Settings, config.Logs)
 		cronJobs  = newCronJobs(timers)
 		gangs     = gang.New(capacity, config.Settings)
-		admission = newAdmission(timers, capacity, config.NodeName, config.NodeIP)
+		admission = newAdmission(timers, capacity, config)
 		claims    = newClaims(timers, config, pods, admission)
 		taints    = newTaints(timers)
 		files     = newFiles(pods)

@@ -334,7 +334,7 @@ func (c *pods) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, er
 // gone takes in the end of a pod's object: whatever the pod still has on this machine is removed.
 func (c *pods) gone(p *loop.Pass, obj *corev1.Pod, key string) {
 	c.drop(key, obj.UID, objects.ControllingJob(obj))
-	if obj.Spec.NodeName != "" && !pod.Done(obj) { // it was deleted by force
+	if !pod.Done(obj) { // it was deleted by force
 		c.do(p, obj, pod.Action{Kind: pod.TearDown})
 	}
 	p.After(func() { c.logs.PodGone(obj) })

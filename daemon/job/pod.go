@@ -52,7 +52,7 @@ func Summarize(pod *corev1.Pod) Pod {
 		Phase:      pod.Status.Phase,
 		Tracked:    tracked(pod),
 		Deleting:   pod.DeletionTimestamp != nil,
-		Assigned:   pod.Spec.NodeName != "",
+		Assigned:   podspec.Bound(pod),
 		Index:      number(pod.Annotations, batchv1.JobCompletionIndexAnnotation, -1),
 		Failures:   number(pod.Annotations, batchv1.JobIndexFailureCountAnnotation, 0),
 		Created:    pod.CreationTimestamp.Unix(),

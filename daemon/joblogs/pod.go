@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/logs"
@@ -128,7 +129,7 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	}
 	status := objects.ContainerStatus(p, o.Container)
 	switch {
-	case status == nil && p.Spec.NodeName == "":
+	case status == nil && !podspec.Bound(p):
 		return 0, refuse("container %q in pod %q is waiting to start: the pod is not scheduled yet", o.Container,
 			p.Name)
 	case status == nil:

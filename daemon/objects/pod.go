@@ -11,7 +11,7 @@ import (
 )
 
 // Runs reports whether a pod is bound to this node and has not ended.
-func Runs(p *corev1.Pod) bool { return p.Spec.NodeName != "" && !pod.Terminal(p) }
+func Runs(p *corev1.Pod) bool { return podspec.Bound(p) && !pod.Terminal(p) }
 
 // Done reports whether nothing is left to be done for a pod: it has ended, its Job has counted it, and nothing of it is
 // left on the machine.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -29,13 +30,13 @@ type folder struct {
 
 // Apply brings the status of a pod up to date in place: it folds in the observations and whatever follows from the time
 // alone (back-offs, deadline, deletion). It is to be called once the pod is bound to the node (whoever binds it sets
-// spec.nodeName and status.hostIP), when there are observations, when the pod is being deleted, and at the time that
+// spec.nodeName, status.hostIP and its PodScheduled condition), when there are observations, when the pod is being deleted, and at the time that
 // Next asked for. Observations of other pods, of older attempts, and those that were folded in before change nothing.
 //
 // Failed launches are recorded in issued, for the back-off.
 func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time.Time) Result {
 	f := &folder{pod: pod, issued: issued, now: now}
-	if pod.Spec.NodeName == "" {
+	if !podspec.Bound(pod) {
 		f.endUnbound()
 		return Result{f.changed, f.events}
 	}

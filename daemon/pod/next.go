@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // planner collects what one pod needs.
@@ -25,7 +27,7 @@ func Next(pod *corev1.Pod, issued *Issued, now time.Time) (actions []Action, wak
 
 func next(p *planner) (actions []Action, wake time.Time) {
 	pod, issued, now := p.pod, p.issued, p.now
-	if pod.Spec.NodeName == "" || !begun(pod) {
+	if !podspec.Bound(pod) || !begun(pod) {
 		return nil, time.Time{}
 	}
 	if Terminal(pod) {

@@ -1,6 +1,10 @@
 package pod
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
+)
 
 // Terminal reports whether the pod has ended: nothing changes its phase any more.
 func Terminal(pod *corev1.Pod) bool {
@@ -10,7 +14,7 @@ func Terminal(pod *corev1.Pod) bool {
 // Done reports whether nothing of the pod is left on the host, and nothing will be put there any more: its object may
 // be removed once it has no finalizers.
 func Done(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" || Terminal(pod) && tornDown(pod)
+	return !podspec.Bound(pod) || Terminal(pod) && tornDown(pod)
 }
 
 // phase returns the phase that follows from the containers' states. With stopping no container will be started any

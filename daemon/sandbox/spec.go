@@ -27,11 +27,15 @@ type Specs struct {
 	// RuntimeDefault.
 	SeccompDir     string
 	SeccompDefault bool
+	// Sysctls are those that pods may set.
+	Sysctls oci.Sysctls
 	// DropNetRaw gives CAP_NET_RAW only to containers that add it.
 	DropNetRaw bool
 	AppArmor   *containerd.AppArmor
-	Devices    *devices.Devices
-	PidsLimit  int64 // of each container; 0 means no limit
+	// SELinux is oci.Input's; nil where the host has none.
+	SELinux   func(options []string) (process, mount string, err error)
+	Devices   *devices.Devices
+	PidsLimit int64 // of each container; 0 means no limit
 	// NameServer is the name server for the cluster's domain; empty if there is none.
 	NameServer string
 	Processes  *processes.Processes
@@ -75,8 +79,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		PidsLimit:   b.PidsLimit,
 
 		SeccompDefault:  b.SeccompDefault,
+		Sysctls:         b.Sysctls,
 		DropNetRaw:      b.DropNetRaw,
 		AppArmorDefault: b.AppArmor.Default(),
+		SELinux:         b.SELinux,
 
 		Objects: b.Node.Objects,
 		Host:    b.Host,
@@ -85,6 +91,9 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		return nil, err
 	}
 	if err := b.Volumes.Devices(ctx, in.Pod, in.Container, spec); err != nil {
+		return nil, err
+	}
+	if err := relabel(spec, files, in); err != nil {
 		return nil, err
 	}
 	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/containerd/containerd/v2/core/containers"
@@ -12,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/typeurl/v2"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/opencontainers/selinux/go-selinux/label"
 
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
@@ -76,6 +78,10 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 			r.mu.Unlock()
 		}
 		return status, err
+	}
+	if context := label.FormatMountLabel("", c.Spec.Linux.MountLabel); context != "" && len(rootfs) > 0 {
+		last := &rootfs[len(rootfs)-1]
+		last.Options = append(slices.Clone(last.Options), context)
 	}
 	crash.At("container.created")
 	s := r.shards.at(held.shard)

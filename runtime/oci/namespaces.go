@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/containerd/errdefs"
@@ -43,8 +44,9 @@ func namespaces(in Input) ([]specs.LinuxNamespace, error) {
 // mapping returns a list of the one mapping of users, or of groups.
 func mapping(in Input) []specs.LinuxIDMapping { return []specs.LinuxIDMapping{*in.Users} }
 
-// Hostname returns the hostname that the containers of a pod see: spec.hostname, or else the pod's name, cut to what
-// the kernel takes. In the host's network it is the node's, and with setHostnameAsFQDN the whole name.
+// Hostname returns the hostname that the containers of a pod see: spec.hostnameOverride (KEP-4762), else spec.hostname,
+// else the pod's name, cut to what the kernel takes. In the host's network it is the node's, and with setHostnameAsFQDN
+// the whole name.
 func Hostname(pod *corev1.Pod, nodeName string) string {
 	if pod.Spec.HostNetwork {
 		return nodeName
@@ -57,11 +59,11 @@ func Hostname(pod *corev1.Pod, nodeName string) string {
 	return ShortHostname(pod)
 }
 
-// ShortHostname returns the first part of the pod's own name.
+// ShortHostname returns the pod's own name without the domain of its subdomain.
 func ShortHostname(pod *corev1.Pod) string {
-	name := pod.Spec.Hostname
-	if name == "" {
-		name = pod.Name
+	name := cmp.Or(pod.Spec.Hostname, pod.Name)
+	if override := pod.Spec.HostnameOverride; override != nil {
+		name = *override
 	}
 	if len(name) > 63 {
 		name = name[:63]
@@ -78,9 +80,10 @@ const ClusterDomain = "cluster.local"
 // maxHostname is what the kernel takes.
 const maxHostname = 64
 
-// FQDN returns the whole name of a pod that has a subdomain, and "" for others.
+// FQDN returns the whole name of a pod that has a subdomain, and "" for others. A pod that overrides its host name has no
+// domain.
 func FQDN(pod *corev1.Pod) string {
-	if pod.Spec.HostNetwork || pod.Spec.Subdomain == "" {
+	if pod.Spec.HostNetwork || pod.Spec.Subdomain == "" || pod.Spec.HostnameOverride != nil {
 		return ""
 	}
 	return ShortHostname(pod) + "." + pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + ClusterDomain

@@ -48,10 +48,15 @@ type Input struct {
 
 	// SeccompDefault gives the profile RuntimeDefault to what asks for none, like the kubelet's setting of that name.
 	SeccompDefault bool
+	// Sysctls are those that pods may set.
+	Sysctls Sysctls
 	// DropNetRaw leaves CAP_NET_RAW out of the default capabilities.
 	DropNetRaw bool
 	// AppArmorDefault ensures that the default profile is loaded and returns its name. Nil: the host has none.
 	AppArmorDefault func() (string, error)
+	// SELinux returns the labels of a process and of what is mounted for it, from options in the syntax of go-selinux. Nil:
+	// the host has no SELinux.
+	SELinux func(options []string) (process, mount string, err error)
 	// PidsLimit is how many processes and threads the container may have; 0 is no limit.
 	PidsLimit int64
 	// SeccompDir holds the profiles of type Localhost.
@@ -131,6 +136,9 @@ func Spec(in Input) (*specs.Spec, error) {
 	}
 	if in.Users != nil {
 		spec.Linux.UIDMappings, spec.Linux.GIDMappings = mapping(in), mapping(in)
+	}
+	if err := addSELinux(in, spec); err != nil {
+		return nil, err
 	}
 	// Last: the default profile depends on the capabilities.
 	if spec.Linux.Seccomp, err = seccompProfile(in, spec); err != nil {

@@ -349,6 +349,9 @@ func TestHostname(t *testing.T) {
 	}{
 		{"the pod's name", func(*corev1.Pod) {}, "work"},
 		{"spec.hostname before it", func(p *corev1.Pod) { p.Spec.Hostname = "own" }, "own"},
+		{"spec.hostnameOverride before all that", func(p *corev1.Pod) {
+			p.Spec.Hostname, p.Spec.Subdomain, p.Spec.HostnameOverride = "own", "sub", ptr("db.example.com")
+		}, "db.example.com"},
 		{"the node's in the host's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "node"},
 		{"cut to 63, and never at a dash", func(p *corev1.Pod) { p.Name = long }, "a123456789-123456789-123456789-123456789-123456789-123456789-1"},
 	} {
@@ -483,9 +486,9 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Input){
 		"a user namespace":   func(in *Input) { in.Pod.Spec.HostUsers = ptr(false) },
 		"a local profile":    context(&corev1.SecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost}}),
-		"a dangerous sysctl": func(in *Input) { in.Pod.Spec.SecurityContext = sysctl("kernel.msgmax") },
+		"a dangerous sysctl": func(in *Input) { in.Pod.Spec.SecurityContext = withSysctl("kernel.msgmax") },
 		"a sysctl of the host's": func(in *Input) {
-			in.Pod.Spec.SecurityContext = sysctl("net.ipv4.tcp_syncookies")
+			in.Pod.Spec.SecurityContext = withSysctl("net.ipv4.tcp_syncookies")
 			in.Pod.Spec.HostNetwork = true
 		},
 	} {
@@ -506,13 +509,13 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		}
 	})
 	t.Run("a safe sysctl is set", func(t *testing.T) {
-		spec := specOf(t, func(in *Input) { in.Pod.Spec.SecurityContext = sysctl("net/ipv4/tcp_syncookies") })
+		spec := specOf(t, func(in *Input) { in.Pod.Spec.SecurityContext = withSysctl("net/ipv4/tcp_syncookies") })
 		if spec.Linux.Sysctl["net.ipv4.tcp_syncookies"] != "1" {
 			t.Errorf("got %v", spec.Linux.Sysctl)
 		}
 	})
 }
 
-func sysctl(name string) *corev1.PodSecurityContext {
+func withSysctl(name string) *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: name, Value: "1"}}}
 }

@@ -1,0 +1,17 @@
+package podspec
+
+import corev1 "k8s.io/api/core/v1"
+
+// Bound reports whether a pod is bound to jobd's node, which runs it. A pod whose manifest names a node
+// (PodSpec.NodeName) is so once that node has taken it: until then its PodScheduled condition is False.
+func Bound(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled {
+			return c.Status != corev1.ConditionFalse
+		}
+	}
+	return true
+}

@@ -1,0 +1,82 @@
+package control
+
+import (
+	"fmt"
+	goruntime "runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// What the node itself has to say about pods that are bound to it, as a kubelet has: it takes them, or they fail.
+
+// arrive takes in a pod whose manifest names a node. It is bound at once if that is this node: nobody looks for room
+// for it, so the node may have to refuse it.
+func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
+	key, obj, err := a.pods.get(p, uid)
+	if err != nil || obj == nil || !awaitsNode(obj) || obj.DeletionTimestamp != nil {
+		return err
+	}
+	if obj.Spec.NodeName != a.name {
+		return a.unschedulable(p, key, obj, fmt.Sprintf("0/1 nodes are available: 1 node(s) didn't match the requested "+
+			"node name. The pod is for the node %s, and jobd's only node is %s.", obj.Spec.NodeName, a.name))
+	}
+	refusal := a.capacity.Refuses(a.pods.known[uid].request)
+	if other := a.refuses(obj); other != nil {
+		refusal = other // of these a kubelet thinks first
+	}
+	return a.take(p, key, obj, refusal)
+}
+
+// take lets the node take a pod that has been bound to it, or fail it.
+func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *node.Refusal) error {
+	obj.Status.NominatedNodeName = ""
+	obj.Status.HostIP = a.ip
+	obj.Status.HostIPs = []corev1.HostIP{{IP: a.ip}}
+	setPodCondition(obj, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, p.Now)
+	p.Pods.Changed(key, obj)
+	for _, f := range a.pods.followers {
+		f.podBound(key, obj, p.Now)
+	}
+	if refusal != nil {
+		rec := a.pods.known[obj.UID]
+		result := pod.Apply(obj, &rec.issued, []pod.Observation{{
+			UID: obj.UID, What: pod.Rejected, Reason: refusal.Reason, Message: refusal.Message, At: p.Now,
+		}}, p.Now)
+		for _, e := range result.Events {
+			if err := p.Event(objects.PodReference(obj), events.Kubelet, e.Type, e.Reason, e.Message); err != nil {
+				return err
+			}
+		}
+	}
+	return a.pods.touch(p, key, obj)
+}
+
+// refuses returns why the node does not take a pod whatever else is there; nil if it does.
+func (a *admission) refuses(obj *corev1.Pod) *node.Refusal {
+	if os, ok := obj.Labels[corev1.LabelOSStable]; ok && os != goruntime.GOOS {
+		return &node.Refusal{
+			Reason:  "PodOSSelectorNodeLabelDoesNotMatch",
+			Message: "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
+		}
+	}
+	if os := obj.Spec.OS; os != nil && string(os.Name) != goruntime.GOOS {
+		return &node.Refusal{
+			Reason: "PodOSNotSupported", Message: "Failed to admit pod as the OS field doesn't match node OS",
+		}
+	}
+	if err := a.sysctls.Check(obj); err != nil {
+		return &node.Refusal{Reason: "SysctlForbidden", Message: err.Error()}
+	}
+	return nil
+}
+
+// awaitsNode reports whether a pod names a node that has not taken it yet.
+func awaitsNode(obj *corev1.Pod) bool { return obj.Spec.NodeName != "" && !podspec.Bound(obj) }

@@ -1,0 +1,89 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTheNodeTakesOrFailsAPodThatNamesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.end()
+		named := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+		w.bare("early", "2", "1h", named("test"))
+		w.bare("large", "2", "1h", named("test"))
+		w.bare("picky", "0", "1h", func(p *corev1.Pod) {
+			named("test")(p)
+			p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+		})
+		w.bare("away", "0", "1h", named("elsewhere"))
+		time.Sleep(2 * time.Second)
+		if p := w.pod("early"); p.Status.Phase != corev1.PodRunning || p.Status.HostIP == "" ||
+			!strings.HasPrefix(condition(p, corev1.PodScheduled), "True") {
+			t.Errorf("a pod that fits is %s, %+v", p.Status.Phase, p.Status.Conditions)
+		}
+		for name, want := range map[string]string{
+			"large": "OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu, requested: 2000, used: 2000, capacity: 3000",
+			"picky": "NodeAffinity: Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+		} {
+			if s := w.pod(name).Status; s.Phase != corev1.PodFailed || s.Reason+": "+s.Message != want {
+				t.Errorf("%s is %s, %s: %s", name, s.Phase, s.Reason, s.Message)
+			}
+		}
+		check := func() {
+			t.Helper()
+			p := w.pod("away")
+			if got := condition(p, corev1.PodScheduled); p.Status.Phase != corev1.PodPending || p.Status.StartTime != nil ||
+				!strings.Contains(got, "The pod is for the node elsewhere, and jobd's only node is test.") {
+				t.Errorf("a pod for another node is %s: %s", p.Status.Phase, got)
+			}
+			if events := w.events("away"); len(events) != 1 || !strings.HasPrefix(events[0], "FailedScheduling: ") {
+				t.Errorf("of that one: %v", events)
+			}
+		}
+		check()
+		w.stop() // the daemon restarts
+		w.start()
+		time.Sleep(2 * time.Second)
+		check()
+		if p := w.pod("early"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("after a restart the first is %s", p.Status.Phase)
+		}
+	})
+}
+
+func TestTheNodeFailsPodsThatItCannotRun(t *testing.T) {
+	for rule, c := range map[string]struct {
+		change func(*corev1.Pod)
+		want   string
+	}{
+		"another operating system": {func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} },
+			"PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS"},
+		"a label of another operating system": {func(p *corev1.Pod) { p.Labels = map[string]string{"kubernetes.io/os": "windows"} },
+			"PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
+		"a sysctl that is not safe": {func(p *corev1.Pod) {
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "kernel/msgmax", Value: "1"}}}
+		}, `SysctlForbidden: forbidden sysctl: "kernel.msgmax" not allowlisted`},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := small(t)
+				defer w.end()
+				w.bare("p", "0", "1h", c.change)
+				time.Sleep(2 * time.Second)
+				reason, message, _ := strings.Cut(c.want, ": ")
+				if s := w.pod("p").Status; s.Phase != corev1.PodFailed || s.Reason != reason || s.Message != "Pod was rejected: "+message {
+					t.Errorf("%s, %s: %s", s.Phase, s.Reason, s.Message)
+				}
+				if events := w.events("p"); !slices.Contains(events, c.want) {
+					t.Errorf("%v", events)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Refusal is why the node does not take a pod that is bound to it: what a kubelet writes into the status of the pod,
+// which has failed with that.
+type Refusal struct{ Reason, Message string }
+
+// Refuses returns why the node does not take a pod whose manifest names it (PodSpec.NodeName), and that nobody has
+// looked for room for; nil if it does. Like a kubelet it ignores cordons and taints that only keep new pods away, and
+// extended resources that the node does not have.
+func (n *Node) Refuses(p *Pod) *Refusal {
+	taken := &n.used.all
+	if taken.pods >= n.MaxPods {
+		return outOf(corev1.ResourcePods, 1, int64(taken.pods), int64(n.MaxPods))
+	}
+	if n.Allocatable != nil {
+		for _, name := range slices.SortedFunc(maps.Keys(p.shape.ask), kubeletOrder) {
+			capacity, known := n.Allocatable[name]
+			if !known && rank(name) == len(firstResources) {
+				continue
+			}
+			if ask, used := p.shape.ask[name], taken.amounts[name]; ask > capacity-used {
+				return outOf(name, ask, used, capacity)
+			}
+		}
+	}
+	switch {
+	case !n.selected(&p.shape.terms):
+		return failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+	case taken.busy(p.shape.ports):
+		return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+	}
+	for i := range n.facts.taints {
+		if taint := &n.facts.taints[i]; taint.Effect == corev1.TaintEffectNoExecute &&
+			!tolerates(p.shape.terms.Tolerations, taint) {
+			return failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+		}
+	}
+	return nil
+}
+
+func outOf(name corev1.ResourceName, ask, used, capacity int64) *Refusal {
+	return &Refusal{
+		Reason: "OutOf" + string(name),
+		Message: fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+			name, ask, used, capacity),
+	}
+}
+
+func failed(predicate, why string) *Refusal {
+	return &Refusal{Reason: predicate, Message: fmt.Sprintf("Predicate %s failed: %s", predicate, why)}
+}
+
+// firstResources are what a kubelet looks at first, in this order.
+var firstResources = []corev1.ResourceName{
+	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
+}
+
+func rank(name corev1.ResourceName) int {
+	if i := slices.Index(firstResources, name); i >= 0 {
+		return i
+	}
+	return len(firstResources)
+}
+
+func kubeletOrder(a, b corev1.ResourceName) int {
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+}

@@ -1,0 +1,71 @@
+package sandbox
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"github.com/opencontainers/selinux/go-selinux"
+	"github.com/opencontainers/selinux/go-selinux/label"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/worker"
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+// SELinux returns what makes labels from options (Specs.SELinux); nil where the host has no SELinux.
+func SELinux() func(options []string) (process, mount string, err error) {
+	if !selinux.GetEnabled() {
+		return nil
+	}
+	return label.InitLabels
+}
+
+// relabel gives a container's label to what jobd has made for its pod, since the container could not use it otherwise.
+// What a pod may have written is not walked through: its files inherit the label of their directory. The host's own paths
+// are left as they are, as by a kubelet.
+func relabel(spec *specs.Spec, files oci.Files, in worker.SpecInput) error {
+	to := spec.Linux.MountLabel
+	if to == "" {
+		return nil
+	}
+	set := func(path string, set func() error) error {
+		if err := set(); err != nil {
+			return fmt.Errorf("SELinux label of %s: %w", path, err)
+		}
+		return nil
+	}
+	for _, path := range []string{files.Hosts, files.Hostname, files.ResolvConf, files.TerminationLog} {
+		if path == "" {
+			continue
+		}
+		if err := set(path, func() error { return label.SetFileLabel(path, to) }); err != nil {
+			return err
+		}
+	}
+	for _, m := range in.Sandbox.Mounts[in.Container.Name] {
+		i := slices.IndexFunc(in.Container.VolumeMounts, func(v corev1.VolumeMount) bool {
+			return filepath.Clean(v.MountPath) == filepath.Clean(m.Destination)
+		})
+		if i < 0 {
+			continue
+		}
+		named := in.Container.VolumeMounts[i].Name
+		v := slices.IndexFunc(in.Pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == named })
+		if v < 0 {
+			continue
+		}
+		var err error
+		switch volume := &in.Pod.Spec.Volumes[v]; {
+		case volume.EmptyDir != nil:
+			err = set(m.Source, func() error { return label.SetFileLabel(m.Source, to) })
+		case volume.ConfigMap != nil, volume.Secret != nil, volume.DownwardAPI != nil, volume.Projected != nil:
+			err = set(m.Source, func() error { return label.Relabel(m.Source, to, false) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
