@@ -72,8 +72,10 @@ func TolerateUnreadyNode(spec *corev1.PodSpec) {
 	}
 }
 
-// preparePodUpdate keeps of the old Pod what a write of the object may not touch, and counts the generation.
+// preparePodUpdate keeps of the old Pod what a write of the object may not touch, and counts the generation. The
+// tolerations that every Pod has come back if a manifest without them replaces the Pod.
 func preparePodUpdate(pod, old *corev1.Pod) {
+	TolerateUnreadyNode(&pod.Spec)
 	pod.Status = old.Status
 	pod.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(pod.Spec, old.Spec) {

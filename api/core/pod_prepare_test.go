@@ -40,8 +40,8 @@ func TestUpdatesKeepWhatIsNotTheirs(t *testing.T) {
 	}
 	spec := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n", ActiveDeadlineSeconds: ptr.To(int64(1))}}
 	preparePodUpdate(spec, old)
-	if spec.Status.Phase != corev1.PodRunning || spec.Generation != 4 {
-		t.Errorf("an update of the object: phase %q, generation %d", spec.Status.Phase, spec.Generation)
+	if spec.Status.Phase != corev1.PodRunning || spec.Generation != 4 || len(spec.Spec.Tolerations) != 2 {
+		t.Errorf("an update of the object: phase %q, generation %d, tolerations %v", spec.Status.Phase, spec.Generation, spec.Spec.Tolerations)
 	}
 	status := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed}}
 	preparePodStatusUpdate(status, old)

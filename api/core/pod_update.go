@@ -29,7 +29,10 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	}
 	added := pod.Spec.Tolerations
 	for _, t := range old.Spec.Tolerations {
-		if !slices.ContainsFunc(added, func(o corev1.Toleration) bool { return equality.Semantic.DeepEqual(o, t) }) {
+		if !slices.ContainsFunc(added, func(o corev1.Toleration) bool {
+			o.TolerationSeconds = t.TolerationSeconds
+			return o == t
+		}) {
 			errs = append(errs, field.Forbidden(path.Child("tolerations"),
 				"existing toleration can not be modified except its tolerationSeconds"))
 			break

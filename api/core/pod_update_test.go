@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +33,10 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 		{"a deadline is not negative", func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = ptr.To(int64(-5)) }, "spec.activeDeadlineSeconds: Invalid value: -5: must be between 0 and 2147483647, inclusive"},
 		{"a toleration is added", func(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+		}, ""},
+		{"a toleration lasts longer", func(p *corev1.Pod) {
+			p.Spec.Tolerations = slices.Clone(p.Spec.Tolerations)
+			p.Spec.Tolerations[0].TolerationSeconds = ptr.To[int64](1000)
 		}, ""},
 		{"a toleration is not taken away", func(p *corev1.Pod) { p.Spec.Tolerations = p.Spec.Tolerations[1:] }, "spec.tolerations: Forbidden: existing toleration"},
 		{"a gate is taken away", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }, ""},

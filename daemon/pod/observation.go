@@ -66,6 +66,7 @@ type Observation struct {
 	IPs             []string       // SetUp
 	Check           Check          // Checked
 	OK, Verdict     bool           // Checked
+	Unanswered      bool           // Checked: the check could not be made, so it is neither a success nor a failure
 
 	// Later says that the observation is only shown to users and that nothing is decided from it, so that it may wait a
 	// moment to be stored together with others.

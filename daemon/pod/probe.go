@@ -56,6 +56,8 @@ func (f *folder) checked(c container, o Observation) {
 	switch {
 	case failed && isHook:
 		f.warning(c, "Failed"+string(o.Check)+"Hook", string(o.Check)+"Hook failed")
+	case o.Unanswered:
+		f.warning(c, "Unhealthy", string(o.Check)+" probe errored and resulted in unknown state: "+o.Message)
 	case failed:
 		f.warning(c, "Unhealthy", string(o.Check)+" probe failed: "+o.Message)
 	case o.Message != "" && isHook:

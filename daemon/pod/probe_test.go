@@ -73,3 +73,25 @@ func TestUnhealthyContainerIsKilledAfterItsGraceAndStartedAgain(t *testing.T) {
 	l.turn(Observation{What: Started, Container: "a", Attempt: 1})
 	l.want(l.turn(answered(Liveness, 1, false, true)), "terminated a/1")
 }
+
+func TestEventsOfChecks(t *testing.T) {
+	for _, tc := range []struct {
+		check            Check
+		ok, unanswered   bool
+		message          string
+		reason, verbatim string
+	}{
+		{Readiness, false, false, "refused", "Unhealthy", "Readiness probe failed: refused"},
+		{Liveness, false, true, "no such program", "Unhealthy", "Liveness probe errored and resulted in unknown state: no such program"},
+		{Startup, true, false, "Probe terminated redirects", "ProbeWarning", "Startup probe warning: Probe terminated redirects"},
+		{PreStop, false, false, "refused", "FailedPreStopHook", "PreStopHook failed"},
+		{PostStart, false, false, "refused", "FailedPostStartHook", "PostStartHook failed"},
+		{PreStop, true, false, "retry succeeded", "LifecycleHTTPFallback", "retry succeeded"},
+	} {
+		l := newLife(t, newPod(corev1.RestartPolicyAlways, "a"))
+		l.turn()
+		l.turn(l.started("a", 0))
+		l.turn(Observation{What: Checked, Container: "a", Check: tc.check, OK: tc.ok, Unanswered: tc.unanswered, Message: tc.message})
+		l.saw(1, tc.reason, tc.verbatim)
+	}
+}

@@ -168,6 +168,10 @@ func (m *monitor) probe(ctx context.Context, check pod.Check) bool {
 		if ctx.Err() != nil {
 			return false
 		}
+		if _, ok := errors.AsType[unanswered](err); ok {
+			m.report(check, "", err, false)
+			continue
+		}
 		verdict := counted.fold(probe, err == nil)
 		if verdict || err != nil || doubt != "" {
 			m.report(check, doubt, err, verdict)
@@ -193,6 +197,7 @@ func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool)
 	}
 	if err != nil {
 		o.Message = err.Error()
+		_, o.Unanswered = errors.AsType[unanswered](err)
 	}
 	m.workers.report(m.pod, o)
 }

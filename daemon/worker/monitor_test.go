@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"syscall"
@@ -20,6 +21,7 @@ type patient struct {
 	*host
 	mu    sync.Mutex
 	ill   map[string]bool
+	dumb  error // it cannot be asked
 	asked []string
 }
 
@@ -27,6 +29,9 @@ func (p *patient) Exec(ctx context.Context, _ string, e runtime.ExecRequest) (in
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked = append(p.asked, e.Args[0])
+	if p.dumb != nil {
+		return 0, p.dumb
+	}
 	if p.ill[e.Args[0]] {
 		return 1, nil
 	}
@@ -157,5 +162,39 @@ func TestAStopEndsTheHookOfTheOneBefore(t *testing.T) {
 			}
 		}
 		t.Errorf("it was not signalled when the hook was to end: %+v", h.batches)
+	})
+}
+
+// A probe whose command cannot be run says nothing about the container: people are told, and nothing follows from it.
+func TestAProbeThatCannotBeMadeIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &patient{dumb: errors.New("executable file not found")}
+		h := newHost(t, func(h *host, c *Config) {
+			p.host = h
+			c.Runtime = p
+		})
+		defer h.close()
+		obj := newPod(corev1.RestartPolicyNever, "a")
+		obj.Annotations = map[string]string{"jobd.dev/simulate-duration": "20s"}
+		obj.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}, PeriodSeconds: 1, FailureThreshold: 1,
+		}
+		h.workers.Do(obj, []pod.Action{{Kind: pod.Launch, Container: "a"}})
+		time.Sleep(3500 * time.Millisecond)
+		synctest.Wait()
+		unanswered := 0
+		for _, batch := range h.batches {
+			for _, o := range batch {
+				if o.What == pod.Checked && (o.OK || o.Verdict || !o.Unanswered || o.Message != "executable file not found") {
+					t.Errorf("reported %+v", o)
+				}
+				if o.Unanswered {
+					unanswered++
+				}
+			}
+		}
+		if unanswered != 4 {
+			t.Errorf("%d reports", unanswered)
+		}
 	})
 }

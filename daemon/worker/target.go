@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"google.golang.org/grpc"
@@ -74,18 +75,28 @@ func (t target) hook(ctx context.Context, h *corev1.LifecycleHandler) (doubt str
 	return "", err
 }
 
+// unanswered is the error of a check that could not be made. It counts neither as a success nor as a failure, as in a
+// cluster.
+type unanswered struct{ error }
+
 func (t target) exec(ctx context.Context, a *corev1.ExecAction) error {
+	var limit time.Duration
+	if end, ok := ctx.Deadline(); ok {
+		limit = time.Until(end).Round(time.Second)
+	}
 	var out answer
 	code, err := t.runtime.Exec(ctx, t.id, runtime.ExecRequest{Args: a.Command, Stdout: &out, Stderr: &out})
 	switch {
 	case errdefs.IsNotImplemented(err):
 		return nil // there is no way to find out that it is unhealthy
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("command timed out: %w", err)
+		return fmt.Errorf("command timed out: %q timed out after %s", strings.Join(a.Command, " "), limit)
 	case err != nil:
-		return err
+		return unanswered{err}
+	case code != 0 && out.kept.Len() > 0:
+		return errors.New(out.kept.String())
 	case code != 0:
-		return fmt.Errorf("command %q exited with %d: %s", a.Command, code, out.kept.String())
+		return fmt.Errorf("command %q exited with %d", a.Command, code)
 	}
 	return nil
 }
@@ -113,7 +124,7 @@ func (t target) port(p intstr.IntOrString) (string, error) {
 			return strconv.Itoa(int(known.ContainerPort)), nil
 		}
 	}
-	return "", fmt.Errorf("the container has no port %q: %w", p.StrVal, errdefs.ErrInvalidArgument)
+	return "", unanswered{fmt.Errorf("the container has no port %q", p.StrVal)}
 }
 
 // address returns the address of a port, and how it is dialled.
