@@ -100,3 +100,20 @@ func anchors(page string) (all []string) {
 	}
 	return all
 }
+
+// TestEveryExampleIsInThePage holds docs/jobs-by-example.md against the manifests in testdata/examples.
+func TestEveryExampleIsInThePage(t *testing.T) {
+	page, err := os.ReadFile("docs/jobs-by-example.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := os.ReadDir("testdata/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range examples {
+		if !strings.Contains(string(page), "(../testdata/examples/"+e.Name()+")") {
+			t.Errorf("docs/jobs-by-example.md does not show %s", e.Name())
+		}
+	}
+}
