@@ -53,6 +53,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		}
 	case schema.GroupResource{Resource: "pods"}:
 		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
+		served["pods/why"] = &explanation{objects, k, s}
 		into := newReach(objects, s.config.Containers)
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
@@ -60,6 +61,9 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/eviction"] = &podEviction{pods: objects}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
+		served["jobs/why"] = &explanation{objects, k, s}
+	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:
+		served["cronjobs/why"] = &explanation{objects, k, s}
 	case schema.GroupResource{Resource: "services"},
 		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }

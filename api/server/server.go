@@ -50,6 +50,7 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/store"
 )
@@ -66,6 +67,7 @@ type Config struct {
 	JobLogs    JobLogs
 	Images     Images
 	Containers Containers
+	Explainer  Explainer
 
 	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
 	Authority *Authority
@@ -114,6 +116,13 @@ type JobLogs interface {
 	// OpenJob returns the logs one after the other, already cut to what the options ask for. With opts.Follow those
 	// that are being written come line by line, and the reader ends when the Job has finished, is gone, or ctx is done.
 	OpenJob(ctx context.Context, job *batchv1.Job, opts *batch.JobLogOptions) (io.ReadCloser, error)
+}
+
+// Explainer says why an object is in the state that it is in.
+type Explainer interface {
+	// Explain explains a Job, pod or CronJob. What the client may not read is left out: may reports whether it may read
+	// a resource, or a part of it such as "pods/log", in a namespace. An object that is gone is an error of the API.
+	Explain(ctx context.Context, object why.Reference, may func(resource, namespace string) bool) (*why.Explanation, error)
 }
 
 // Images manages the images that pods can be started from.

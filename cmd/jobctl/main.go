@@ -1,5 +1,5 @@
 // Command jobctl is kubectl for jobd: kubectl's own commands, on the daemon's socket, and a few more. It speaks only to
-// the API, and imports nothing of the daemon; with --kubeconfig, --server or --context it speaks to any other cluster.
+// the API, and imports nothing of the daemon but its pure decisions; with --kubeconfig, --server or --context it speaks to any other cluster.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 }
 
 // ownVerbs are the commands that kubectl does not have.
-var ownVerbs = []string{"submit", "follow", "image", "kubeconfig", "man"}
+var ownVerbs = []string{"submit", "follow", "why", "image", "kubeconfig", "man"}
 
 // newCommand makes the tree of commands. The arguments decide at once which server it speaks to, because kubectl reads
 // its configuration early and in many places.
@@ -74,7 +74,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	}
 	extendWait(root, flags, streams)
 	own := submitter{flags: flags, to: to, streams: streams}
-	root.AddCommand(own.submitCommand(), own.followCommand())
+	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
+	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams))
 	speakOfJobctl(root)
 	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)

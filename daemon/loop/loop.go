@@ -50,6 +50,8 @@ type Loop struct {
 	folded   uint64 // everything up to this version of the store is in the records
 	// more says that the last pass has used up its budget.
 	more bool
+	// questions are what Ask is to call.
+	questions chan question
 }
 
 // New makes a loop, which does nothing before Rebuild and Run.
@@ -57,7 +59,7 @@ func New(c Config) *Loop {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Loop{Config: c}
+	return &Loop{Config: c, questions: make(chan question)}
 }
 
 // Run turns until ctx ends. It returns nil then, and an error when the store is of no use any more.
@@ -83,6 +85,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			}
 			continue
 		case more:
+			l.answer()
 			continue
 		}
 		if !l.wait(ctx) {
@@ -105,6 +108,8 @@ func (l *Loop) wait(ctx context.Context) bool {
 		return false
 	case <-l.Inbox.wake:
 	case <-due:
+	case q := <-l.questions:
+		q.answer()
 	}
 	return true
 }

@@ -1,0 +1,88 @@
+// Package why is the format in which jobd says why a Job, a pod or a CronJob is in the state that it is in:
+// GET .../jobs/NAME/why, .../pods/NAME/why and .../cronjobs/NAME/why, which only jobd has, answer with an Explanation as
+// JSON. Print writes one in sentences, as "jobctl why" does.
+package why
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// APIVersion and Kind are those of every Explanation. Within the version fields and types of causes may be added, and
+// none changes its meaning.
+const (
+	APIVersion = "why.jobd.dev/v1"
+	Kind       = "Explanation"
+)
+
+// Sources of an Explanation.
+const (
+	// FromRecords is what the daemon itself decides by.
+	FromRecords = "records"
+	// FromAPI is what the objects and events of a cluster tell, which is less.
+	FromAPI = "api"
+)
+
+// Explanation says why an object is in the state that it is in.
+type Explanation struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Object is what was asked about, At when.
+	Object Reference   `json:"object"`
+	At     metav1.Time `json:"at"`
+	// Source is FromRecords or FromAPI.
+	Source string `json:"source"`
+	// State is a word: Waiting, Running, Complete, Failed, Suspended, Terminating ...
+	State string `json:"state"`
+	// Message is a sentence about the state.
+	Message string `json:"message"`
+	// Causes are the reasons, the one that matters most first.
+	Causes []Cause `json:"causes"`
+}
+
+// Reference names an object.
+type Reference struct {
+	Kind      string `json:"kind"` // Job, Pod, CronJob, Node, ConfigMap ...
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String returns the object as jobctl takes it: jobs/pi.
+func (r Reference) String() string {
+	plural := map[string]string{"Job": "jobs/", "Pod": "pods/", "CronJob": "cronjobs/", "Node": "nodes/"}[r.Kind]
+	if plural == "" {
+		return r.Kind + " " + r.Name
+	}
+	return plural + r.Name
+}
+
+// Cause is one reason.
+type Cause struct {
+	// Type is a word that programs can compare: WaitsForRoom, BackOff, OOMKilled ...
+	Type string `json:"type"`
+	// Message says it in sentences.
+	Message string `json:"message"`
+	// Object is what it is about, if that is not what was asked about.
+	Object *Reference `json:"object,omitempty"`
+	// Since is when it began or happened, Until when it ends by itself.
+	Since *metav1.Time `json:"since,omitempty"`
+	Until *metav1.Time `json:"until,omitempty"`
+	// Details are its figures by name, as in the API: amounts as quantities, durations as "10s".
+	Details map[string]string `json:"details,omitempty"`
+	// Log holds the last lines that a container has written.
+	Log []string `json:"log,omitempty"`
+	// Help are commands that help, or that show more.
+	Help []string `json:"help,omitempty"`
+	// Causes are the reasons for this one.
+	Causes []Cause `json:"causes,omitempty"`
+}
+
+// Find returns the first cause of a type, however deep; nil if there is none.
+func Find(causes []Cause, kind string) *Cause {
+	for i := range causes {
+		if causes[i].Type == kind {
+			return &causes[i]
+		}
+		if c := Find(causes[i].Causes, kind); c != nil {
+			return c
+		}
+	}
+	return nil
+}

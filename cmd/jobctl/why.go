@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/api/why"
+)
+
+// explained are the kinds that can be explained.
+var explained = []string{"jobs", "pods", "cronjobs"}
+
+// newWhyCommand makes the command that says why a Job, a pod or a CronJob is in the state that it is in.
+func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:                   "why (jobs/NAME | pods/NAME | cronjobs/NAME) [-o json|yaml]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Say why a Job, pod or CronJob waits, or has failed",
+		Long: `Say why a Job, pod or CronJob waits, or has failed: the chain of causes in sentences, what it waits for and until when, the last lines that the container has printed which decided, and commands that help. A name alone is that of a Job.
+
+The answer comes from what the daemon itself decides by. A cluster (--context, --kubeconfig) has no such request: there it is put together from the objects and events that its API shows, which is less, and says so.`,
+		Example: `  # Why has this Job failed?
+  jobctl why jobs/pi
+
+  # What does this pod wait for?
+  jobctl why pods/pi-x7bqz
+
+  # Why has this CronJob not started anything?
+  jobctl why cronjobs/backup
+
+  # For programs
+  jobctl why jobs/pi -o json`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, explained),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(printWhy(contextOf(cmd), f, streams, args, output))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml)")
+	return cmd
+}
+
+func printWhy(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, output string) error {
+	if output != "" && output != "json" && output != "yaml" {
+		return fmt.Errorf("unknown output format %q: one of json, yaml", output)
+	}
+	objects, err := named(f, explained, args)
+	if err != nil {
+		return err
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return err
+	}
+	for i, object := range objects {
+		said, err := explain(ctx, client, object)
+		if err != nil {
+			return err
+		}
+		switch output {
+		case "json":
+			out := json.NewEncoder(streams.Out)
+			out.SetIndent("", "    ")
+			err = out.Encode(said)
+		case "yaml":
+			var text []byte
+			if text, err = yaml.Marshal(said); err == nil {
+				if i > 0 {
+					text = append([]byte("---\n"), text...)
+				}
+				_, err = streams.Out.Write(text)
+			}
+		default:
+			err = why.Print(streams.Out, said)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object names an object as people do on the command line.
+type object struct{ resource, namespace, name string }
+
+// named returns the objects that the arguments name, as in "jobs/pi", "job pi" or "pi", which is a Job. Their kinds must
+// be among the given ones.
+func named(f cmdutil.Factory, kinds, args []string) ([]object, error) {
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	all := false
+	for _, arg := range args {
+		all = all || strings.Contains(arg, "/")
+	}
+	switch {
+	case len(args) == 0:
+		return nil, fmt.Errorf("name what it is about: %s", strings.Join(alternativesOf(kinds), ", "))
+	case len(args) == 1 && !all:
+		args = []string{kinds[0] + "/" + args[0]}
+	case !all:
+		var slashed []string
+		for _, name := range args[1:] {
+			slashed = append(slashed, args[0]+"/"+name)
+		}
+		args = slashed
+	}
+	mapper, err := f.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	var objects []object
+	for _, arg := range args {
+		kind, name, ok := strings.Cut(arg, "/")
+		if !ok || name == "" || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("%q does not name an object: %s", arg, strings.Join(alternativesOf(kinds), ", "))
+		}
+		gvr, err := mapper.ResourceFor(schema.ParseGroupResource(strings.ToLower(kind)).WithVersion(""))
+		if err != nil {
+			return nil, err
+		}
+		known := false
+		for _, k := range kinds {
+			known = known || gvr.Resource == k
+		}
+		if !known {
+			return nil, fmt.Errorf("%s are not %s", gvr.Resource, strings.Join(kinds, " or "))
+		}
+		objects = append(objects, object{gvr.Resource, namespace, name})
+	}
+	return objects, nil
+}
+
+func alternativesOf(kinds []string) (all []string) {
+	for _, kind := range kinds {
+		all = append(all, kind+"/NAME")
+	}
+	return all
+}
+
+// explain asks the server why an object is in its state. If the server has no answer to that, it is put together from
+// what its API shows.
+func explain(ctx context.Context, client kubernetes.Interface, o object) (*why.Explanation, error) {
+	of, err := readExplained(ctx, client, o)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := group(client, o.resource).Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why").Do(ctx).Raw()
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+		return explainFromAPI(ctx, client, of)
+	case err != nil:
+		return nil, err
+	}
+	said := &why.Explanation{}
+	if err := json.Unmarshal(raw, said); err != nil {
+		return nil, fmt.Errorf("the server's answer: %w", err)
+	}
+	return said, nil
+}
+
+func group(client kubernetes.Interface, resource string) rest.Interface {
+	if resource == "pods" {
+		return client.CoreV1().RESTClient()
+	}
+	return client.BatchV1().RESTClient()
+}

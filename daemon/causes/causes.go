@@ -1,0 +1,221 @@
+// Package causes says why a Job, a pod or a CronJob is in the state that it is in.
+//
+// In come objects, events, and what the controllers know beside them (World). Out goes an Explanation of api/why.
+// Everything here is a pure function of that, so the same functions explain what the daemon decides by, and what can be
+// seen of a real cluster through its API. A new cause is one new function and one line in a list.
+package causes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// World is what is known beside the object that is asked about. Where only a cluster's API can be asked, the maps are
+// nil.
+type World struct {
+	Now time.Time
+	// Source is why.FromRecords or why.FromAPI.
+	Source string
+	// Events are those of the object and its pods.
+	Events []corev1.Event
+
+	// Rooms are what waiting pods wait for. Of the pods of a Job there may be only the first in the queue.
+	Rooms map[types.UID]node.Room
+	// Holders are the pods on the node that hold what others wait for. Those that the client may not see are missing.
+	Holders map[types.UID]Holder
+	// Launchings are launches that have failed, by pod.
+	Launchings map[types.UID][]pod.Launching
+	// Standing is what decisions about the Job depend on; nil if it has ended.
+	Standing *job.Standing
+
+	// Missing reports whether there is no object of a kind (ConfigMap, Secret) in a namespace. known is false if that
+	// cannot be found out.
+	Missing func(kind, namespace, name string) (missing, known bool)
+	// Log returns the last lines that a container has written, of its last attempt or the one before.
+	Log func(p *corev1.Pod, container string, previous bool) []string
+}
+
+// Holder is a pod that holds what others wait for.
+type Holder struct {
+	Object why.Reference
+	// Ends is when its deadline, or that of its Job, ends it at the latest; zero for never.
+	Ends time.Time
+}
+
+// A jobCause returns the reasons of one kind for the state of a Job; none if they do not apply.
+type jobCause func(*jobView) []why.Cause
+
+// jobCauses are in the order in which they are told.
+var jobCauses = []jobCause{
+	jobElsewhere,
+	jobEnd,
+	jobTerminating,
+	jobSuspended,
+	jobRefused,
+	jobBackoff,
+	jobHeldIndexes,
+	jobWaiting,
+	jobFailures,
+	jobRunning,
+	jobBudget,
+	jobDeadline,
+	jobSuccessRules,
+	jobTTL,
+}
+
+// A podCause returns the reasons of one kind for the state of a pod; none if they do not apply.
+type podCause func(*podView) []why.Cause
+
+// podCauses are in the order in which they are told.
+var podCauses = []podCause{
+	podTerminating,
+	podGated,
+	podRoom,
+	podUnscheduled,
+	podDisrupted,
+	podRejected,
+	podDeadline,
+	podReferences,
+	podSetUp,
+	podImage,
+	podStart,
+	podRestarts,
+	podExits,
+	podProbes,
+	podRuns,
+}
+
+// A cronJobCause returns the reasons of one kind for the state of a CronJob; none if they do not apply.
+type cronJobCause func(*cronJobView) []why.Cause
+
+// cronJobCauses are in the order in which they are told.
+var cronJobCauses = []cronJobCause{
+	cronJobSuspended,
+	cronJobSchedule,
+	cronJobMissed,
+	cronJobRefused,
+	cronJobRuns,
+	cronJobLast,
+}
+
+// Job explains a Job with its pods. Pods that have succeeded may be missing.
+func Job(w World, j *batchv1.Job, pods []*corev1.Pod) *why.Explanation {
+	v := &jobView{World: w, job: j, pods: pods, end: job.End(&j.Status)}
+	state, message := v.state()
+	return w.explain("Job", j, state, message, gather(jobCauses, v))
+}
+
+// Pod explains a pod. j is the Job that controls it, nil for none.
+func Pod(w World, p *corev1.Pod, j *batchv1.Job) *why.Explanation {
+	v := &podView{World: w, pod: p, job: j, whole: true}
+	state, message := v.state()
+	return w.explain("Pod", p, state, message, append(gather(podCauses, v), podPolicy(v)...))
+}
+
+// CronJob explains a CronJob. jobs are those that it controls; last explains the latest of them that has failed, nil if
+// the latest that has ended did not.
+func CronJob(w World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explanation) *why.Explanation {
+	v := newCronJobView(w, cj, jobs, last)
+	state, message := v.state()
+	return w.explain("CronJob", cj, state, message, gather(cronJobCauses, v))
+}
+
+func gather[V any, F ~func(V) []why.Cause](list []F, v V) []why.Cause {
+	all := []why.Cause{}
+	for _, cause := range list {
+		all = append(all, cause(v)...)
+	}
+	return all
+}
+
+func (w *World) explain(kind string, obj metav1.Object, state, message string, causes []why.Cause) *why.Explanation {
+	return &why.Explanation{
+		APIVersion: why.APIVersion, Kind: why.Kind,
+		Object: reference(kind, obj), At: metav1.NewTime(w.Now), Source: w.Source,
+		State: state, Message: message, Causes: causes,
+	}
+}
+
+func reference(kind string, obj metav1.Object) why.Reference {
+	return why.Reference{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+}
+
+func about(kind string, obj metav1.Object) *why.Reference {
+	r := reference(kind, obj)
+	return &r
+}
+
+// at returns a time for a cause, nil if there is none.
+func at(t time.Time) *metav1.Time {
+	if t.IsZero() || t.Unix() <= 0 {
+		return nil
+	}
+	m := metav1.NewTime(t)
+	return &m
+}
+
+// lastEvent returns the latest event about an object with one of these reasons; nil if there is none.
+func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
+	var last *corev1.Event
+	for i := range w.Events {
+		e := &w.Events[i]
+		if e.InvolvedObject.UID == uid && slices.Contains(reasons, e.Reason) && (last == nil || seen(e).After(seen(last))) {
+			last = e
+		}
+	}
+	return last
+}
+
+func seen(e *corev1.Event) time.Time {
+	for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return e.CreationTimestamp.Time
+}
+
+// inNamespace returns the flag that names an object's namespace, if that is not the default one.
+func inNamespace(namespace string) string {
+	if namespace == "" || namespace == metav1.NamespaceDefault {
+		return ""
+	}
+	return " -n " + namespace
+}
+
+// manager returns who last set a field, by its path ("spec", "suspend"), and when: the name of the program, as
+// metadata.managedFields has it.
+func manager(obj metav1.Object, path ...string) (name string, when time.Time) {
+	for _, m := range obj.GetManagedFields() {
+		if m.FieldsV1 == nil || !owns(m.FieldsV1.GetRawString(), path) {
+			continue
+		}
+		if m.Time == nil {
+			name = cmp.Or(name, m.Manager)
+		} else if m.Time.After(when) {
+			name, when = m.Manager, m.Time.Time
+		}
+	}
+	return name, when
+}
+
+// sentence returns a message as a sentence of its own.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" || strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
+}

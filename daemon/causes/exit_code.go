@@ -1,0 +1,109 @@
+package causes
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/why"
+)
+
+// exit explains how a container has ended.
+func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) why.Cause {
+	c := why.Cause{
+		Type: "ExitCode", Since: at(end.FinishedAt.Time),
+		Details: map[string]string{"container": container, "exitCode": fmt.Sprint(end.ExitCode)},
+	}
+	if end.Reason != "" {
+		c.Details["reason"] = end.Reason
+	}
+	who := fmt.Sprintf("container %s", container)
+	switch {
+	case end.Reason == "OOMKilled":
+		c.Type = "OOMKilled"
+		c.Message = v.outOfMemory(who, container, c.Details)
+	case end.Reason == "StartError" || end.Reason == "ContainerCannotRun":
+		c.Type = "StartError"
+		c.Message = fmt.Sprintf("%s could not be started: %s", who, sentence(end.Message))
+		if strings.Contains(end.Message, "not found") || strings.Contains(end.Message, "no such file") {
+			c.Message += " Its command does not exist in the image, or not in its PATH."
+		}
+	case end.Reason == "ContainerStatusUnknown":
+		c.Type = "EndUnknown"
+		c.Message = fmt.Sprintf("how %s ended is not known: the host, or the process that held it, went down. It counts as exit code %d.", who, end.ExitCode)
+	case end.ExitCode == 0:
+		c.Type = "Succeeded"
+		c.Message = who + " has ended with exit code 0, which is success."
+	default:
+		c.Message = fmt.Sprintf("%s has ended with exit code %d: %s", who, end.ExitCode, v.meaning(end))
+	}
+	if end.Message != "" && end.Reason != "StartError" && end.Reason != "ContainerStatusUnknown" {
+		c.Details["terminationMessage"] = end.Message
+		first, _, _ := strings.Cut(strings.TrimSpace(end.Message), "\n")
+		c.Message += fmt.Sprintf(" Its termination message begins with %q.", first)
+	}
+	return c
+}
+
+// meaning returns what people take an exit code to mean.
+func (v *podView) meaning(end *corev1.ContainerStateTerminated) string {
+	signal := int(end.Signal)
+	if signal == 0 && end.ExitCode > 128 && end.ExitCode <= 128+64 {
+		signal = int(end.ExitCode) - 128
+	}
+	name := unix.SignalName(unix.Signal(signal))
+	switch {
+	case end.ExitCode == 126:
+		return "a shell found the command, but could not run it: the file is not executable, or not for this machine."
+	case end.ExitCode == 127:
+		return "a shell, or the program itself, did not find a command. Look for its name in the command and in the PATH of the image."
+	case signal == int(unix.SIGKILL) && v.stopped():
+		return "SIGKILL, since it was still running at the end of its grace period, after SIGTERM."
+	case signal == int(unix.SIGKILL):
+		return "SIGKILL, by somebody else than the kernel's out-of-memory killer (that would be the reason OOMKilled)."
+	case signal == int(unix.SIGTERM) && v.stopped():
+		return "SIGTERM, with which it was asked to end, and it did not handle that."
+	case signal == int(unix.SIGSEGV):
+		return "SIGSEGV, the program accessed memory that it does not have: a bug in it or in a library, or an image for another processor."
+	case signal == int(unix.SIGILL):
+		return "SIGILL, the program contains an instruction that this processor does not have."
+	case signal == int(unix.SIGABRT):
+		return "SIGABRT, the program has ended itself, as failed assertions do."
+	case signal == int(unix.SIGPIPE):
+		return "SIGPIPE, it wrote to a pipe that nobody reads any more."
+	case signal == int(unix.SIGSYS):
+		return "SIGSYS, it made a system call that its seccomp profile does not allow."
+	case name != "":
+		return "signal " + name + " has ended it."
+	}
+	return "the program's own way to say that it has failed."
+}
+
+// stopped reports whether the pod was asked to end.
+func (v *podView) stopped() bool {
+	return v.pod.DeletionTimestamp != nil || v.pod.Status.Reason == "DeadlineExceeded" || v.pod.Status.Reason == "Evicted"
+}
+
+func (v *podView) outOfMemory(who, container string, details map[string]string) string {
+	limit, of := "", "its limit"
+	for c := range podspec.Containers(&v.pod.Spec) {
+		if c.Name == container {
+			if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+				limit = q.String()
+			}
+		}
+	}
+	if r := v.pod.Spec.Resources; limit == "" && r != nil {
+		if q, ok := r.Limits[corev1.ResourceMemory]; ok {
+			limit, of = q.String(), "the limit of its pod"
+		}
+	}
+	if limit == "" {
+		return who + " has no limit of memory, and the kernel killed it (SIGKILL) because the machine, or the share of it that all pods have, ran out of memory. Set resources.requests.memory, so that fewer such pods run at a time."
+	}
+	details["memoryLimit"] = limit
+	return fmt.Sprintf("the kernel killed %s (SIGKILL, exit code 137) because it ran out of memory: it reached %s of %s. Raise resources.limits.memory, or let the program use less.", who, of, limit)
+}

@@ -1,0 +1,331 @@
+package causes
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/daemon/ttl"
+)
+
+// jobView is a Job with its pods in its world.
+type jobView struct {
+	World
+	job  *batchv1.Job
+	pods []*corev1.Pod
+	end  *batchv1.JobCondition // nil: it goes on
+}
+
+func (v *jobView) suspended() bool { return ptr.Deref(v.job.Spec.Suspend, false) }
+
+// ending returns the interim condition of a Job that is about to end; nil if it has ended or goes on.
+func (v *jobView) ending() *batchv1.JobCondition {
+	if v.end != nil {
+		return nil
+	}
+	for i := range v.job.Status.Conditions {
+		c := &v.job.Status.Conditions[i]
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobSuccessCriteriaMet) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (v *jobView) state() (state, message string) {
+	s := &v.job.Status
+	switch {
+	case v.end != nil && v.end.Type == batchv1.JobFailed:
+		return "Failed", "has failed (" + v.end.Reason + ")."
+	case v.end != nil:
+		return "Complete", "is complete (" + v.end.Reason + ")."
+	case v.job.DeletionTimestamp != nil:
+		return "Terminating", "is being deleted."
+	case v.ending() != nil:
+		return "Ending", "is about to end, and waits for its last pods."
+	case v.suspended():
+		return "Suspended", "is suspended."
+	case s.Active > 0 && (ptr.Deref(s.Ready, 0) > 0 || v.anyRuns()):
+		return "Running", "runs: " + v.progress()
+	case s.Active > 0:
+		return "Waiting", "waits, since none of its pods runs: " + v.progress()
+	}
+	return "Waiting", "waits, and has no pod now: " + v.progress()
+}
+
+func (v *jobView) anyRuns() bool {
+	for _, p := range v.pods {
+		if p.Status.Phase == corev1.PodRunning && len(pod.Restarts(p)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *jobView) progress() string {
+	s := &v.job.Status
+	of := ""
+	if v.job.Spec.Completions != nil {
+		of = fmt.Sprintf(" of %d", *v.job.Spec.Completions)
+	}
+	return fmt.Sprintf("%d%s succeeded, %d failed, %d active.", s.Succeeded, of, s.Failed, s.Active)
+}
+
+// jobElsewhere is spec.managedBy.
+func jobElsewhere(v *jobView) []why.Cause {
+	if job.Managed(v.job) {
+		return nil
+	}
+	return []why.Cause{{
+		Type:    "ManagedElsewhere",
+		Message: fmt.Sprintf("Its spec.managedBy names the controller %s, so nothing here starts its pods.", *v.job.Spec.ManagedBy),
+	}}
+}
+
+// jobEnd is why a Job has ended, or is about to.
+func jobEnd(v *jobView) []why.Cause {
+	end := v.end
+	if end == nil {
+		end = v.ending()
+	}
+	if end == nil {
+		return nil
+	}
+	c := why.Cause{
+		Type: end.Reason, Message: sentence(end.Message), Since: at(end.LastTransitionTime.Time),
+		Details: map[string]string{"reason": end.Reason},
+	}
+	spec, status := &v.job.Spec, &v.job.Status
+	switch end.Reason {
+	case batchv1.JobReasonBackoffLimitExceeded:
+		limit := ptr.Deref(spec.BackoffLimit, 6)
+		c.Details["backoffLimit"], c.Details["failed"] = fmt.Sprint(limit), fmt.Sprint(status.Failed)
+		c.Message = fmt.Sprintf("%s failed, and its backoffLimit of %d allows no more.", pods(int(status.Failed)), limit)
+		if spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+			c.Message = fmt.Sprintf("Its pods failed, or were restarted in place (restartPolicy OnFailure), more often than its backoffLimit of %d allows. With that policy the pod is deleted at the end; restartPolicy Never keeps failed pods.", limit)
+		}
+	case batchv1.JobReasonDeadlineExceeded:
+		c.Details["activeDeadlineSeconds"] = fmt.Sprint(ptr.Deref(spec.ActiveDeadlineSeconds, 0))
+		c.Message = fmt.Sprintf("It was active for longer than its activeDeadlineSeconds (%s), so its pods were ended.",
+			seconds(spec.ActiveDeadlineSeconds))
+	case batchv1.JobReasonMaxFailedIndexesExceeded:
+		c.Details["failedIndexes"] = ptr.Deref(status.FailedIndexes, "")
+		c.Message = fmt.Sprintf("Indexes that have failed: %s. Its maxFailedIndexes of %d allows no more.", ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.MaxFailedIndexes, 0))
+	case batchv1.JobReasonFailedIndexes:
+		c.Details["failedIndexes"] = ptr.Deref(status.FailedIndexes, "")
+		c.Message = fmt.Sprintf("Indexes that have failed for good: %s (backoffLimitPerIndex %d). All others have succeeded.", ptr.Deref(status.FailedIndexes, ""), ptr.Deref(spec.BackoffLimitPerIndex, 0))
+	case batchv1.JobReasonCompletionsReached:
+		c.Message = fmt.Sprintf("It has all the completions that it needs: %d pods have succeeded.", status.Succeeded)
+	case batchv1.JobReasonSuccessPolicy:
+		c.Message = "Its successPolicy is met: " + sentence(end.Message)
+	}
+	if v.end == nil {
+		c.Message += fmt.Sprintf(" It ends once %s that are still terminating have gone.", pods(int(ptr.Deref(status.Terminating, 0))))
+	}
+	return []why.Cause{c}
+}
+
+func pods(n int) string {
+	if n == 1 {
+		return "1 pod"
+	}
+	return fmt.Sprintf("%d pods", n)
+}
+
+// jobTerminating is the deletion of a Job.
+func jobTerminating(v *jobView) []why.Cause {
+	if v.job.DeletionTimestamp == nil {
+		return nil
+	}
+	c := why.Cause{
+		Type: "Terminating", Since: at(v.job.DeletionTimestamp.Time),
+		Message: "It was deleted, and goes once its finalizers are gone: " + strings.Join(v.job.Finalizers, ", ") + ".",
+	}
+	if n := ptr.Deref(v.job.Status.Terminating, 0) + v.job.Status.Active; n > 0 {
+		c.Message += fmt.Sprintf(" %s are still there.", pods(int(n)))
+	}
+	return []why.Cause{c}
+}
+
+// jobSuspended is spec.suspend.
+func jobSuspended(v *jobView) []why.Cause {
+	if !v.suspended() || v.end != nil {
+		return nil
+	}
+	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Details: map[string]string{}}
+	if name, when := manager(v.job, "spec", "suspend"); name != "" {
+		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it has no pods.", name)
+		c.Details["manager"] = name
+		c.Since = at(when)
+	}
+	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
+		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
+	}
+	c.Help = []string{fmt.Sprintf(`jobctl patch jobs/%s%s -p '{"spec":{"suspend":false}}'`, v.job.Name, inNamespace(v.job.Namespace))}
+	return []why.Cause{c}
+}
+
+// jobRefused is why pods cannot be created.
+func jobRefused(v *jobView) []why.Cause {
+	if v.end != nil || v.job.DeletionTimestamp != nil {
+		return nil
+	}
+	refused := v.Standing != nil && v.Standing.Refused > 0
+	e := v.lastEvent(v.job.UID, "FailedCreate")
+	if e == nil || !refused && v.Source == why.FromRecords || v.job.Status.Active > 0 && !refused {
+		return nil
+	}
+	c := why.Cause{Type: "PodRefused", Since: at(seen(e)), Details: map[string]string{}}
+	c.Message = "Its pods cannot be created: " + sentence(strings.TrimPrefix(e.Message, "Error creating: "))
+	if refused {
+		c.Details["failures"] = fmt.Sprint(v.Standing.Refused)
+		c.Until = at(v.Standing.RefusedUntil)
+		c.Message += fmt.Sprintf(" It was refused %s, and is tried again.", times(v.Standing.Refused))
+	}
+	return []why.Cause{c}
+}
+
+// jobBackoff is the wait after a failed pod.
+func jobBackoff(v *jobView) []why.Cause {
+	st := v.Standing
+	if st == nil || st.Failures == 0 || v.suspended() || v.ending() != nil || !v.Now.Before(st.Until) {
+		return nil
+	}
+	c := why.Cause{
+		Type: "BackOff", Until: at(st.Until),
+		Message: fmt.Sprintf("It waits before it creates the next pod: the wait after failure %d since the last success is %s. It begins with %s and doubles each time, up to %s%s.",
+			st.Failures, st.Delay, st.Base, st.Cap, v.whoseBackoff()),
+		Details: map[string]string{
+			"failures": fmt.Sprint(st.Failures), "delay": st.Delay.String(), "base": st.Base.String(), "cap": st.Cap.String(),
+		},
+	}
+	if v.Source == why.FromRecords && v.whoseBackoff() == "" {
+		c.Help = []string{fmt.Sprintf("jobctl annotate jobs/%s%s %s=1s %s=30s", v.job.Name, inNamespace(v.job.Namespace), batch.BackoffBaseAnnotation, batch.BackoffCapAnnotation)}
+	}
+	return []why.Cause{c}
+}
+
+// whoseBackoff says which annotations of the Job set its back-off.
+func (v *jobView) whoseBackoff() string {
+	var own []string
+	for _, name := range []string{batch.BackoffBaseAnnotation, batch.BackoffCapAnnotation} {
+		if v.job.Annotations[name] != "" && v.Source == why.FromRecords {
+			own = append(own, name)
+		}
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	return " (by its own " + strings.Join(own, " and ") + ")"
+}
+
+// jobHeldIndexes are the indexes that wait for a back-off of their own.
+func jobHeldIndexes(v *jobView) (all []why.Cause) {
+	if v.Standing == nil || v.suspended() || v.ending() != nil {
+		return nil
+	}
+	for i, h := range v.Standing.Held {
+		if i == shown {
+			all = append(all, why.Cause{Type: "MoreIndexesBackOff", Message: fmt.Sprintf("%d more indexes wait in the same way.", len(v.Standing.Held)-shown)})
+			break
+		}
+		all = append(all, why.Cause{
+			Type: "IndexBackOff", Until: at(h.Until),
+			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %d failures. Its wait doubles each time, up to %s.",
+				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0), v.Standing.Cap),
+			Details: map[string]string{"index": fmt.Sprint(h.Index), "failures": fmt.Sprint(h.Failures), "cap": v.Standing.Cap.String()},
+		})
+	}
+	return all
+}
+
+// jobBudget is how many more failures the Job survives.
+func jobBudget(v *jobView) []why.Cause {
+	st := v.Standing
+	if st == nil || v.end != nil || v.ending() != nil || st.Failed == 0 && st.Restarts == 0 {
+		return nil
+	}
+	spec := &v.job.Spec
+	limit := int64(ptr.Deref(spec.BackoffLimit, 6))
+	c := why.Cause{Type: "FailuresLeft", Details: map[string]string{"failed": fmt.Sprint(st.Failed)}}
+	if spec.BackoffLimitPerIndex != nil {
+		c.Message = fmt.Sprintf("Each index may fail %d times before it has failed for good.", *spec.BackoffLimitPerIndex)
+		if failed := ptr.Deref(v.job.Status.FailedIndexes, ""); failed != "" {
+			c.Details["failedIndexes"] = failed
+			c.Message += fmt.Sprintf(" Those that have: %s.", failed)
+			if spec.MaxFailedIndexes != nil {
+				c.Message += fmt.Sprintf(" More than %d failed indexes (maxFailedIndexes) end the Job.", *spec.MaxFailedIndexes)
+			}
+		}
+		return []why.Cause{c}
+	}
+	used := st.Failed + st.Restarts
+	left := max(0, limit-used)
+	c.Details["backoffLimit"], c.Details["left"] = fmt.Sprint(limit), fmt.Sprint(left)
+	c.Message = fmt.Sprintf("%s against its backoffLimit of %d: it survives %d more, and the one after that ends it.", counted(used), limit, left)
+	return []why.Cause{c}
+}
+
+func counted(failures int64) string {
+	if failures == 1 {
+		return "1 failure counts"
+	}
+	return fmt.Sprintf("%d failures count", failures)
+}
+
+// jobDeadline is the deadline that comes.
+func jobDeadline(v *jobView) []why.Cause {
+	if v.end != nil || v.suspended() || v.ending() != nil || v.job.Spec.ActiveDeadlineSeconds == nil || v.job.Status.StartTime == nil {
+		return nil
+	}
+	return []why.Cause{{
+		Type:    "Deadline",
+		Message: fmt.Sprintf("Its activeDeadlineSeconds of %s, counted from its start, will end it if it has not finished by then.", seconds(v.job.Spec.ActiveDeadlineSeconds)),
+		Until:   at(v.job.Status.StartTime.Add(podspec.Seconds(*v.job.Spec.ActiveDeadlineSeconds))),
+	}}
+}
+
+// jobSuccessRules is how far spec.successPolicy is.
+func jobSuccessRules(v *jobView) []why.Cause {
+	results := job.JudgeSuccess(v.job)
+	if len(results) == 0 {
+		return nil
+	}
+	c := why.Cause{Type: "SuccessPolicy", Message: "The rules of its successPolicy, of which one is enough:"}
+	for _, r := range results {
+		inner := why.Cause{
+			Type: "RuleNotMatched", Message: fmt.Sprintf("Rule %d is not met: %s", r.Index, sentence(r.Reason)),
+			Details: map[string]string{"rule": fmt.Sprint(r.Index)},
+		}
+		switch {
+		case r.Matched:
+			inner.Type, inner.Message = "RuleMatched", fmt.Sprintf("Rule %d is met: %s", r.Index, sentence(r.Reason))
+		case !r.Reached:
+			inner.Type, inner.Message = "RuleNotReached", fmt.Sprintf("Rule %d was not looked at, since one before it is met.", r.Index)
+		}
+		c.Causes = append(c.Causes, inner)
+	}
+	return []why.Cause{c}
+}
+
+// jobTTL is when a finished Job is removed.
+func jobTTL(v *jobView) []why.Cause {
+	expires, ok := ttl.Expires(v.job)
+	if !ok {
+		return nil
+	}
+	return []why.Cause{{
+		Type:    "TTL",
+		Message: fmt.Sprintf("It is removed, with its pods and logs, by its ttlSecondsAfterFinished of %s.", time.Duration(*v.job.Spec.TTLSecondsAfterFinished)*time.Second),
+		Until:   at(expires),
+	}}
+}

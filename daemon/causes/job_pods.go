@@ -1,0 +1,222 @@
+package causes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// shownKinds is how many different ways to fail or to wait are told of one Job.
+const shownKinds = 3
+
+// group are pods of which one stands for all, since they fail or wait in the same way.
+type group struct {
+	pods   []*corev1.Pod
+	causes []why.Cause // of the first
+}
+
+// groups puts pods together that have the same key. The groups keep the order of their first pods.
+func groups(pods []*corev1.Pod, key func(*corev1.Pod) string) (all []*group) {
+	byKey := map[string]*group{}
+	for _, p := range pods {
+		k := key(p)
+		if byKey[k] == nil {
+			byKey[k] = &group{}
+			all = append(all, byKey[k])
+		}
+		byKey[k].pods = append(byKey[k].pods, p)
+	}
+	return all
+}
+
+// tell returns what is told of the first groups, and that there are more.
+func (v *jobView) tell(kind, verb string, all []*group, explain func(*corev1.Pod) []why.Cause) (told []why.Cause) {
+	for i, g := range all {
+		if i == shownKinds {
+			rest := 0
+			for _, other := range all[i:] {
+				rest += len(other.pods)
+			}
+			told = append(told, why.Cause{Type: "More" + kind, Message: fmt.Sprintf("%s %s for other reasons.", pods(rest), verb)})
+			break
+		}
+		p := g.pods[0]
+		c := why.Cause{
+			Type: kind, Object: about("Pod", p), Causes: explain(p),
+			Details: map[string]string{"pods": fmt.Sprint(len(g.pods))},
+		}
+		what := ""
+		if index, ok := p.Annotations[batchv1.JobCompletionIndexAnnotation]; ok {
+			what = " for index " + index
+			c.Details["index"] = index
+		}
+		switch n := len(g.pods) - 1; n {
+		case 0:
+			c.Message = fmt.Sprintf("this pod%s %s.", what, singular(verb))
+		case 1:
+			c.Message = fmt.Sprintf("this pod%s %s, and 1 other pod%s %s in the same way.", what, singular(verb), indexes(g.pods[1:]), singular(verb))
+		default:
+			c.Message = fmt.Sprintf("this pod%s %s, and %d other pods%s %s in the same way.", what, singular(verb), n, indexes(g.pods[1:]), verb)
+		}
+		told = append(told, c)
+	}
+	return told
+}
+
+func singular(verb string) string {
+	return map[string]string{"wait": "waits", "run": "runs"}[verb] + map[string]string{"failed": "failed"}[verb]
+}
+
+// indexes lists the indexes of a few pods.
+func indexes(list []*corev1.Pod) string {
+	var all []string
+	for _, p := range list {
+		if index, ok := p.Annotations[batchv1.JobCompletionIndexAnnotation]; ok && !slices.Contains(all, index) {
+			all = append(all, index)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return ""
+	case len(all) > 10:
+		return fmt.Sprintf(" (of %d indexes)", len(all))
+	}
+	return " (index " + strings.Join(all, ", ") + ")"
+}
+
+// jobFailures are the pods that have failed, the one that decided first.
+func jobFailures(v *jobView) []why.Cause {
+	var failed []*corev1.Pod
+	for _, p := range v.pods {
+		if p.Status.Phase == corev1.PodFailed {
+			failed = append(failed, p)
+		}
+	}
+	slices.SortFunc(failed, func(a, b *corev1.Pod) int {
+		return cmp.Or(boolFirst(v.decided(a), v.decided(b)), finished(b).Compare(finished(a)), cmp.Compare(a.Name, b.Name))
+	})
+	told := v.tell("PodFailed", "failed", groups(failed, wayToFail), func(p *corev1.Pod) []why.Cause {
+		view := &podView{World: v.World, pod: p, job: v.job}
+		return append(gather(podCauses, view), podPolicy(view)...)
+	})
+	for i := range told {
+		if p := told[i].Object; p != nil {
+			told[i].Help = append(told[i].Help, fmt.Sprintf("jobctl logs pods/%s%s --all-containers", p.Name, inNamespace(p.Namespace)))
+			for n := range told[i].Causes {
+				told[i].Causes[n].Help = nil
+			}
+		}
+	}
+	if n := int(v.job.Status.Failed); len(failed) == 0 && n > 0 {
+		told = append(told, why.Cause{
+			Type:    "PodsGone",
+			Message: fmt.Sprintf("%s failed, and their objects are gone. What they have printed may still be there.", pods(n)),
+			Help:    []string{fmt.Sprintf("jobctl logs jobs/%s%s --prefix --all-attempts", v.job.Name, inNamespace(v.job.Namespace))},
+		})
+	}
+	return told
+}
+
+// decided reports whether the condition of the Job names a pod.
+func (v *jobView) decided(p *corev1.Pod) bool {
+	end := cmp.Or(v.end, v.ending())
+	return end != nil && end.Reason == batchv1.JobReasonPodFailurePolicy &&
+		slices.Contains(strings.Fields(end.Message), p.Namespace+"/"+p.Name)
+}
+
+func boolFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// wayToFail is the same for pods that have failed in the same way.
+func wayToFail(p *corev1.Pod) string {
+	way := []string{p.Status.Reason}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if end := list[i].State.Terminated; end != nil {
+				way = append(way, fmt.Sprintf("%s %d %s", list[i].Name, end.ExitCode, end.Reason))
+			}
+		}
+	}
+	return strings.Join(way, "|")
+}
+
+// jobWaiting are the pods that do not run yet, or not now.
+func jobWaiting(v *jobView) []why.Cause {
+	if v.end != nil {
+		return nil
+	}
+	var waiting []*corev1.Pod
+	for _, p := range v.pods {
+		if !pod.Terminal(p) && (p.Status.Phase != corev1.PodRunning || len(pod.Restarts(p)) > 0) {
+			waiting = append(waiting, p)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *corev1.Pod) int {
+		_, known := v.Rooms[a.UID]
+		_, other := v.Rooms[b.UID]
+		return cmp.Or(boolFirst(known, other), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return v.tell("PodWaits", "wait", groups(waiting, wayToWait), func(p *corev1.Pod) []why.Cause {
+		return gather(podCauses, &podView{World: v.World, pod: p, job: v.job})
+	})
+}
+
+// wayToWait is the same for pods that wait in the same way.
+func wayToWait(p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return "deleted"
+	}
+	if p.Spec.NodeName == "" {
+		return fmt.Sprintf("unbound %d", len(p.Spec.SchedulingGates))
+	}
+	way := []string{string(p.Status.Phase)}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if w := list[i].State.Waiting; w != nil {
+				way = append(way, list[i].Name+" "+strings.TrimPrefix(w.Reason, "Err"))
+			}
+		}
+	}
+	return strings.Join(way, "|")
+}
+
+// jobRunning are the pods that run.
+func jobRunning(v *jobView) []why.Cause {
+	if v.end != nil {
+		return nil
+	}
+	var running []*corev1.Pod
+	for _, p := range v.pods {
+		if p.Status.Phase == corev1.PodRunning && len(pod.Restarts(p)) == 0 {
+			running = append(running, p)
+		}
+	}
+	if len(running) == 0 {
+		return nil
+	}
+	return v.tell("PodRuns", "run", groups(running, func(p *corev1.Pod) string { return fmt.Sprint(p.DeletionTimestamp != nil, restartCount(p) > 0) }),
+		func(p *corev1.Pod) []why.Cause {
+			return gather(podCauses, &podView{World: v.World, pod: p, job: v.job})
+		})
+}
+
+func restartCount(p *corev1.Pod) (n int32) {
+	for i := range p.Status.ContainerStatuses {
+		n += p.Status.ContainerStatuses[i].RestartCount
+	}
+	return n
+}

@@ -1,0 +1,321 @@
+package causes
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// podView is a pod in its world.
+type podView struct {
+	World
+	pod *corev1.Pod
+	job *batchv1.Job // nil: none
+	// whole says that the pod itself was asked about, and not its Job.
+	whole bool
+}
+
+func (v *podView) state() (state, message string) {
+	s := &v.pod.Status
+	switch {
+	case s.Phase == corev1.PodSucceeded:
+		return "Succeeded", "has succeeded."
+	case s.Phase == corev1.PodFailed:
+		return "Failed", "has failed."
+	case v.pod.DeletionTimestamp != nil:
+		return "Terminating", "is being deleted."
+	case s.Phase == corev1.PodRunning && len(pod.Restarts(v.pod)) == 0:
+		return "Running", "runs."
+	case s.Phase == corev1.PodRunning:
+		return "Waiting", "waits for a restart."
+	}
+	return "Waiting", "waits and has not started yet."
+}
+
+func (v *podView) ended() bool { return pod.Terminal(v.pod) }
+
+func (v *podView) condition(t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range v.pod.Status.Conditions {
+		if c := &v.pod.Status.Conditions[i]; c.Type == t {
+			return c
+		}
+	}
+	return nil
+}
+
+// statuses returns the status of each container, init containers first.
+func (v *podView) statuses() (all []*corev1.ContainerStatus) {
+	for _, list := range [][]corev1.ContainerStatus{v.pod.Status.InitContainerStatuses, v.pod.Status.ContainerStatuses} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}
+
+// podTerminating is the deletion of a pod.
+func podTerminating(v *podView) []why.Cause {
+	p := v.pod
+	if p.DeletionTimestamp == nil {
+		return nil
+	}
+	c := why.Cause{Type: "Terminating", Message: "It was deleted."}
+	switch {
+	case !v.ended():
+		c.Message = "It was deleted, and its containers have until the end of their grace period before they are killed."
+		c.Until = at(p.DeletionTimestamp.Time)
+	case len(p.Finalizers) > 0:
+		c.Type = "FinalizersHold"
+		c.Message = "It was deleted and has ended; its finalizers hold the object: " + strings.Join(p.Finalizers, ", ") + "."
+	}
+	return []why.Cause{c}
+}
+
+// podGated is spec.schedulingGates.
+func podGated(v *podView) []why.Cause {
+	var names []string
+	for _, g := range v.pod.Spec.SchedulingGates {
+		names = append(names, g.Name)
+	}
+	if len(names) == 0 || v.ended() || v.pod.Spec.NodeName != "" {
+		return nil
+	}
+	return []why.Cause{{
+		Type:    "SchedulingGated",
+		Message: "It may not start before somebody removes its scheduling gates: " + strings.Join(names, ", ") + ".",
+		Help:    []string{fmt.Sprintf("jobctl get pods/%s%s -o jsonpath='{.spec.schedulingGates}'", v.pod.Name, inNamespace(v.pod.Namespace))},
+	}}
+}
+
+// podUnscheduled is what a scheduler says, where nothing better is known.
+func podUnscheduled(v *podView) []why.Cause {
+	if v.ended() || v.pod.Spec.NodeName != "" || len(v.pod.Spec.SchedulingGates) > 0 || v.pod.DeletionTimestamp != nil {
+		return nil
+	}
+	if _, ok := v.Rooms[v.pod.UID]; ok {
+		return nil
+	}
+	c := v.condition(corev1.PodScheduled)
+	if c == nil || c.Status == corev1.ConditionTrue {
+		return []why.Cause{{Type: "NotScheduled", Message: "It has not been assigned to a node yet.", Since: at(v.pod.CreationTimestamp.Time)}}
+	}
+	return []why.Cause{{
+		Type: "Unschedulable", Message: "The scheduler found no node for it: " + sentence(c.Message),
+		Since: at(c.LastTransitionTime.Time),
+	}}
+}
+
+// podDisrupted is what ended a pod from outside.
+func podDisrupted(v *podView) []why.Cause {
+	c := v.condition(corev1.DisruptionTarget)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	message := map[string]string{
+		corev1.PodReasonPreemptionByScheduler: "It was preempted: it had to make room for a pod of a higher priority.",
+		"DeletionByTaintManager":              "It was evicted because of a taint of the node that it does not tolerate.",
+		"EvictionByEvictionAPI":               "It was evicted through the API, as kubectl drain does.",
+		corev1.PodReasonTerminationByKubelet:  "The node ended it: it took too much of the node, or was lost when the host went down.",
+	}[c.Reason]
+	if message == "" {
+		message = "It was disrupted (" + c.Reason + ")."
+	}
+	return []why.Cause{{
+		Type: "Disrupted", Message: message + " " + sentence(c.Message), Since: at(c.LastTransitionTime.Time),
+		Details: map[string]string{"reason": c.Reason},
+	}}
+}
+
+// podRejected is the end of a pod for another reason than its containers.
+func podRejected(v *podView) []why.Cause {
+	s := &v.pod.Status
+	if s.Phase != corev1.PodFailed || s.Reason == "" {
+		return nil
+	}
+	c := why.Cause{Type: s.Reason, Message: sentence(s.Message), Details: map[string]string{"reason": s.Reason}}
+	switch s.Reason {
+	case "Evicted":
+		c.Message = "It was evicted because it, or the node, took too much: " + c.Message
+	case "DeadlineExceeded":
+		c.Message = fmt.Sprintf("It ran longer than its activeDeadlineSeconds (%s) allows.", seconds(v.pod.Spec.ActiveDeadlineSeconds))
+	}
+	return []why.Cause{c}
+}
+
+func seconds(n *int64) string {
+	if n == nil {
+		return "none"
+	}
+	return podspec.Seconds(*n).String()
+}
+
+// podDeadline is the deadline of a pod that is to come.
+func podDeadline(v *podView) []why.Cause {
+	if v.ended() || v.pod.Spec.ActiveDeadlineSeconds == nil || v.pod.Status.StartTime == nil {
+		return nil
+	}
+	return []why.Cause{{
+		Type:    "Deadline",
+		Message: fmt.Sprintf("Its activeDeadlineSeconds of %s will end it.", seconds(v.pod.Spec.ActiveDeadlineSeconds)),
+		Until:   at(v.pod.Status.StartTime.Add(podspec.Seconds(*v.pod.Spec.ActiveDeadlineSeconds))),
+	}}
+}
+
+// podRestarts is the back-off of containers that are restarted in their pod.
+func podRestarts(v *podView) (all []why.Cause) {
+	for _, r := range pod.Restarts(v.pod) {
+		c := why.Cause{
+			Type: "CrashLoopBackOff",
+			Message: fmt.Sprintf("Container %s waits to be started again: it was restarted %d times. The wait doubles each time, up to %s, and a run of 10 minutes ends it.",
+				r.Container, r.Restarts, r.Cap),
+			Until:   at(r.At),
+			Details: map[string]string{"container": r.Container, "restarts": fmt.Sprint(r.Restarts), "cap": r.Cap.String()},
+		}
+		inner := v.exit(r.Container, r.Last)
+		inner.Log = v.log(r.Container, false)
+		inner.Help = v.showLog(r.Container)
+		c.Causes = []why.Cause{inner}
+		all = append(all, c)
+	}
+	return all
+}
+
+// podExits is how containers have ended that are not restarted.
+func podExits(v *podView) (all []why.Cause) {
+	waiting := map[string]bool{}
+	for _, r := range pod.Restarts(v.pod) {
+		waiting[r.Container] = true
+	}
+	for _, s := range v.statuses() {
+		end := s.State.Terminated
+		if end == nil || end.ExitCode == 0 || waiting[s.Name] {
+			if s.State.Running != nil && s.LastTerminationState.Terminated != nil && s.RestartCount > 0 {
+				all = append(all, v.restarted(s))
+			}
+			continue
+		}
+		c := v.exit(s.Name, end)
+		c.Log = v.log(s.Name, false)
+		c.Help = v.showLog(s.Name)
+		all = append(all, c)
+	}
+	return all
+}
+
+// restarted is a container that runs again after a failure.
+func (v *podView) restarted(s *corev1.ContainerStatus) why.Cause {
+	inner := v.exit(s.Name, s.LastTerminationState.Terminated)
+	inner.Log = v.log(s.Name, true)
+	return why.Cause{
+		Type:    "Restarted",
+		Message: fmt.Sprintf("Container %s runs again after %d restarts.", s.Name, s.RestartCount),
+		Since:   at(s.State.Running.StartedAt.Time), Causes: []why.Cause{inner},
+		Details: map[string]string{"container": s.Name, "restarts": fmt.Sprint(s.RestartCount)},
+	}
+}
+
+func (v *podView) log(container string, previous bool) []string {
+	if v.Log == nil {
+		return nil
+	}
+	return v.Log(v.pod, container, previous)
+}
+
+func (v *podView) showLog(container string) []string {
+	return []string{fmt.Sprintf("jobctl logs pods/%s%s -c %s", v.pod.Name, inNamespace(v.pod.Namespace), container)}
+}
+
+// podProbes is what keeps a running pod from being ready.
+func podProbes(v *podView) (all []why.Cause) {
+	if v.ended() || v.pod.Status.Phase != corev1.PodRunning {
+		return nil
+	}
+	e := v.lastEvent(v.pod.UID, "Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook")
+	if ready := v.condition(corev1.PodReady); e == nil || ready != nil && ready.Status == corev1.ConditionTrue {
+		return nil
+	}
+	return []why.Cause{{Type: e.Reason, Message: sentence(e.Message), Since: at(seen(e))}}
+}
+
+// podRuns says that a pod runs as it should.
+func podRuns(v *podView) []why.Cause {
+	if v.ended() || !v.whole || v.pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for _, s := range v.statuses() {
+		if s.State.Running != nil && s.RestartCount == 0 {
+			return []why.Cause{{
+				Type: "Running", Message: fmt.Sprintf("Container %s runs.", s.Name), Since: at(s.State.Running.StartedAt.Time),
+				Help: v.showLog(s.Name),
+			}}
+		}
+	}
+	return nil
+}
+
+// podPolicy says which rule of its Job's podFailurePolicy a failed pod matches, and why it matches no other.
+func podPolicy(v *podView) []why.Cause {
+	if v.job == nil || v.job.Spec.PodFailurePolicy == nil || v.pod.Status.Phase != corev1.PodFailed {
+		return nil
+	}
+	c := why.Cause{Type: "PodFailurePolicy", Message: "No rule of podFailurePolicy matches it, so it counts against backoffLimit."}
+	for _, r := range job.JudgeFailure(v.job, v.pod) {
+		inner := why.Cause{
+			Type: "RuleNotMatched", Details: map[string]string{"rule": fmt.Sprint(r.Index), "action": string(r.Action)},
+			Message: fmt.Sprintf("Rule %d (%s) does not match: %s", r.Index, r.Action, sentence(r.Reason)),
+		}
+		switch {
+		case r.Matched:
+			c.Message = fmt.Sprintf("Rule %d of podFailurePolicy matches it: %s", r.Index, effect(r.Action))
+			inner.Type = "RuleMatched"
+			inner.Message = fmt.Sprintf("Rule %d (%s) matches: %s", r.Index, r.Action, sentence(r.Reason))
+		case !r.Reached:
+			inner.Type = "RuleNotReached"
+			inner.Message = fmt.Sprintf("Rule %d (%s) was not looked at, since one before it matches.", r.Index, r.Action)
+		}
+		c.Causes = append(c.Causes, inner)
+	}
+	return []why.Cause{c}
+}
+
+// effect returns what an action of podFailurePolicy does.
+func effect(a batchv1.PodFailurePolicyAction) string {
+	return map[batchv1.PodFailurePolicyAction]string{
+		batchv1.PodFailurePolicyActionFailJob:   "FailJob ends the whole Job.",
+		batchv1.PodFailurePolicyActionFailIndex: "FailIndex ends this index, and no other.",
+		batchv1.PodFailurePolicyActionIgnore:    "Ignore does not count the failure, and another pod takes its place.",
+		batchv1.PodFailurePolicyActionCount:     "Count counts the failure against backoffLimit.",
+	}[a]
+}
+
+// finished returns when the last container of a pod ended.
+func finished(p *corev1.Pod) (last time.Time) {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			if end := list[i].State.Terminated; end != nil && end.FinishedAt.After(last) {
+				last = end.FinishedAt.Time
+			}
+		}
+	}
+	if last.IsZero() {
+		return p.CreationTimestamp.Time
+	}
+	return last
+}
+
+// since returns when a pod was bound to its node; nil if it was not.
+func since(p *corev1.Pod) *metav1.Time {
+	if p.Status.StartTime == nil {
+		return nil
+	}
+	return at(p.Status.StartTime.Time)
+}
