@@ -186,7 +186,8 @@ func (d *daemon) launch() {
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
 		},
-		QPS: -1,
+		QPS:            -1,
+		WarningHandler: rest.NoWarnings{}, // the tests of warnings read them from the answers
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -54,18 +54,33 @@ func TestTaints(t *testing.T) {
 	needKubectl(t)
 	d := start(t, "--listen", freePort(t), "--network", "none")
 	const tolerant = "tolerations: [{key: upkeep, operator: Exists}]"
-	d.apply(asking("leaves", "", "cpu: 10m") + asking("stays", tolerant, "cpu: 10m"))
-	runs := func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }
-	d.podUntil("leaves", "runs", runs)
+	leave := map[string]string{
+		"leaves":      "",
+		"other-value": "tolerations: [{key: upkeep, operator: Equal, value: later, effect: NoExecute}]",
+		"other-taint": "tolerations: [{key: upkeep, operator: Exists, effect: NoSchedule}]",
+		"a-moment":    "tolerations: [{key: upkeep, value: now, effect: NoExecute, tolerationSeconds: 1}]",
+	}
+	d.apply(asking("stays", tolerant, "cpu: 10m") +
+		asking("same-value", "tolerations: [{key: upkeep, operator: Equal, value: now, effect: NoExecute}]", "cpu: 10m"))
+	for name, tolerations := range leave {
+		d.apply(asking(name, tolerations, "cpu: 10m"))
+	}
+	for name := range leave {
+		d.podUntil(name, "runs", runs)
+	}
 	d.podUntil("stays", "runs", runs)
+	d.podUntil("same-value", "runs", runs)
 	if got := d.kubectl("taint", "nodes", "--all", "upkeep=now:NoExecute"); !strings.Contains(got, "tainted") {
 		t.Errorf("taint:\n%s", got)
 	}
-	d.kubectl("wait", "pod", "leaves", "--for=delete", "--timeout=100s")
+	for name := range leave {
+		d.kubectl("wait", "pod", name, "--for=delete", "--timeout=100s")
+	}
 	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=leaves"); !strings.Contains(got, "TaintManagerEviction") {
 		t.Errorf("events:\n%s", got)
 	}
 	d.podUntil("stays", "runs still", runs)
+	d.podUntil("same-value", "runs still", runs)
 	d.apply(asking("late", "", "cpu: 10m") + asking("welcome", tolerant, "cpu: 10m"))
 	d.podUntil("welcome", "runs", runs)
 	d.podUntil("late", "says why it waits", func(p *corev1.Pod) bool {

@@ -28,12 +28,11 @@ func mounts(in Input) []specs.Mount {
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", sys}},
 	}
 	for i := range base {
-		// A new sysfs or mqueue needs its own network or IPC namespace; without one the host's is shown.
+		// A new sysfs needs a network namespace of its own; without one the host's is shown. A new mqueue shows the
+		// queues of the IPC namespace that it is mounted in, the host's too, which need not have it mounted.
 		switch {
 		case base[i].Destination == "/sys" && in.Pod.Spec.HostNetwork:
 			base[i] = specs.Mount{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"rbind", "nosuid", "noexec", "nodev", sys}}
-		case base[i].Destination == "/dev/mqueue" && in.Pod.Spec.HostIPC:
-			base[i] = specs.Mount{Destination: "/dev/mqueue", Type: "bind", Source: "/dev/mqueue", Options: []string{"rbind", "nosuid", "noexec", "nodev"}}
 		case base[i].Destination == "/dev/shm" && in.Pod.Spec.HostIPC:
 			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: "/dev/shm", Options: []string{"rbind"}}
 		}
