@@ -30,11 +30,13 @@ func (p *Pool) onExit(s runtime.Status) {
 	defer p.mu.Unlock()
 	crash.At("exit.observed")
 	p.unwatch(s.ID)
-	if _, ok := p.tails[s.ID]; ok && s.Message == "" {
+	log := p.tails[s.ID]
+	delete(p.tails, s.ID)
+	if log != "" && s.Message == "" {
 		// The log has to be read, which must not hold up the runtime.
 		if p.ctx.Err() == nil {
 			p.group.Go(func() {
-				s.Message = p.terminationMessage(s)
+				s.Message = p.terminationMessage(s, log)
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				p.exited(s)
@@ -42,7 +44,6 @@ func (p *Pool) onExit(s runtime.Status) {
 		}
 		return
 	}
-	delete(p.tails, s.ID)
 	p.exited(s)
 }
 
@@ -68,27 +69,32 @@ func (p *Pool) exited(s runtime.Status) {
 	crash.At("exit.reported")
 }
 
-// follow remembers the log in which the termination message of a container is to be looked for.
-func (p *Pool) follow(c *corev1.Container, id, log string) {
-	if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError || log == "" {
+// tailed returns the log of a container that its termination message may be taken from, "" if there is none.
+func (p *Pool) tailed(obj *corev1.Pod, c *corev1.Container, attempt int) string {
+	if p.config.LogPath == nil || c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+		return ""
+	}
+	return p.config.LogPath(obj, c.Name, attempt)
+}
+
+// follow remembers, for when the container ends, the log in which its termination message is to be looked for.
+func (p *Pool) follow(obj *corev1.Pod, c *corev1.Container, attempt int) {
+	log := p.tailed(obj, c, attempt)
+	if log == "" {
 		return
 	}
 	p.mu.Lock()
-	p.tails[id] = log
+	p.tails[containerID(obj, c.Name, attempt)] = log
 	p.mu.Unlock()
 }
 
 // terminationMessage returns what a container has left in its termination message file, or the end of its log if it
-// failed and its policy asks for that.
-func (p *Pool) terminationMessage(s runtime.Status) string {
-	p.mu.Lock()
-	path := p.tails[s.ID]
-	delete(p.tails, s.ID)
-	p.mu.Unlock()
-	if path == "" || s.Message != "" || s.ExitCode == 0 || s.StartError != "" {
+// failed and that is what its policy asks for: log is empty if not.
+func (p *Pool) terminationMessage(s runtime.Status, log string) string {
+	if log == "" || s.Message != "" || s.ExitCode == 0 || s.StartError != "" {
 		return s.Message
 	}
-	message, err := logTail(p.ctx, path)
+	message, err := logTail(p.ctx, log)
 	if err != nil {
 		p.config.Logger.Warn("cannot read the termination message from the log", "container", s.ID, "error", err)
 	}
@@ -136,14 +142,14 @@ func (p *Pool) signal(obj *corev1.Pod, container string, attempt int, signal sys
 }
 
 // lookUp reports what has become of a container that should be running and is not.
-func (p *Pool) lookUp(obj *corev1.Pod, container string, attempt int) {
+func (p *Pool) lookUp(obj *corev1.Pod, name string, attempt int) {
 	held, err := p.config.Runtime.Containers(p.ctx)
 	if err != nil {
-		p.log(obj).Warn("cannot list the containers of the runtime", "container", container, "error", err)
+		p.log(obj).Warn("cannot list the containers of the runtime", "container", name, "error", err)
 		return
 	}
-	o := pod.Observation{What: pod.Lost, Container: container, Attempt: attempt, At: time.Now()}
-	id := containerID(obj, container, attempt)
+	o := pod.Observation{What: pod.Lost, Container: name, Attempt: attempt, At: time.Now()}
+	id := containerID(obj, name, attempt)
 	for _, s := range held {
 		if s.ID != id {
 			continue
@@ -153,7 +159,9 @@ func (p *Pool) lookUp(obj *corev1.Pod, container string, attempt int) {
 		}
 		if s.State == runtime.Exited {
 			o.What, o.Status = pod.Exited, s
-			o.Status.Message = p.terminationMessage(s)
+			if c, _ := container(obj, name); c != nil {
+				o.Status.Message = p.terminationMessage(s, p.tailed(obj, c, attempt))
+			}
 		}
 	}
 	p.report(obj, o)

@@ -292,7 +292,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 		return dropped()
 	}
 	crash.At("launch.start.before")
-	p.follow(c, request.ID, request.LogPath)
+	p.follow(obj, c, l.attempt)
 	var status runtime.Status
 	stop := p.giveUpLate(obj, l, request.ID)
 	p.take(obj, w, "start of container "+c.Name, func() { status, err = p.config.Runtime.Start(p.ctx, request) })
@@ -319,7 +319,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 			return fail(pod.CreateContainer, errors.New(status.StartError))
 		}
 		about.What = pod.Exited
-		about.Status.Message = p.terminationMessage(status)
+		about.Status.Message = p.terminationMessage(status, p.tailed(obj, c, l.attempt))
 	case runtime.Lost:
 		about.What = pod.Lost
 	default:

@@ -37,6 +37,7 @@ type host struct {
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
 	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
 	during  map[string]func()        // called while a container is being started, by its name
+	slow    time.Duration            // how long a start takes after the process has begun to run
 	busy    int                      // pods worked on now
 	most    int
 }
@@ -112,6 +113,12 @@ func (h *host) Start(ctx context.Context, c runtime.Container) (runtime.Status, 
 	}
 	if words != "" {
 		return runtime.Status{ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt, State: runtime.Exited, ExitCode: 128, StartError: words}, nil
+	}
+	if h.slow > 0 {
+		if status, err := h.Runtime.Start(ctx, c); err != nil {
+			return status, err
+		}
+		time.Sleep(h.slow)
 	}
 	return h.Runtime.Start(ctx, c)
 }
@@ -474,6 +481,28 @@ func TestWorkers(t *testing.T) {
 			synctest.Wait()
 			if got := h.batches[0][0].Status.Message; got != "one\ntwo\n" {
 				t.Errorf("message is %q", got)
+			}
+		},
+		"it does so even if it has ended before its start is over": func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "0.log")
+			h := newHost(t, func(h *host, c *Config) {
+				h.slow = time.Minute
+				c.LogPath = func(*corev1.Pod, string, int) string { return log }
+			})
+			defer h.close()
+			if err := os.WriteFile(log, []byte("2026-01-01T00:00:00.000000000Z stdout F why\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1s")
+			obj.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+			obj.Annotations[simulated.ExitCode] = "1"
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			for _, o := range h.batches[0] {
+				if o.What == pod.Exited && o.Status.Message != "why\n" {
+					t.Errorf("message is %q", o.Status.Message)
+				}
 			}
 		},
 	} {

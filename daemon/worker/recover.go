@@ -81,8 +81,8 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 		if i < 0 {
 			continue
 		}
-		if p.config.LogPath != nil {
-			p.follow(a.Container, id, p.config.LogPath(obj, a.Container.Name, a.Number))
+		if held[i].State == runtime.Running {
+			p.follow(obj, a.Container, a.Number)
 		}
 		if a.Running && held[i].State == runtime.Running {
 			p.watchAgain(obj, a, held[i])
@@ -91,7 +91,9 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 	seen := pod.Recover(obj, held, rebooted, now)
 	for i := range seen {
 		if seen[i].What == pod.Exited {
-			seen[i].Status.Message = p.terminationMessage(seen[i].Status)
+			if c, _ := container(obj, seen[i].Container); c != nil {
+				seen[i].Status.Message = p.terminationMessage(seen[i].Status, p.tailed(obj, c, seen[i].Attempt))
+			}
 		}
 	}
 	return seen
