@@ -1,10 +1,54 @@
 package e2e
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // mounted is a spec with one volume at /NAME in c.
 func mounted(name, source string) string {
 	return `{volumes: [{name: ` + name + `, ` + source + `}], containers: [{name: c, volumeMounts: [{name: ` + name + `, mountPath: /` + name + `}]}]}`
+}
+
+// claimed is a volume with a claim of its pod's own.
+func claimed(name, more string) string {
+	return `{name: ` + name + `, ephemeral: {volumeClaimTemplate: {metadata: {labels: {of: ` + name + `}},
+		spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}, limits: {storage: 4Mi}}, ` + more + `}}}}`
+}
+
+// ephemeral is a spec with such a volume at /NAME in c.
+func ephemeral(name, more string) string {
+	return `{volumes: [` + claimed(name, more) + `], containers: [{name: c, volumeMounts: [{name: ` + name + `, mountPath: /` + name + `}]}]}`
+}
+
+// claim returns the claim of the pod's own for a volume, and what it is bound to.
+func (p *fieldPod) claim(volume string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+	p.t.Helper()
+	c, err := p.CoreV1().PersistentVolumeClaims("default").Get(p.t.Context(), p.name+"-"+volume, metav1.GetOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	v, err := p.CoreV1().PersistentVolumes().Get(p.t.Context(), c.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return c, v
+}
+
+// isOn checks that what a pod has written to a volume is on one that an administrator has made.
+func (p *fieldPod) isOn(volume, made string) {
+	p.t.Helper()
+	if c, _ := p.claim(volume); c.Spec.VolumeName != made || c.Status.Phase != corev1.ClaimBound {
+		p.t.Errorf("it is bound to %s: %+v", c.Spec.VolumeName, c.Status)
+	}
+	if _, err := os.Stat(filepath.Join(p.world.dir, made, "x")); err != nil {
+		p.t.Error(err)
+	}
 }
 
 // volumeFieldCases are about the types of volumes, and the fields of what fills them.
@@ -86,10 +130,28 @@ var volumeFieldCases = []fieldCase{
 	{fields: "VolumeMount.bindMountOptions", spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v, bindMountOptions: [noexec]}]}]}`},
 
 	{fields: "Volume.nfs", spec: `volumes: [{name: v, nfs: {server: a, path: /a}}]`},
-	{fields: "Volume.persistentVolumeClaim", spec: `volumes: [{name: v, persistentVolumeClaim: {claimName: a}}]`},
-	{fields: "Volume.ephemeral", spec: `volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}}}]`},
 	{fields: "Volume.image", spec: `volumes: [{name: v, image: {reference: "busybox:1.36"}}]`},
-	{fields: "Container.volumeDevices", spec: `{volumes: [{name: v, emptyDir: {}}], containers: [{name: c, volumeDevices: [{name: v, devicePath: /dev/v}]}]}`},
+	{fields: "Volume.persistentVolumeClaim PersistentVolumeClaimVolumeSource.claimName PersistentVolumeClaimVolumeSource.readOnly", test: "TestWhatAPodSeesOfAClaim"},
+	{fields: "Volume.ephemeral EphemeralVolumeSource.volumeClaimTemplate PersistentVolumeClaimTemplate.spec PersistentVolumeClaimTemplate.metadata PersistentVolumeClaimSpec.accessModes PersistentVolumeClaimSpec.storageClassName",
+		pod: "claims", spec: ephemeral("scratch", `storageClassName: local`),
+		run: `echo x >/scratch/x; ls /scratch`, want: "x",
+		check: func(t *testing.T, p *fieldPod) {
+			c, v := p.claim("scratch")
+			if c.Labels["of"] != "scratch" || *c.Spec.StorageClassName != "local" || v.Spec.StorageClassName != "local" ||
+				!slices.Equal(c.Status.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}) {
+				t.Errorf("its claim is %+v, and the volume %+v", c, v)
+			}
+		}},
+	{fields: "Container.volumeDevices VolumeDevice.name VolumeDevice.devicePath PersistentVolumeClaimSpec.volumeMode PersistentVolumeClaimSpec.resources VolumeResourceRequirements.requests VolumeResourceRequirements.limits",
+		pod: "claims", spec: `{volumes: [` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeDevices: [{name: disk, devicePath: /dev/disk}]}]}`,
+		run: `[ -b /dev/disk ] && blockdev --getsize64 /dev/disk; echo words | dd of=/dev/disk conv=fsync 2>/dev/null && head -c 5 /dev/disk`, want: "1048576\nwords"},
+	{fields: "PersistentVolumeClaimSpec.selector", pod: "static-claims", spec: ephemeral("selected", `storageClassName: "", selector: {matchLabels: {tier: gold}}`),
+		run: `echo x >/selected/x`, check: func(t *testing.T, p *fieldPod) { p.isOn("selected", "golden") }},
+	{fields: "PersistentVolumeClaimSpec.volumeName", pod: "static-claims", spec: ephemeral("named", `storageClassName: "", volumeName: silver`),
+		run: `echo x >/named/x`, check: func(t *testing.T, p *fieldPod) { p.isOn("named", "silver") }},
+	{fields: "PersistentVolumeClaimSpec.dataSource", spec: ephemeral("v", `dataSource: {kind: PersistentVolumeClaim, name: other}`)},
+	{fields: "PersistentVolumeClaimSpec.dataSourceRef", spec: ephemeral("v", `dataSourceRef: {kind: PersistentVolumeClaim, name: other}`)},
+	{fields: "PersistentVolumeClaimSpec.volumeAttributesClassName", spec: ephemeral("v", `volumeAttributesClassName: gold`)},
 	{fields: "Volume.gcePersistentDisk", spec: `volumes: [{name: v, gcePersistentDisk: {pdName: a}}]`},
 	{fields: "Volume.awsElasticBlockStore", spec: `volumes: [{name: v, awsElasticBlockStore: {volumeID: a}}]`},
 	{fields: "Volume.gitRepo", spec: `volumes: [{name: v, gitRepo: {repository: a}}]`},

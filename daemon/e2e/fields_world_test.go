@@ -34,6 +34,16 @@ const fieldObjects = `
 {apiVersion: v1, kind: Service, metadata: {name: headless}, spec: {clusterIP: None, selector: {pod: names}, ports: [{port: 80}]}}
 ---
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: patient}, value: 7, preemptionPolicy: Never}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: golden, labels: {tier: gold}}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 2Mi}, hostPath: {path: WORLDDIR/golden, type: DirectoryOrCreate}}
+---
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: silver}
+spec: {accessModes: [ReadWriteOnce], capacity: {storage: 2Mi}, hostPath: {path: WORLDDIR/silver, type: DirectoryOrCreate}}
 `
 
 // fieldWorld is the daemon of the tables, and servers of this process that probes and hooks reach at every address of
@@ -64,7 +74,7 @@ func startFields(t *testing.T) *fieldWorld {
 		t.Fatal(err)
 	}
 	w.node = nodes.Items[0].Name
-	w.apply(fieldObjects)
+	w.apply(strings.ReplaceAll(fieldObjects, "WORLDDIR", w.dir))
 	tree := images.NewTree()
 	tree.Busybox("/bin")
 	tree.Text("/content", 0o644, "other\n")
