@@ -47,7 +47,7 @@ var podFieldCases = []fieldCase{
 		run: `grep -o 'me[.].*' /etc/hosts`, want: "me.headless.default.svc.cluster.local\tme"},
 	{fields: "PodSpec.setHostnameAsFQDN", pod: "fqdn", spec: `{hostname: me, subdomain: sub, setHostnameAsFQDN: true}`,
 		run: `hostname`, want: "me.sub.default.svc.cluster.local"},
-	{fields: "PodSpec.hostnameOverride", spec: `hostnameOverride: other`},
+	{fields: "PodSpec.hostnameOverride PodSpec.nodeName PodSpec.os PodOS.name", test: "TestTheNodeTakesOrRejectsPods"},
 	{fields: "PodSpec.hostAliases HostAlias.ip HostAlias.hostnames", pod: "names", spec: `hostAliases: [{ip: 192.0.2.9, hostnames: [far, away]}]`,
 		run: `grep far /etc/hosts`, want: "192.0.2.9\tfar\taway"},
 	{fields: "PodDNSConfig.searches", pod: "names", spec: `dnsConfig: {searches: [example.org]}`, needs: bridge,
@@ -68,7 +68,6 @@ var podFieldCases = []fieldCase{
 	{fields: "PodSpec.imagePullSecrets LocalObjectReference.name", test: "TestImagePullSecrets"},
 	{fields: "PodSpec.runtimeClassName", test: "TestRuntimeClasses"},
 
-	{fields: "PodSpec.nodeName", spec: `nodeName: other`},
 	{fields: "PodSpec.nodeSelector", test: "TestPodsThatNeverFitSaySo"},
 	{fields: "PodSpec.affinity Affinity.nodeAffinity NodeAffinity.requiredDuringSchedulingIgnoredDuringExecution NodeSelector.nodeSelectorTerms NodeSelectorTerm.matchFields", pod: "here",
 		spec: requires(`{matchExpressions: [{key: disk, operator: Exists}]}, {matchFields: [{key: metadata.name, operator: In, values: [NODENAME]}]}`), run: `echo here`, want: "here"},
@@ -111,8 +110,6 @@ var podFieldCases = []fieldCase{
 			p.patch(`{"status": {"conditions": [{"type": "example.org/ready", "status": "True"}]}}`, "status")
 			p.until("is ready", func(pod *corev1.Pod) bool { return podCondition(pod, corev1.PodReady).Status == corev1.ConditionTrue })
 		}},
-	{fields: "PodSpec.os", pod: "linux", spec: `os: {name: linux}`, run: `uname`, want: "Linux"},
-	{fields: "PodOS.name", spec: `os: {name: windows}`},
 	{fields: "PodSpec.resourceClaims", spec: `resourceClaims: [{name: a, resourceClaimName: a}]`},
 	{fields: "PodSpec.evictionResponders", spec: `evictionResponders: [{name: a.example/b, priority: 1000}]`},
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -21,15 +22,17 @@ var securityFieldCases = []fieldCase{
 	{fields: "PodSecurityContext.sysctls Sysctl.value", pod: "sysctls",
 		spec: `securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: "80"}, {name: net/ipv4/tcp_keepalive_time, value: "77"}]}`,
 		run:  `cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/net/ipv4/tcp_keepalive_time`, want: "80\n77"},
-	{fields: "Sysctl.name", spec: `securityContext: {sysctls: [{name: kernel.msgmax, value: "1"}]}`},
+	{fields: "Sysctl.name", test: "TestTheNodeTakesOrRejectsPods"},
 	{fields: "PodSecurityContext.seccompProfile SeccompProfile.type SeccompProfile.localhostProfile", test: "TestSeccompProfilesOfOnesOwn"},
 	{fields: "SecurityContext.seccompProfile", test: "TestSeccompProfile"},
 	{fields: "PodSecurityContext.appArmorProfile SecurityContext.appArmorProfile AppArmorProfile.type AppArmorProfile.localhostProfile", test: "TestAppArmorProfile"},
-	{fields: "PodSecurityContext.seLinuxOptions", spec: `securityContext: {seLinuxOptions: {level: "s0:c1,c2"}}`},
-	{fields: "PodSecurityContext.seLinuxChangePolicy", spec: `securityContext: {seLinuxChangePolicy: MountOption}`},
-	{fields: "PodSecurityContext.windowsOptions", spec: `securityContext: {windowsOptions: {runAsUserName: a}}`},
-	{fields: "SecurityContext.seLinuxOptions", spec: ofC(`securityContext: {seLinuxOptions: {level: "s0:c1,c2"}}`)},
-	{fields: "SecurityContext.windowsOptions", spec: ofC(`securityContext: {windowsOptions: {runAsUserName: a}}`)},
+	{fields: "PodSecurityContext.seLinuxOptions SELinuxOptions.level PodSecurityContext.seLinuxChangePolicy", pod: "labelled",
+		spec: `securityContext: {seLinuxOptions: {level: "s0:c1,c2"}, seLinuxChangePolicy: MountOption}`, check: func(t *testing.T, p *fieldPod) { p.labelled("c", ":s0:c1,c2") }},
+	{fields: "SecurityContext.seLinuxOptions SELinuxOptions.user SELinuxOptions.role SELinuxOptions.type", pod: "labelled",
+		spec:  of("own", `securityContext: {seLinuxOptions: {user: system_u, role: system_r, type: container_t, level: "s0:c3"}}`),
+		check: func(t *testing.T, p *fieldPod) { p.labelled("own", "system_u:system_r:container_t:s0:c3") }},
+	{fields: "PodSecurityContext.windowsOptions", pod: "windows", spec: `securityContext: {windowsOptions: {runAsUserName: a}}`},
+	{fields: "SecurityContext.windowsOptions", pod: "windows", spec: ofC(`securityContext: {windowsOptions: {runAsUserName: a}}`)},
 
 	{fields: "Container.securityContext SecurityContext.runAsUser SecurityContext.runAsGroup", pod: "contexts",
 		spec: of("user", `securityContext: {runAsUser: 1234, runAsGroup: 4321}`), in: "user", run: `id -u; id -g; stat -c '%u %g' /proc/1`, want: "1234\n4321\n1234 4321"},
@@ -62,4 +65,18 @@ func (p *fieldPod) isNotConfigured(why string) {
 		waits := p.status(pod, "c").State.Waiting
 		return waits != nil && waits.Reason == "CreateContainerConfigError" && strings.Contains(waits.Message, why)
 	})
+}
+
+// labelled checks the SELinux label of the first process of a container, where the host has SELinux. Elsewhere the
+// container runs without one; runtime/oci tests what the OCI runtime is given.
+func (p *fieldPod) labelled(container, end string) {
+	p.t.Helper()
+	p.until("runs", runs)
+	if _, err := os.Stat("/sys/fs/selinux/enforce"); err != nil {
+		p.sh(container, "true")
+		p.t.Skip("it runs, and its label cannot be seen: needs SELinux")
+	}
+	if got := strings.TrimRight(p.sh(container, "cat /proc/1/attr/current"), "\x00\n"); !strings.HasSuffix(got, end) {
+		p.t.Errorf("its label is %q, want one that ends in %q", got, end)
+	}
 }
