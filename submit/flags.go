@@ -41,7 +41,7 @@ type FollowOptions struct {
 
 // AddSubmitFlags adds the flags that describe a Job.
 func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVarP(&o.Files, "filename", "f", nil, "File with the Job and what it needs (ConfigMaps, Secrets ...); - is the standard input")
+	flags.StringArrayVarP(&o.Files, "filename", "f", nil, "File with the Job and what it needs (ConfigMaps, Secrets ...); - is the standard input")
 	flags.StringVar(&o.Image, "image", "", "Image of the only container of a Job that no file describes; its command follows --")
 	flags.StringVar(&o.Name, "name", "", "Name of the Job (that in the file, or one made from the image)")
 	flags.Int32Var(&o.Completions, "completions", 0, "With --image: how many pods have to succeed (1)")
@@ -182,14 +182,24 @@ func Signals() (<-chan os.Signal, func()) {
 }
 
 // Display returns the display that the options ask for.
-func (o *FollowOptions) Display(in io.Reader, out, errOut io.Writer) progress.Display {
+func (o *FollowOptions) Display(in io.Reader, out, errOut io.Writer) (progress.Display, error) {
+	screen, isTerminal := progress.IsTerminal(errOut)
 	switch o.Progress {
 	case progress.JSON:
-		return progress.NewJSON(out)
+		return progress.NewJSON(out), nil
 	case progress.Quiet:
-		return progress.NewQuiet(out, errOut, o.Prefix)
+		return progress.NewQuiet(in, out, errOut, o.Prefix), nil
+	case progress.TTY:
+		if !isTerminal {
+			return nil, errors.New("--progress=tty needs a terminal as the standard error")
+		}
+		return progress.NewTTY(in, out, screen, o.Prefix), nil
+	case progress.Auto:
+		if term := os.Getenv("TERM"); isTerminal && term != "" && term != "dumb" && os.Getenv("CI") == "" {
+			return progress.NewTTY(in, out, screen, o.Prefix), nil
+		}
 	}
-	return progress.NewPlain(out, errOut, o.Prefix)
+	return progress.NewPlain(in, out, errOut, o.Prefix), nil
 }
 
 // Finish says how the command ended, and returns its exit code.

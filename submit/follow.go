@@ -48,8 +48,8 @@ type Follower struct {
 	Signals      <-chan os.Signal
 	OnInterrupt  string
 	OnStartError string
-	// Delete is called for OnInterruptDelete in place of deleting the Job through the API; may be nil.
-	Again string // the command that follows the Job again, for people
+	// Again is the command that follows the Job again, for people.
+	Again string
 	// Pods is called with each state of each pod; may be nil.
 	Pods func(*corev1.Pod)
 }
@@ -74,6 +74,9 @@ type update struct {
 	images    []progress.Transfer
 	hasImages bool
 
+	signal os.Signal
+	answer string // what an interrupt does; empty if it does nothing
+
 	err error // the server is out of reach, or again in reach
 	is  updateKind
 }
@@ -88,6 +91,7 @@ const (
 	refused
 	logsEnded
 	logsOfPods
+	answered
 )
 
 // following is one run of a Follower.
@@ -104,6 +108,7 @@ type following struct {
 	lost          time.Time
 	imagesAsked   bool
 	logsOver      bool
+	asking        bool
 	deleting      bool
 	interruptedBy os.Signal
 }
@@ -284,6 +289,11 @@ func (r *following) take(u update) (done bool, err error) {
 			r.lost = now
 			r.notice("the server does not answer, trying again: %v", u.err)
 		}
+	case answered:
+		r.asking = false
+		if u.answer != "" {
+			return r.leave(u.signal, u.answer)
+		}
 	case refused:
 		return true, u.err
 	case logsOfPods:
@@ -359,25 +369,36 @@ func startError(p *corev1.Pod) string {
 
 // interrupt does what an interrupt is to do, and reports whether the command ends now.
 func (r *following) interrupt(s os.Signal) (over bool, err error) {
-	if r.interruptedBy != nil && r.deleting {
+	switch {
+	case r.deleting:
 		return true, nil // a second one ends it at once
+	case r.OnInterrupt != OnInterruptAsk && r.OnInterrupt != "":
+		return r.leave(s, r.OnInterrupt)
+	case s != os.Interrupt:
+		return r.leave(s, OnInterruptDetach)
+	case r.asking:
+		return r.leave(s, OnInterruptDetach)
 	}
-	what := r.OnInterrupt
-	if what == OnInterruptAsk || what == "" {
-		what = OnInterruptDetach
-		if s == os.Interrupt {
-			answer, asked := r.Display.Ask(fmt.Sprintf("Interrupted: what about job %s?", r.job.Name), []progress.Answer{
-				{Key: "d", Text: "detach, it goes on"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
-			})
-			switch {
-			case !asked:
-			case answer == "k":
-				what = OnInterruptDelete
-			case answer == "c":
-				return false, nil
-			}
+	// Asked beside everything else: the Job may end before there is an answer.
+	r.asking = true
+	go func() {
+		answer, asked := r.Display.Ask(fmt.Sprintf("Interrupted: what about job %s?", r.job.Name), []progress.Answer{
+			{Key: "d", Text: "detach, it goes on"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
+		})
+		u := update{is: answered, signal: s, answer: OnInterruptDetach}
+		switch {
+		case asked && answer == "k":
+			u.answer = OnInterruptDelete
+		case asked && answer == "c":
+			u.answer = ""
 		}
-	}
+		r.send(u)
+	}()
+	return false, nil
+}
+
+// leave detaches or deletes the Job, and reports whether the command ends now.
+func (r *following) leave(s os.Signal, what string) (over bool, err error) {
 	r.interruptedBy = s
 	if what != OnInterruptDelete {
 		r.notice("job %s goes on; %s", r.job.Name, r.again())

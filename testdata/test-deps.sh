@@ -12,6 +12,7 @@ packages=(
   mkfs.xfs=xfsprogs
   mkfs.btrfs=btrfs-progs
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
+  tmux=tmux
 )
 # Debian's containerd contains ctr, which one test uses; but it would replace Docker's packages, so only a CI machine gets
 # it.

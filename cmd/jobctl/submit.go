@@ -217,7 +217,10 @@ func jobName(args []string) (string, error) {
 func (s submitter) run(
 	client *submit.Client, job *batchv1.Job, o *submit.FollowOptions, signals <-chan os.Signal, isNew bool,
 ) int {
-	display := o.Display(s.streams.In, s.streams.Out, s.streams.ErrOut)
+	display, err := o.Display(s.streams.In, s.streams.Out, s.streams.ErrOut)
+	if err != nil {
+		return s.fail(err, submit.ExitFailed)
+	}
 	again := "jobctl follow jobs/" + job.Name
 	if job.Namespace != metav1.NamespaceDefault {
 		again += " -n " + job.Namespace

@@ -106,7 +106,11 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 func (r *run) run(m *submit.Manifests) int {
 	signals, stop := submit.Signals() // from here on they end the Job, and not this process
 	defer stop()
-	display := r.Display(r.in, r.out, r.errOut)
+	display, err := r.Display(r.in, r.out, r.errOut)
+	if err != nil {
+		fmt.Fprintln(r.errOut, "error:", err)
+		return submit.ExitFailed
+	}
 	ended, err := r.inPlace(m, display, signals)
 	return submit.Finish(display, r.errOut, ended, err)
 }

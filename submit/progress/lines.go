@@ -88,17 +88,18 @@ type lines struct {
 	out, err io.Writer
 	prefix   bool
 	quiet    bool
+	keys     *keys // nil if there is nobody to ask
 }
 
 // NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
-// its source before it.
-func NewPlain(out, err io.Writer, prefix bool) Display {
-	return &lines{out: out, err: err, prefix: prefix}
+// its source before it. in is where answers come from, if it is a terminal.
+func NewPlain(in io.Reader, out, err io.Writer, prefix bool) Display {
+	return &lines{out: out, err: err, prefix: prefix, keys: openKeys(in)}
 }
 
-// NewQuiet returns a Display that writes logs and nothing else.
-func NewQuiet(out, err io.Writer, prefix bool) Display {
-	return &lines{out: out, err: err, prefix: prefix, quiet: true}
+// NewQuiet returns a Display that writes logs, and of everything else no more than what must not be missed.
+func NewQuiet(in io.Reader, out, err io.Writer, prefix bool) Display {
+	return &lines{out: out, err: err, prefix: prefix, quiet: true, keys: openKeys(in)}
 }
 
 func (l *lines) Event(e Event) {
@@ -123,9 +124,22 @@ func (l *lines) Log(c Chunk) {
 	}
 }
 
-func (l *lines) Update(*Model)                       {}
-func (l *lines) Ask(string, []Answer) (string, bool) { return "", false }
-func (l *lines) Close() error                        { return nil }
+func (l *lines) Update(*Model) {}
+
+func (l *lines) Ask(question string, answers []Answer) (string, bool) {
+	if _, ok := IsTerminal(l.err); !ok || l.keys == nil {
+		return "", false
+	}
+	l.mu.Lock()
+	fmt.Fprintf(l.err, "%s %s\n", question, choices(answers))
+	l.mu.Unlock()
+	return l.keys.choose(answers)
+}
+
+func (l *lines) Close() error {
+	l.keys.restore()
+	return nil
+}
 
 // objects writes lines of JSON.
 type objects struct {

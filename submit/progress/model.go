@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -46,21 +47,23 @@ type Pod struct {
 	Restarts int32
 }
 
-// Model is what is known of a Job, its pods and their images. It is no more than a record: the zero value is empty, and
-// it must not be used by two goroutines at a time.
+// Model is what is known of a Job, its pods and their images. The zero value is empty. It may be used by several
+// goroutines at a time.
 type Model struct {
-	Job    *batchv1.Job
-	Images []Transfer
-
-	pods     map[types.UID]*Pod
+	mu       sync.Mutex
+	job      *batchv1.Job
+	images   []Transfer
+	pods     map[types.UID]*Pod // replaced and never changed in place
 	order    []types.UID
 	jobState string
 }
 
 // SetJob takes in the Job as it is now, and returns what is new.
 func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
-	before := m.Job
-	m.Job = j
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.job
+	m.job = j
 	state, reason, message := JobState(j)
 	if state == m.jobState && before != nil {
 		then, now := countsOf(before), countsOf(j)
@@ -79,17 +82,17 @@ func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
 }
 
 func (m *Model) jobEvent(now time.Time) Event {
-	c := countsOf(m.Job)
-	e := Event{Time: now, Type: "job", Namespace: m.Job.Namespace, Name: m.Job.Name, State: m.jobState, Counts: &c}
-	if end := m.finished(); !end.IsZero() && m.Job.Status.StartTime != nil {
-		e.Seconds = end.Sub(m.Job.Status.StartTime.Time).Seconds()
+	c := countsOf(m.job)
+	e := Event{Time: now, Type: "job", Namespace: m.job.Namespace, Name: m.job.Name, State: m.jobState, Counts: &c}
+	if end := m.finished(); !end.IsZero() && m.job.Status.StartTime != nil {
+		e.Seconds = end.Sub(m.job.Status.StartTime.Time).Seconds()
 	}
 	return e
 }
 
 // finished returns when the Job has finished, zero if it has not.
 func (m *Model) finished() time.Time {
-	if c := End(m.Job); c != nil {
+	if c := End(m.job); c != nil {
 		return c.LastTransitionTime.Time
 	}
 	return time.Time{}
@@ -146,6 +149,12 @@ func countsOf(j *batchv1.Job) Counts {
 
 // SetPod takes in a pod as it is now, and returns what is new.
 func (m *Model) SetPod(p *corev1.Pod, now time.Time) []Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.setPod(p, now)
+}
+
+func (m *Model) setPod(p *corev1.Pod, now time.Time) []Event {
 	if m.pods == nil {
 		m.pods = map[types.UID]*Pod{}
 	}
@@ -163,10 +172,13 @@ func (m *Model) SetPod(p *corev1.Pod, now time.Time) []Event {
 
 // DeletePod takes in that a pod is gone, and returns what is new. It remembers the pod.
 func (m *Model) DeletePod(p *corev1.Pod, now time.Time) []Event {
-	events := m.SetPod(p, now) // its last state, which may not have been seen
-	if known := m.pods[p.UID]; !known.State.Over() {
-		known.State = Gone
-		return []Event{known.event(p.Namespace, now)}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	events := m.setPod(p, now) // its last state, which may not have been seen
+	if gone := *m.pods[p.UID]; !gone.State.Over() {
+		gone.State, gone.Finished = Gone, now
+		m.pods[p.UID] = &gone
+		return []Event{gone.event(p.Namespace, now)}
 	}
 	return events
 }
@@ -195,11 +207,27 @@ func (p *Pod) Duration(now time.Time) time.Duration {
 
 // Pods returns all pods that were seen, in the order in which they were.
 func (m *Model) Pods() []*Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	all := make([]*Pod, len(m.order))
 	for i, uid := range m.order {
 		all[i] = m.pods[uid]
 	}
 	return all
+}
+
+// Job returns the Job as it was last seen, nil if it was not.
+func (m *Model) Job() *batchv1.Job {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.job
+}
+
+// Images returns the transfers that are under way.
+func (m *Model) Images() []Transfer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.images)
 }
 
 // Waiting returns the images that containers wait for.
@@ -356,18 +384,20 @@ const imageEvery = 2 * time.Second
 // SetImages takes in the transfers that are under way now, and returns what is new: which have begun or ended, and from
 // time to time how far they are.
 func (m *Model) SetImages(now time.Time, transfers []Transfer) []Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var events []Event
 	for i, t := range transfers {
-		before := slices.IndexFunc(m.Images, func(b Transfer) bool { return b.Name == t.Name })
+		before := slices.IndexFunc(m.images, func(b Transfer) bool { return b.Name == t.Name })
 		if before >= 0 {
-			transfers[i].said = m.Images[before].said
-			if m.Images[before].State == t.State && now.Sub(m.Images[before].said) < imageEvery {
+			transfers[i].said = m.images[before].said
+			if m.images[before].State == t.State && now.Sub(m.images[before].said) < imageEvery {
 				continue
 			}
 		}
 		transfers[i].said = now
 		events = append(events, t.event(now))
 	}
-	m.Images = transfers
+	m.images = transfers
 	return events
 }

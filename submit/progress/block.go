@@ -1,0 +1,274 @@
+package progress
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	batchv1 "k8s.io/api/batch/v1"
+)
+
+// The most that a block shows of each.
+const (
+	maxCellRows = 3
+	maxPods     = 6
+	maxImages   = 4
+	maxLogLines = 3
+)
+
+// style says how a block may look.
+type style struct {
+	width, height int // of the terminal
+	color         bool
+}
+
+// paint puts text into a color of ANSI.
+func (s style) paint(color int, text string) string {
+	if !s.color || text == "" {
+		return text
+	}
+	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", color, text)
+}
+
+const (
+	red    = 31
+	green  = 32
+	yellow = 33
+	cyan   = 36
+	faint  = 2
+)
+
+// block returns the lines of the live block, each of which fits into the terminal. last are the last lines of logs, where
+// those are not on the terminal themselves.
+func block(m *Model, now time.Time, last []string, s style) []string {
+	var lines []string
+	if j := m.Job(); j != nil {
+		lines = append(lines, headline(j, now, s))
+		lines = append(lines, bar(j, s))
+		lines = append(lines, cells(j, m.Pods(), s)...)
+	}
+	for i, t := range m.Images() {
+		if i == maxImages {
+			break
+		}
+		lines = append(lines, "  "+s.paint(cyan, t.State)+" "+t.Name+"  "+t.Amount())
+	}
+	lines = append(lines, podLines(m.Pods(), now, s)...)
+	for _, l := range last {
+		lines = append(lines, s.paint(faint, "  | "+l))
+	}
+	if most := max(1, s.height-1); len(lines) > most {
+		lines = lines[:most]
+	}
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], max(1, s.width-1), "…")
+	}
+	return lines
+}
+
+func headline(j *batchv1.Job, now time.Time, s style) string {
+	state, reason, _ := JobState(j)
+	color := yellow
+	switch state {
+	case "complete", "completing":
+		color = green
+	case "failed", "failing":
+		color = red
+	}
+	out := "job " + j.Name + "  " + s.paint(color, state)
+	if start := j.Status.StartTime; start != nil {
+		end := now
+		if c := End(j); c != nil {
+			end = c.LastTransitionTime.Time
+		}
+		out += "  " + Short(max(0, end.Sub(start.Time)).Round(time.Second))
+	}
+	out += "  " + countsOf(j).String()
+	if reason != "" && color == red {
+		out += "  " + reason
+	}
+	return out
+}
+
+// bar shows how many of the completions there are.
+func bar(j *batchv1.Job, s style) string {
+	c := countsOf(j)
+	total := max(1, c.Completions, c.Succeeded)
+	width := min(40, s.width-10)
+	if width < 4 {
+		return ""
+	}
+	done := int(int64(width) * int64(c.Succeeded) / int64(total))
+	active := min(width-done, int((int64(width)*int64(c.Active)+int64(total)-1)/int64(total)))
+	return "  " + s.paint(green, strings.Repeat("█", done)) + s.paint(yellow, strings.Repeat("▒", active)) +
+		s.paint(faint, strings.Repeat("░", width-done-active)) + fmt.Sprintf(" %d%%", 100*int64(c.Succeeded)/int64(total))
+}
+
+// cellState is what a cell shows; of several indexes in one cell, the highest.
+type cellState int
+
+const (
+	cellPending cellState = iota
+	cellDone
+	cellStarting
+	cellRunning
+	cellFailed
+)
+
+// cells shows the state of each index of an Indexed Job, several in a cell where there are too many.
+func cells(j *batchv1.Job, pods []*Pod, s style) []string {
+	if j.Spec.CompletionMode == nil || *j.Spec.CompletionMode != batchv1.IndexedCompletion || j.Spec.Completions == nil {
+		return nil
+	}
+	n, row := int(*j.Spec.Completions), s.width-4
+	if n == 0 || row < 1 {
+		return nil
+	}
+	per := (n + row*maxCellRows - 1) / (row * maxCellRows)
+	states := make([]cellState, (n+per-1)/per)
+	for i := range states {
+		states[i] = -1
+	}
+	mark := func(first, last int, state cellState) {
+		for i := first / per; i <= min(last, n-1)/per; i++ {
+			states[i] = max(states[i], state)
+		}
+	}
+	for _, r := range ranges(j.Status.CompletedIndexes) {
+		mark(r[0], r[1], cellDone)
+	}
+	if j.Status.FailedIndexes != nil {
+		for _, r := range ranges(*j.Status.FailedIndexes) {
+			mark(r[0], r[1], cellFailed)
+		}
+	}
+	for _, p := range pods {
+		if p.Index == nil || *p.Index < 0 || *p.Index >= n {
+			continue
+		}
+		switch p.State {
+		case Pending, Starting:
+			mark(*p.Index, *p.Index, cellStarting)
+		case Running, Stopping:
+			mark(*p.Index, *p.Index, cellRunning)
+		}
+	}
+	var lines []string
+	for chunk := range slices.Chunk(states, row) {
+		line := "  "
+		for _, state := range chunk {
+			switch state {
+			case cellDone:
+				line += s.paint(green, "■")
+			case cellStarting:
+				line += s.paint(yellow, "□")
+			case cellRunning:
+				line += s.paint(yellow, "▣")
+			case cellFailed:
+				line += s.paint(red, "✘")
+			default:
+				line += s.paint(faint, "·")
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// ranges parses indexes as a Job's status has them: "1,3-5". What is no number is left out.
+func ranges(indexes string) [][2]int {
+	var out [][2]int
+	for part := range strings.SplitSeq(indexes, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if err == nil && err2 == nil && first >= 0 && first <= last {
+			out = append(out, [2]int{first, last})
+		}
+	}
+	return out
+}
+
+// podLines shows the pods that have not ended: first those that wait for something, then those that have run longest.
+func podLines(pods []*Pod, now time.Time, s style) []string {
+	active := slices.DeleteFunc(slices.Clone(pods), func(p *Pod) bool { return p.State.Over() })
+	slices.SortStableFunc(active, func(a, b *Pod) int {
+		return cmp.Or(compareBool(a.Reason == "", b.Reason == ""), b.rank()-a.rank(), cmp.Compare(a.Name, b.Name))
+	})
+	var lines []string
+	for i, p := range active {
+		if i == maxPods && len(active) > maxPods+1 {
+			lines = append(lines, s.paint(faint, fmt.Sprintf("  and %d more", len(active)-i)))
+			break
+		}
+		line := "  " + p.Name + "  " + s.paint(yellow, string(p.State))
+		if p.State == Running {
+			line += "  " + Short(p.Duration(now).Round(time.Second))
+		}
+		if p.Restarts > 0 {
+			line += fmt.Sprintf("  %d restarts", p.Restarts)
+		}
+		if p.Reason != "" {
+			line += "  " + s.paint(red, p.Reason)
+			if p.Message != "" {
+				line += ": " + Clean([]byte(strings.ReplaceAll(p.Message, "\n", " ")))
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (p *Pod) rank() int {
+	return slices.Index([]PodState{Pending, Starting, Stopping, Running}, p.State)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// Clean returns a line that somebody else has written without what could move the cursor or change the terminal: colors
+// stay, tabs become spaces, and of a line that was overwritten with carriage returns the last text is kept.
+func Clean(line []byte) string {
+	text := strings.TrimRight(strings.ToValidUTF8(string(line), "\uFFFD"), "\r")
+	if i := strings.LastIndexByte(text, '\r'); i >= 0 {
+		text = text[i+1:]
+	}
+	var out strings.Builder
+	column, colored := 0, false
+	for state := byte(0); len(text) > 0; {
+		seq, width, n, next := ansi.DecodeSequence(text, state, nil)
+		text, state = text[n:], next
+		switch {
+		case seq == "\t":
+			spaces := 8 - column%8
+			out.WriteString(strings.Repeat(" ", spaces))
+			column += spaces
+		case strings.HasPrefix(seq, "\x1b[") && strings.HasSuffix(seq, "m") && !strings.ContainsAny(seq, "?<=>"):
+			out.WriteString(seq)
+			colored = true
+		case width > 0:
+			out.WriteString(seq)
+			column += width
+		case seq >= "\u00a0" && !strings.HasPrefix(seq, "\x1b"): // of no width, such as a joiner
+			out.WriteString(seq)
+		}
+	}
+	if colored {
+		out.WriteString("\x1b[0m")
+	}
+	return out.String()
+}

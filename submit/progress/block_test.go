@@ -1,0 +1,175 @@
+package progress
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
+
+// indexed is a Job of so many indexes.
+func indexed(n int32) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "ns"},
+		Spec:       batchv1.JobSpec{Completions: &n, CompletionMode: ptr.To(batchv1.IndexedCompletion)},
+		Status:     batchv1.JobStatus{StartTime: ago(12 * time.Second)},
+	}
+}
+
+func podAt(name string, index string, phase corev1.PodPhase) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	if index != "" {
+		p.Annotations = map[string]string{batchv1.JobCompletionIndexAnnotation: index}
+	}
+	p.Status.Phase, p.Status.StartTime = phase, ago(3*time.Second)
+	return p
+}
+
+func TestBlock(t *testing.T) {
+	j := indexed(10)
+	j.Status.Succeeded, j.Status.Active, j.Status.Failed = 4, 2, 1
+	j.Status.CompletedIndexes, j.Status.FailedIndexes = "0,2-4", ptr.To("9")
+	waiting := podAt("x-6-c", "6", corev1.PodPending)
+	waiting.Spec.Containers = []corev1.Container{{Name: "c", Image: "big:1"}}
+	waiting.Spec.NodeName = "here"
+	waiting.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no\nsuch \x1b[2J tag"},
+	}}}
+	var m Model
+	m.SetJob(j, now)
+	m.SetPod(podAt("x-5-b", "5", corev1.PodRunning), now)
+	m.SetPod(waiting, now)
+	m.SetPod(podAt("x-0-a", "0", corev1.PodSucceeded), now)
+	m.SetImages(now, []Transfer{{Name: "big:1", State: "pulling", Bytes: 1e6, Total: 2e6, Layers: 1, TotalLayers: 3}})
+	if got := m.Waiting(); len(got) != 1 || got[0] != "big:1" {
+		t.Errorf("waits for %q", got)
+	}
+	got := strings.Join(block(&m, now, []string{"a line"}, style{width: 70, height: 24}), "\n")
+	want := `job x  running  12s  4 of 10 succeeded, 2 active, 1 failed
+  ████████████████▒▒▒▒▒▒▒▒░░░░░░░░░░░░░░░░ 40%
+  ■·■■■▣□··✘
+  pulling big:1  1.0 of 2.0 MB, 1 of 3 layers
+  x-6-c  starting  ErrImagePull: no such  tag
+  x-5-b  running  3s
+  | a line`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A block fits into the terminal, however small that is and however much there is to show.
+func TestBlockFits(t *testing.T) {
+	for _, n := range []int32{0, 1, 7, 1000, 100000} {
+		j := indexed(n)
+		j.Status.CompletedIndexes = "0,3-5,50-99999"
+		var m Model
+		m.SetJob(j, now)
+		for i := range 50 {
+			m.SetPod(podAt(strings.Repeat("long-", i)+"x", "1", corev1.PodRunning), now)
+		}
+		for _, width := range []int{1, 3, 10, 40, 200} {
+			for _, height := range []int{1, 2, 5, 50} {
+				lines := block(&m, now, nil, style{width: width, height: height, color: true})
+				if len(lines) > max(1, height-1) {
+					t.Errorf("%d indexes in %dx%d: %d lines", n, width, height, len(lines))
+				}
+				for _, l := range lines {
+					if got := ansi.StringWidth(l); got > max(1, width-1) {
+						t.Errorf("%d indexes in %dx%d: a line of %d: %q", n, width, height, got, l)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	for line, want := range map[string]string{
+		"plain":                   "plain",
+		"10%\r50%\r100%\r":        "100%",
+		"a\tb":                    "a       b",
+		"\x1b[31mred\x1b[0m":      "\x1b[31mred\x1b[0m\x1b[0m",
+		"\x1b[2J\x1b[Hhome":       "home",
+		"\x1b]0;title\x07text":    "text",
+		"\x1b[?1049hother screen": "other screen",
+		"bell\x07 back\b":         "bell back",
+		"h\u00e9llo \u4e16\u754c": "h\u00e9llo \u4e16\u754c",
+		"bad \xff byte":           "bad \uFFFD byte",
+	} {
+		if got := Clean([]byte(line)); got != want {
+			t.Errorf("%q: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+func FuzzClean(f *testing.F) {
+	for _, seed := range []string{"plain", "\x1b[31mred", "a\tb\rc", "\x1b]0;x\x07", "\x9b2J", "\xc2\x9b2J", "\x1bP+q\x1b\\"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		out := Clean(line)
+		for rest := out; len(rest) > 0; {
+			seq, width, n, _ := ansi.DecodeSequence(rest, 0, nil)
+			rest = rest[n:]
+			if width == 0 && seq < "\u00a0" && !(strings.HasPrefix(seq, "\x1b[") && strings.HasSuffix(seq, "m")) {
+				t.Fatalf("%q lets %q through", line, seq)
+			}
+		}
+	})
+}
+
+func TestRanges(t *testing.T) {
+	for given, want := range map[string]int{"": 0, "1": 1, "1,3-5": 2, "0-9,11,13-14": 3, "x,3-1,-2,5-": 0} {
+		if got := ranges(given); len(got) != want {
+			t.Errorf("%q: got %v", given, got)
+		}
+	}
+}
+
+func TestEventsOfAPod(t *testing.T) {
+	var m Model
+	p := podAt("x", "3", corev1.PodPending)
+	states := func(p *corev1.Pod) (out []string) {
+		for _, e := range m.SetPod(p, now) {
+			out = append(out, Sentence(e))
+		}
+		return out
+	}
+	one := func(got []string, want string) {
+		t.Helper()
+		if want == "" && len(got) == 0 || len(got) == 1 && got[0] == want {
+			return
+		}
+		t.Errorf("got %q, want %q", got, want)
+	}
+	one(states(p), "pod x (index 3): pending")
+	one(states(p), "")
+	p = p.DeepCopy()
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no room"}}
+	one(states(p), "pod x (index 3): pending: Unschedulable: no room")
+	p = podAt("x", "3", corev1.PodRunning)
+	one(states(p), "pod x (index 3): running")
+	p = podAt("x", "3", corev1.PodFailed)
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled", FinishedAt: metav1.NewTime(now)},
+	}}}
+	one(states(p), "pod x (index 3): failed with exit code 137 after 3s: OOMKilled")
+	if e := m.DeletePod(p, now); len(e) > 0 {
+		t.Errorf("its deletion: %+v", e)
+	}
+	gone := podAt("y", "", corev1.PodRunning)
+	m.SetPod(gone, now)
+	if e := m.DeletePod(gone, now); len(e) != 1 || Sentence(e[0]) != "pod y: gone after 3s" {
+		t.Errorf("its deletion: %+v", e)
+	}
+}
