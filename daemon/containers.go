@@ -37,7 +37,8 @@ type containers struct {
 	workers  worker.Config
 	api      *sandbox.API
 	volumes  provision.Volumes
-	epoch    string // containers outlive the daemon only within the same epoch
+	kept     *persistent.Volumes // nil: they are only simulated
+	epoch    string              // containers outlive the daemon only within the same epoch
 
 	userNamespaces bool // pods can have some of their own
 
@@ -136,7 +137,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	return &containers{
-		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
+		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), kept: kept, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,

@@ -176,6 +176,9 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	d.onStop(volumes.Close)
 	figures := metrics.New(from.store)
 	figures.ShowStuck(workers.Stuck)
+	if k.kept != nil {
+		figures.ShowVolumes(from.store, k.kept.Usage)
+	}
 	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)

@@ -90,8 +90,8 @@ func TestRoles(t *testing.T) {
 		},
 		{
 			"submit", ts.limited(t, "role=submit"),
-			[]string{"list jobs.batch", "create jobs.batch default", "create cronjobs.batch kube-system", "create podgroups.scheduling.k8s.io default", "list secrets", "create pods/exec default", "create pods/attach default", "get pods/portforward default", "create pods/eviction default"},
-			[]string{"update jobs.batch/status default", "create namespaces", "update nodes", "create serviceaccounts default", "delete priorityclasses.scheduling.k8s.io"},
+			[]string{"list jobs.batch", "create jobs.batch default", "create cronjobs.batch kube-system", "create podgroups.scheduling.k8s.io default", "create persistentvolumeclaims default", "list storageclasses.storage.k8s.io", "list secrets", "create pods/exec default", "create pods/attach default", "get pods/portforward default", "create pods/eviction default"},
+			[]string{"update jobs.batch/status default", "create namespaces", "update nodes", "create serviceaccounts default", "delete priorityclasses.scheduling.k8s.io", "create persistentvolumes", "delete persistentvolumes", "update persistentvolumeclaims/status default", "create storageclasses.storage.k8s.io"},
 		},
 		{
 			"submit in one namespace", ts.limited(t, "role=submit&namespace=default"),
@@ -101,7 +101,7 @@ func TestRoles(t *testing.T) {
 		{
 			"admin in one namespace", ts.limited(t, "role=admin&namespace=default"),
 			[]string{"create serviceaccounts default", "list secrets default", "update jobs.batch/status default"},
-			[]string{"list secrets kube-system", "update nodes", "delete namespaces default"},
+			[]string{"list secrets kube-system", "update nodes", "delete namespaces default", "create persistentvolumes", "list persistentvolumes", "create storageclasses.storage.k8s.io"},
 		},
 		{"admin", ts.limited(t, ""), []string{"create namespaces", "update nodes", "list secrets"}, nil},
 		{

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,21 +29,23 @@ type claimClass struct {
 	standIn bool
 }
 
-var _ admission.MutationInterface = claimClass{}
+var (
+	_ admission.MutationInterface   = claimClass{}
+	_ admission.ValidationInterface = claimClass{}
+)
 
-func (claimClass) Handles(op admission.Operation) bool { return op == admission.Create }
+func (claimClass) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
 
 func (c claimClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
-	if !ok || a.GetSubresource() != "" {
+	if !ok || a.GetSubresource() != "" || a.GetOperation() != admission.Create {
 		return nil
 	}
-	var classes []*storagev1.StorageClass
-	if err := c.store.View(func(s *store.Snapshot) (err error) {
-		classes, err = storage.StorageClasses(s)
+	classes, err := c.classes()
+	if err != nil {
 		return err
-	}); err != nil {
-		return apierrors.NewInternalError(err)
 	}
 	chosen := storageclass.Default(classes)
 	if !volumehelpers.PersistentVolumeClaimHasClass(claim) {
@@ -63,6 +66,46 @@ func (c claimClass) Admit(ctx context.Context, a admission.Attributes, _ admissi
 			"for that class or for a PersistentVolume of it", name))
 	}
 	return nil
+}
+
+// Validate refuses to expand a claim whose class does not allow that.
+func (c claimClass) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	claim, ok := a.GetObject().(*corev1.PersistentVolumeClaim)
+	old, had := a.GetOldObject().(*corev1.PersistentVolumeClaim)
+	if !ok || !had || a.GetSubresource() != "" {
+		return nil
+	}
+	size, was := claim.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
+	if size.Cmp(was) <= 0 || old.Status.Phase != corev1.ClaimBound {
+		return nil // validation refuses what else does not change
+	}
+	classes, err := c.classes()
+	if err != nil {
+		return err
+	}
+	name := volumehelpers.GetPersistentVolumeClaimClass(old)
+	i := slices.IndexFunc(classes, func(c *storagev1.StorageClass) bool { return c.Name == name })
+	var class *storagev1.StorageClass
+	if i >= 0 {
+		class = classes[i]
+	} else if c.standIn && name != "" {
+		class = storageclass.Default(classes)
+	}
+	if class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
+		return admission.NewForbidden(a, errors.New("only dynamically provisioned pvc can be resized and the storageclass "+
+			"that provisions the pvc must support resize"))
+	}
+	return nil
+}
+
+func (c claimClass) classes() (classes []*storagev1.StorageClass, err error) {
+	if err := c.store.View(func(s *store.Snapshot) (err error) {
+		classes, err = storage.StorageClasses(s)
+		return err
+	}); err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	return classes, nil
 }
 
 // localClassMade marks a database in which the default class has been created before. If an administrator then deletes
