@@ -169,7 +169,7 @@ spec:
   containers:
   - name: c
     image: busybox:1.36
-    command: [sh, -c, 'cat /deep/file; echo more >> /deep/file && ls -n /deep/file | cut -c1-10; touch /ro/x || echo read-only; stat -c %g /data']
+    command: [sh, -c, 'cat /deep/file; echo more >> /deep/file && ls -n /deep/file | cut -c1-10; touch /ro/x 2>/dev/null || echo read-only; stat -c %g /data']
     volumeMounts: [{name: data, mountPath: /data}, {name: data, mountPath: /deep, subPath: sub/deep}, {name: ro, mountPath: /ro}]
   volumes:
   - {name: data, persistentVolumeClaim: {claimName: data}}

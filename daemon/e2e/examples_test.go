@@ -180,6 +180,7 @@ func TestExamples(t *testing.T) {
 		{"old and new", oldAndNew},
 		{"podReplacementPolicy Failed", replacementPolicy},
 		{"elastic", elastic},
+		{"training with checkpoints", checkpoints},
 		{"indexed static assignment", staticAssignment},
 		{"template expansion", templateExpansion},
 		{"controller pod", controllerPod},
@@ -347,6 +348,26 @@ func suspended(e *examples) {
 	}
 	e.noPods("myjob")
 	e.contains("describe", e.kubectl("describe", "job", "myjob"), "Suspended", "Job suspended", "SuccessfulCreate", "SuccessfulDelete", "Resumed", "Job resumed")
+}
+
+func checkpoints(e *examples) {
+	e.create("training-with-checkpoints.yaml")
+	pod := e.running("training", 1)[0].Name
+	e.eventually("the first epoch is finished", func() error {
+		if got := e.kubectl("logs", pod); !strings.Contains(got, "finished epoch 1\n") {
+			return fmt.Errorf("it said %q", got)
+		}
+		return nil
+	})
+	e.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+	e.complete("training")
+	if got := e.kubectl("logs", "job/training"); strings.Contains(got, "going on after epoch 0\n") || !strings.HasSuffix(got, "finished epoch 5\n") {
+		e.t.Errorf("after the first pod was deleted: %q", got)
+	}
+	e.contains("get", e.kubectl("get", "pvc,pv"), "checkpoints", "Bound", "1Gi", "RWO", "local", "Delete", "default/checkpoints")
+	e.contains("describe", e.kubectl("describe", "pvc", "checkpoints"), "ProvisioningSucceeded", "kubernetes.io/pvc-protection", "Used By:")
+	e.kubectl("delete", "job", "training", "--wait")
+	e.kubectl("delete", "pvc", "checkpoints", "--wait")
 }
 
 func oldAndNew(e *examples) {
