@@ -144,7 +144,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
 			Spec: sandbox.Specs{
-				API: api, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
+				API: api, Runtime: r, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
 				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, DropNetRaw: c.DropNetRaw,
 				AppArmor: appArmor, SELinux: sandbox.SELinux(),

@@ -67,6 +67,8 @@ type Container struct {
 	// Alone: no process of another container can have got hold of one of its files, so the layer that it wrote to may
 	// be used by another container after it.
 	Alone bool
+	// Joins: it is added to a pod whose other containers were started Alone, and are so no more.
+	Joins bool
 	// Stdin: it reads what those who attach write, and without them waits for it. With StdinOnce, and without a
 	// terminal, it reads an end when the first of those has no more. Whether it has a terminal stands in Spec.
 	Stdin, StdinOnce bool

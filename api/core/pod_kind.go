@@ -31,6 +31,11 @@ func PodKind() *kind.Kind {
 			Reset:       kind.Path("status"),
 		},
 		Subresources: map[string]kind.Rules[*corev1.Pod]{
+			"ephemeralcontainers": {
+				Update:      prepareEphemeralContainersUpdate,
+				CheckUpdate: validateEphemeralContainersUpdate,
+				Reset:       exceptEphemeralContainers(),
+			},
 			"status": {
 				Update:      preparePodStatusUpdate,
 				CheckUpdate: validatePodStatusUpdate,

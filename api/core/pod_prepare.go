@@ -77,6 +77,11 @@ func TolerateUnreadyNode(spec *corev1.PodSpec) {
 func preparePodUpdate(pod, old *corev1.Pod) {
 	TolerateUnreadyNode(&pod.Spec)
 	pod.Status = old.Status
+	countGeneration(pod, old)
+}
+
+// countGeneration sets the generation of a changed Pod: another one where its spec has changed.
+func countGeneration(pod, old *corev1.Pod) {
 	pod.Generation = old.Generation
 	if !equality.Semantic.DeepEqual(pod.Spec, old.Spec) {
 		pod.Generation++

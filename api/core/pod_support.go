@@ -55,6 +55,7 @@ const (
 	noWindows   = "no container of Windows runs on this machine, whose node rejects the pod"
 	noRequests  = "there are no EvictionRequests that a responder could answer: pods are evicted at once"
 	oneNode     = "there is one node"
+	noEphemeral = "cannot be set for an Ephemeral Container" // a cluster's words
 	noFileOwner = "owners of individual files are not implemented yet"
 )
 
@@ -66,7 +67,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"volumes":                       works(),
 		"initContainers":                works(),
 		"containers":                    works(),
-		"ephemeralContainers":           refused("containers cannot be added to a running pod yet"),
+		"ephemeralContainers":           as("added to a pod that exists, with `kubectl debug`"),
 		"restartPolicy":                 works(),
 		"terminationGracePeriodSeconds": works(),
 		"activeDeadlineSeconds":         works(),
@@ -243,6 +244,34 @@ var podSupport = map[reflect.Type]map[string]support{
 		"subPathExpr":       works(),
 		"bindMountOptions":  refused("mount options are not implemented yet"),
 	},
+	reflect.TypeFor[corev1.EphemeralContainer](): {"targetContainerName": works()},
+	reflect.TypeFor[corev1.EphemeralContainerCommon](): {
+		"name":                     works(),
+		"image":                    works(),
+		"command":                  works(),
+		"args":                     works(),
+		"workingDir":               works(),
+		"ports":                    refused(noEphemeral),
+		"envFrom":                  works(),
+		"env":                      works(),
+		"resources":                refused(noEphemeral),
+		"resizePolicy":             refused(noEphemeral),
+		"restartPolicy":            refused(noEphemeral),
+		"restartPolicyRules":       refused(noEphemeral),
+		"volumeMounts":             works(),
+		"volumeDevices":            works(),
+		"livenessProbe":            refused(noEphemeral),
+		"readinessProbe":           refused(noEphemeral),
+		"startupProbe":             refused(noEphemeral),
+		"lifecycle":                refused(noEphemeral),
+		"terminationMessagePath":   works(),
+		"terminationMessagePolicy": works(),
+		"imagePullPolicy":          works(),
+		"securityContext":          works(),
+		"stdin":                    works(),
+		"stdinOnce":                works(),
+		"tty":                      works(),
+	},
 	reflect.TypeFor[corev1.ContainerPort](): {
 		"name":          works(),
 		"hostPort":      works(),
@@ -378,11 +407,28 @@ func isIPv4(value, _ any, pod *corev1.PodSpec) bool {
 // unsupported refuses each field that is set and that jobd does not honour; path is the spec's.
 func unsupported(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	eachUnhonoured(spec, path, func(s support, path *field.Path) {
-		if s.effect == refuses {
-			errs = append(errs, unsupportedField(path, s.reason))
+	eachUnhonoured(spec, path, refusals(&errs))
+	return errs
+}
+
+// refusals returns a function that collects what is refused.
+func refusals(errs *field.ErrorList) func(support, *field.Path) {
+	return func(s support, path *field.Path) {
+		switch {
+		case s.effect != refuses:
+		case s.reason == noEphemeral:
+			*errs = append(*errs, field.Forbidden(path, s.reason))
+		default:
+			*errs = append(*errs, unsupportedField(path, s.reason))
 		}
-	})
+	}
+}
+
+// unsupportedEphemeral does the same for one ephemeral container, whose path is given.
+func unsupportedEphemeral(spec *corev1.PodSpec, i int, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	w := walker{pod: spec, found: refusals(&errs)}
+	w.fields(reflect.ValueOf(&spec.EphemeralContainers[i]).Elem(), path)
 	return errs
 }
 

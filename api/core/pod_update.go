@@ -84,8 +84,13 @@ func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 	}{
 		{"containerStatuses", pod.Status.ContainerStatuses, old.Status.ContainerStatuses},
 		{"initContainerStatuses", pod.Status.InitContainerStatuses, old.Status.InitContainerStatuses},
+		{"ephemeralContainerStatuses", pod.Status.EphemeralContainerStatuses, old.Status.EphemeralContainerStatuses},
 	} {
-		errs = append(errs, validateStatesUpdate(pod, list.now, list.was, path.Child(list.name))...)
+		policy := pod.Spec.RestartPolicy
+		if list.name == "ephemeralContainerStatuses" {
+			policy = corev1.RestartPolicyNever
+		}
+		errs = append(errs, validateStatesUpdate(policy, list.now, list.was, path.Child(list.name))...)
 		errs = append(errs, validateAttemptsUpdate(list.now, list.was, path.Child(list.name))...)
 	}
 	if pod.Status.QOSClass != old.Status.QOSClass {
@@ -99,14 +104,16 @@ func validatePodStatusUpdate(pod, old *corev1.Pod) field.ErrorList {
 }
 
 // validateStatesUpdate refuses that a container which is never restarted leaves its terminated state.
-func validateStatesUpdate(pod *corev1.Pod, now, was []corev1.ContainerStatus, path *field.Path) field.ErrorList {
-	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+func validateStatesUpdate(
+	policy corev1.RestartPolicy, now, was []corev1.ContainerStatus, path *field.Path,
+) field.ErrorList {
+	if policy == corev1.RestartPolicyAlways {
 		return nil
 	}
 	var errs field.ErrorList
 	for _, before := range was {
 		t := before.State.Terminated
-		if t == nil || t.ExitCode != 0 && pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+		if t == nil || t.ExitCode != 0 && policy == corev1.RestartPolicyOnFailure {
 			continue
 		}
 		for i := range now {

@@ -21,7 +21,11 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	}
 	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"),
 		&pod.Spec, field.NewPath("spec"))...)
-	return append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
+	errs = append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
+	if len(pod.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
+	}
+	return errs
 }
 
 // ValidatePodTemplateSpec checks the template of pods that are yet to be made; path is the template's.
@@ -31,7 +35,12 @@ func ValidatePodTemplateSpec(template *corev1.PodTemplateSpec, path *field.Path)
 	errs = append(errs, validation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, validateAppArmorAnnotations(template.Annotations, path.Child("annotations"), &template.Spec,
 		path.Child("spec"))...)
-	return append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
+	errs = append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
+	if len(template.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"),
+			"ephemeral containers not allowed in pod template"))
+	}
+	return errs
 }
 
 func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
@@ -40,6 +49,7 @@ func validatePodSpec(spec *corev1.PodSpec, path *field.Path) field.ErrorList {
 	// Init containers are checked last of the two, so that the second use of a name, the one refused, is theirs.
 	errs = append(errs, pod.containers(path.Child("containers"))...)
 	errs = append(errs, pod.initContainers(path.Child("initContainers"))...)
+	errs = append(errs, pod.ephemeralContainers(path.Child("ephemeralContainers"))...)
 	errs = append(errs, validatePodResources(spec, path.Child("resources"))...)
 	errs = append(errs, requiredOneOf(path.Child("restartPolicy"), spec.RestartPolicy,
 		[]corev1.RestartPolicy{corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure,

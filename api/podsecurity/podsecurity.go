@@ -89,7 +89,7 @@ func (p *Policy) Review(ctx context.Context, a api.Attributes, ns *corev1.Namesp
 	paths, _ := hostpath.Of(ns) // a list that cannot be read allows nothing
 	forbidden, excused := review(paths, a)
 	isPod := a.GetResource().GroupResource() == corev1.Resource("pods")
-	if forbidden != nil && isPod && a.GetOperation() != admissionv1.Update { // volumes of a pod do not change
+	if forbidden != nil && isPod && (a.GetOperation() != admissionv1.Update || runsOther(a)) {
 		refusal := apierrors.NewForbidden(a.GetResource().GroupResource(), a.GetName(), forbidden)
 		return &admissionv1.AdmissionResponse{Result: &refusal.ErrStatus}
 	}
@@ -99,6 +99,28 @@ func (p *Policy) Review(ctx context.Context, a api.Attributes, ns *corev1.Namesp
 		answer.Warnings = append(answer.Warnings, "pods will be refused: "+forbidden.Error())
 	}
 	return answer
+}
+
+// runsOther reports whether a changed pod is to run something that it did not: a container was added to it, or has
+// another image. Other changes do not touch its volumes, nor what is done with them.
+func runsOther(a api.Attributes) bool {
+	obj, err := a.GetObject()
+	pod, ok := obj.(*corev1.Pod)
+	old, errOld := a.GetOldObject()
+	was, okOld := old.(*corev1.Pod)
+	if err != nil || errOld != nil || !ok || !okOld {
+		return true
+	}
+	images := map[string]string{}
+	for c := range podspec.Containers(&was.Spec) {
+		images[c.Name] = c.Image
+	}
+	for c := range podspec.Containers(&pod.Spec) {
+		if images[c.Name] != c.Image {
+			return true
+		}
+	}
+	return false
 }
 
 // review returns what in an object the list of host paths forbids, and the object's attributes without the volumes that

@@ -15,6 +15,22 @@ import (
 // ones. They are the spec's own, and may be changed in place by whoever may change the spec.
 func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
+		for c := range Workload(spec) {
+			if !yield(c) {
+				return
+			}
+		}
+		for i := range spec.EphemeralContainers {
+			if !yield(Ephemeral(spec, i)) {
+				return
+			}
+		}
+	}
+}
+
+// Workload iterates over the containers that a pod was created with: the init containers, then the regular ones.
+func Workload(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 			for i := range list {
 				if !yield(&list[i]) {
@@ -22,12 +38,22 @@ func Containers(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 				}
 			}
 		}
-		for i := range spec.EphemeralContainers {
-			if !yield((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {
-				return
-			}
+	}
+}
+
+// Ephemeral returns what an ephemeral container has in common with others. It is the spec's own.
+func Ephemeral(spec *corev1.PodSpec, i int) *corev1.Container {
+	return (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
+}
+
+// FindEphemeral returns the ephemeral container of that name, nil if there is none.
+func FindEphemeral(spec *corev1.PodSpec, name string) *corev1.EphemeralContainer {
+	for i := range spec.EphemeralContainers {
+		if spec.EphemeralContainers[i].Name == name {
+			return &spec.EphemeralContainers[i]
 		}
 	}
+	return nil
 }
 
 // Of returns the spec of the pods that an object is or makes, and its path in the object; nil if it makes none.

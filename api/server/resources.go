@@ -57,7 +57,6 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		into := newReach(objects, s.config.Containers)
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
-		served["pods/ephemeralcontainers"] = podEphemeralContainers{subresource{objects}}
 		served["pods/eviction"] = &podEviction{pods: objects}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}

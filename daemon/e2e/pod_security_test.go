@@ -84,6 +84,7 @@ spec:
 		{"annotate", "namespace", "default", "--overwrite", "jobd.dev/allowed-host-paths=/etc"},
 		{"create", "token", "default"}, {"create", "namespace", "mine"}, {"create", "serviceaccount", "mine"},
 		{"debug", "old", "--image=busybox:1.36", "--copy-to=new", "--profile=sysadmin"},
+		{"debug", "old", "--image=busybox:1.36", "--profile=restricted"},
 	} {
 		if out, err := submit("", args...); err == nil || !strings.Contains(strings.ToLower(out), "forbidden") {
 			t.Errorf("%v: %v, %s", args, err, out)

@@ -21,7 +21,8 @@ var (
 	// PodOnNode says whether a pod runs here.
 	PodOnNode = scheme.FieldsOf[corev1.Pod]("spec.nodeName", "status.phase")
 	// PodImages says which images a pod uses.
-	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "status.phase")
+	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "spec.ephemeralContainers",
+		"status.phase")
 	// PodVolumes says which claims a pod uses, and whether it runs here.
 	PodVolumes = scheme.FieldsOf[corev1.Pod]("metadata.name", "metadata.namespace", "metadata.uid", "spec.volumes",
 		"spec.nodeName")

@@ -25,9 +25,11 @@ func PodReference(p *corev1.Pod) corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
-// ContainerStatus returns the status of a container of a pod, an init container or not. Nil: it has none.
+// ContainerStatus returns the status of a container of a pod, of whatever kind. Nil: it has none.
 func ContainerStatus(p *corev1.Pod, container string) *corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{
+		p.Status.ContainerStatuses, p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses,
+	} {
 		for i := range list {
 			if list[i].Name == container {
 				return &list[i]

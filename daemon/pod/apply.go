@@ -42,6 +42,7 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 	}
 	if !Terminal(pod) {
 		f.begin()
+		f.admit()
 	}
 	for _, o := range observations {
 		if o.UID == pod.UID {
@@ -74,15 +75,20 @@ func (f *folder) begin() {
 		s.StartTime = &start
 	}
 	f.condition(corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse})
-	reason := reasonCreating
-	if len(f.pod.Spec.InitContainers) > 0 {
-		reason = reasonPodInitializing
-	}
+	reason := firstReason(f.pod)
 	s.InitContainerStatuses = newStatuses(f.pod.Spec.InitContainers, s.InitContainerStatuses, reason)
 	s.ContainerStatuses = newStatuses(f.pod.Spec.Containers, s.ContainerStatuses, reason)
 	// A kubelet orders these by name, and the others as the spec does.
 	slices.SortFunc(s.ContainerStatuses,
 		func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// firstReason returns why a container waits that has never been started.
+func firstReason(pod *corev1.Pod) string {
+	if len(pod.Spec.InitContainers) > 0 {
+		return reasonPodInitializing
+	}
+	return reasonCreating
 }
 
 // begun reports whether the pod has a status that was set after it was bound.
@@ -198,9 +204,11 @@ func (f *folder) run(c container, o Observation) {
 	c.keepLast()
 	c.begin(f.pod, o)
 	c.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(o.Status.StartedAt)}}
-	c.status.Started = new(bool)
-	*c.status.Started = startsAtOnce(c.spec)
-	c.status.Ready = (!c.init || c.sidecar()) && *c.status.Started && c.spec.ReadinessProbe == nil
+	if !c.ephemeral {
+		c.status.Started = new(bool)
+		*c.status.Started = startsAtOnce(c.spec)
+		c.status.Ready = (!c.init || c.sidecar()) && *c.status.Started && c.spec.ReadinessProbe == nil
+	}
 	f.changed = true
 	f.normal(c, "Created", "Container created")
 }
@@ -276,7 +284,9 @@ func (f *folder) end(c container, end corev1.ContainerStateTerminated) {
 	end.ContainerID = c.status.ContainerID
 	end.Message = fit(end.Message, len(f.pod.Spec.InitContainers)+len(f.pod.Spec.Containers))
 	c.status.State = corev1.ContainerState{Terminated: &end}
-	c.status.Started = new(bool)
+	if !c.ephemeral {
+		c.status.Started = new(bool)
+	}
 	c.status.Ready = c.init && !c.sidecar() && end.ExitCode == 0
 	if i := f.issued.find(c.spec.Name); i != nil {
 		i.failed = 0

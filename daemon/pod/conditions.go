@@ -69,7 +69,7 @@ func containersReady(pod *corev1.Pod) corev1.PodCondition {
 		return c
 	}
 	var unready []string
-	containers(pod, func(c container) bool {
+	workload(pod, func(c container) bool {
 		if (!c.init || c.sidecar()) && !c.status.Ready {
 			unready = append(unready, c.spec.Name)
 		}

@@ -15,20 +15,34 @@ type container struct {
 	spec   *corev1.Container
 	status *corev1.ContainerStatus
 	init   bool
+	// ephemeral: it was added to the pod, and nothing depends on it.
+	ephemeral bool
 }
 
 func initContainer(pod *corev1.Pod, i int) container {
 	spec := &pod.Spec.InitContainers[i]
-	return container{spec, statusOf(pod.Status.InitContainerStatuses, spec.Name, i), true}
+	return container{spec: spec, status: statusOf(pod.Status.InitContainerStatuses, spec.Name, i), init: true}
 }
 
 func mainContainer(pod *corev1.Pod, i int) container {
 	spec := &pod.Spec.Containers[i]
-	return container{spec, statusOf(pod.Status.ContainerStatuses, spec.Name, i), false}
+	return container{spec: spec, status: statusOf(pod.Status.ContainerStatuses, spec.Name, i)}
 }
 
-// containers calls fn for each container, init containers first, until it returns false.
+// containers calls fn for each container, init containers first and ephemeral ones last, until it returns false.
 func containers(pod *corev1.Pod, fn func(container) bool) {
+	more := true
+	workload(pod, func(c container) bool {
+		more = fn(c)
+		return more
+	})
+	if more {
+		ephemeralContainers(pod, fn)
+	}
+}
+
+// workload calls fn for each container that the pod was created with, init containers first, until it returns false.
+func workload(pod *corev1.Pod, fn func(container) bool) {
 	for i := range pod.Spec.InitContainers {
 		if !fn(initContainer(pod, i)) {
 			return
@@ -70,7 +84,13 @@ func (c container) fieldPath() string {
 	if c.spec == nil {
 		return ""
 	}
-	return fieldPath(c.spec.Name, c.init)
+	switch {
+	case c.init:
+		return "spec.initContainers{" + c.spec.Name + "}"
+	case c.ephemeral:
+		return "spec.ephemeralContainers{" + c.spec.Name + "}"
+	}
+	return "spec.containers{" + c.spec.Name + "}"
 }
 
 func (c container) running() bool { return c.status.State.Running != nil }

@@ -39,7 +39,7 @@ func pastDeadline(pod *corev1.Pod, now time.Time) bool {
 		return true
 	}
 	late := false
-	containers(pod, func(c container) bool {
+	workload(pod, func(c container) bool {
 		end := c.ended()
 		late = end != nil && !end.FinishedAt.Time.Before(at)
 		return !late

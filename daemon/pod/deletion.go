@@ -70,6 +70,7 @@ func (f *folder) settle() {
 				s.ContainerID, s.RestartCount = s.State.Terminated.ContainerID, s.RestartCount-1
 			}
 			f.changed = true
+		case c.ephemeral: // it stays one that waits, as in a cluster
 		case done || c.init && f.issued.find(c.spec.Name) != nil && f.issued.find(c.spec.Name).launched > 0:
 			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				ExitCode: exitStatusUnknown, Reason: reasonStatusUnknown, Message: messageNotLocated,

@@ -9,16 +9,6 @@ type Event struct {
 	FieldPath string
 }
 
-func fieldPath(container string, init bool) string {
-	switch {
-	case container == "":
-		return ""
-	case init:
-		return "spec.initContainers{" + container + "}"
-	}
-	return "spec.containers{" + container + "}"
-}
-
 func (f *folder) normal(c container, reason, message string) {
 	f.events = append(f.events, Event{corev1.EventTypeNormal, reason, message, c.fieldPath()})
 }

@@ -19,7 +19,7 @@ func (f *folder) lost(c container, o Observation) {
 		c.begin(f.pod, o)
 	}
 	f.end(c, end)
-	if !restarts(f.pod, c, &end) {
+	if !c.ephemeral && !restarts(f.pod, c, &end) {
 		f.condition(corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
 			Reason: corev1.PodReasonTerminationByKubelet, Message: messageTerminationByKubelet,

@@ -9,6 +9,9 @@ import (
 // restarts reports whether a container that has ended like this is restarted in its pod: because one of its restart
 // policy rules says so, or else by its restart policy, which is the pod's unless it has its own.
 func restarts(pod *corev1.Pod, c container, end *corev1.ContainerStateTerminated) bool {
+	if c.ephemeral {
+		return false
+	}
 	if ruleFor(c.spec, end) != nil {
 		return true // both actions restart it
 	}

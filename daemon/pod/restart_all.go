@@ -45,7 +45,7 @@ func (f *folder) restartAll() bool {
 	case f.now.Before(at):
 		return true
 	}
-	containers(f.pod, func(c container) bool {
+	workload(f.pod, func(c container) bool {
 		if c.begun() {
 			c.renew()
 		}

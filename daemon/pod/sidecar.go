@@ -29,7 +29,7 @@ func (c container) passed(pod *corev1.Pod) bool {
 // begunAfter reports whether a container that comes after this init container has been started.
 func begunAfter(pod *corev1.Pod, c container) bool {
 	after, found := false, false
-	containers(pod, func(other container) bool {
+	workload(pod, func(other container) bool {
 		found = after && other.begun()
 		after = after || other.spec == c.spec
 		return !found
@@ -37,9 +37,11 @@ func begunAfter(pod *corev1.Pod, c container) bool {
 	return found
 }
 
-// winding reports whether only sidecars are left of a pod. They are to end then, within the pod's grace period.
+// winding reports whether only sidecars and ephemeral containers are left of a pod. They are to end then, within the
+// pod's grace period.
 func winding(pod *corev1.Pod) (stop, bool) {
-	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return podspec.IsSidecar(&c) }) {
+	hasSidecar := slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return podspec.IsSidecar(&c) })
+	if !hasSidecar && len(pod.Spec.EphemeralContainers) == 0 {
 		return stop{}, false
 	}
 	if natural := phase(pod, false); natural != corev1.PodSucceeded && natural != corev1.PodFailed {
@@ -49,7 +51,7 @@ func winding(pod *corev1.Pod) (stop, bool) {
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
 		s.grace = podspec.Seconds(*g)
 	}
-	containers(pod, func(c container) bool {
+	workload(pod, func(c container) bool {
 		if end := c.ended(); end != nil && !c.sidecar() && end.FinishedAt.After(s.since) {
 			s.since = end.FinishedAt.Time
 		}
@@ -66,7 +68,7 @@ func inTurn(pod *corev1.Pod, issued *Issued, c container) bool {
 		return true
 	}
 	after, free := false, true
-	containers(pod, func(other container) bool {
+	workload(pod, func(other container) bool {
 		free = !after || !other.running() && !issued.underWay(other)
 		after = after || other.spec == c.spec
 		return free

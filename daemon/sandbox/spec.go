@@ -19,6 +19,7 @@ import (
 // Specs makes the OCI specs of containers on this host. It implements worker.SpecBuilder.
 type Specs struct {
 	API     *API
+	Runtime runtime.Runtime
 	Volumes *volume.Volumes
 	Host    oci.Host
 	Cgroups string // the parent of the cgroups of all containers
@@ -48,6 +49,9 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		if _, err := b.Processes.SetUp(string(in.Pod.UID), in.Sandbox.Namespaces[specs.UserNamespace]); err != nil {
 			return nil, err
 		}
+	}
+	if err := b.join(ctx, &in); err != nil {
+		return nil, err
 	}
 	mounts, err := b.Volumes.Within(in.Pod, in.Container, in.Sandbox.Mounts[in.Container.Name], in.Sandbox.IPs...)
 	if err != nil {

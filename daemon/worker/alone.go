@@ -12,7 +12,7 @@ import (
 // files. File descriptors are passed through UNIX sockets, which are found in a network namespace or on a volume, and
 // opened through /proc. A device may come with mounts of the host's.
 func alone(obj *corev1.Pod, s *Sandbox) bool {
-	together := len(obj.Spec.Containers)
+	together := len(obj.Spec.Containers) + len(obj.Spec.EphemeralContainers)
 	for i := range obj.Spec.InitContainers {
 		if podspec.IsSidecar(&obj.Spec.InitContainers[i]) {
 			together++

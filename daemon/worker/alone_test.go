@@ -25,7 +25,10 @@ func TestAlone(t *testing.T) {
 		"two": {func(p *corev1.Pod, _ *Sandbox) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "d"})
 		}, false},
-		"with a sidecar":             {func(p *corev1.Pod, _ *Sandbox) { p.Spec.InitContainers = []corev1.Container{{RestartPolicy: &always}} }, false},
+		"with a sidecar": {func(p *corev1.Pod, _ *Sandbox) { p.Spec.InitContainers = []corev1.Container{{RestartPolicy: &always}} }, false},
+		"with one that was added": {func(p *corev1.Pod, _ *Sandbox) {
+			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e"}}}
+		}, false},
 		"with a device":              {func(_ *corev1.Pod, s *Sandbox) { s.Devices = devices.Assigned{"c": nil} }, false},
 		"in the host's network":      {func(_ *corev1.Pod, s *Sandbox) { s.HostNetwork = true }, false},
 		"among the host's processes": {func(p *corev1.Pod, _ *Sandbox) { p.Spec.HostPID = true }, false},

@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
@@ -264,7 +265,8 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	}
 	request := runtime.Container{
 		ID: containerID(obj, c.Name, l.attempt), PodUID: string(obj.UID), Name: c.Name, Attempt: l.attempt,
-		Image: l.image, Handler: w.sandbox.Handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce, Alone: alone(obj, w.sandbox),
+		Image: l.image, Handler: w.sandbox.Handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		Alone: alone(obj, w.sandbox), Joins: podspec.FindEphemeral(&obj.Spec, c.Name) != nil,
 	}
 	crash.At("launch.spec.after")
 	if p.config.LogPath != nil {

@@ -68,7 +68,7 @@ func (a *AppArmor) Default() func() (string, error) {
 
 // Admit returns an error, in a kubelet's wording, if a pod cannot be confined here as it asks.
 func (a *AppArmor) Admit(pod *corev1.Pod) error {
-	for c := range podspec.Containers(&pod.Spec) {
+	for c := range podspec.Workload(&pod.Spec) {
 		asked := oci.AppArmorProfile(pod, c)
 		if asked == nil || asked.Type == corev1.AppArmorProfileTypeUnconfined {
 			continue

@@ -153,6 +153,14 @@ func (l *layers) settle(id string) {
 	delete(l.hidden, l.keys[id])
 }
 
+// keep lets what a container has written be seen by no other container later.
+func (l *layers) keep(id string) error {
+	if l.recycled == nil {
+		return nil
+	}
+	return l.recycled.keep(id)
+}
+
 // discard removes the snapshot of a container that is no longer in the database.
 func (l *layers) discard(ctx context.Context, id string) error {
 	if l.recycled != nil {

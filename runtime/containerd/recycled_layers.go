@@ -308,6 +308,29 @@ func (s *recycledLayers) base(ctx context.Context, parent string) (b base, err e
 	return b, nil
 }
 
+// keptName is the name of the file in a layer that says that it is not recycled after all.
+const keptName = "kept"
+
+// keep lets the layer of a container be recycled no more, since others may obtain its files from now on.
+func (s *recycledLayers) keep(container string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.held[container]
+	if one == nil || one.shard() == "" {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, one.name, keptName), nil, 0o600); err != nil {
+		return fmt.Errorf("layer of container %s: %w", container, err)
+	}
+	return nil
+}
+
+// kept reports whether a layer is not to be recycled after all.
+func kept(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, keptName))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // release takes back the layer of a container. It is emptied and kept for another container, or else removed.
 func (s *recycledLayers) release(container string) error {
 	s.mu.Lock()
@@ -324,7 +347,7 @@ func (s *recycledLayers) release(container string) error {
 	}
 	crash.At("layer.let-go")
 	dir := filepath.Join(s.dir, one.name)
-	if full || one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
+	if full || one.shard() == "" || kept(dir) || !renew(filepath.Join(dir, upperDir)) {
 		if err := untrusted.Remove(dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}

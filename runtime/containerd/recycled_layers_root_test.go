@@ -178,3 +178,34 @@ func TestALayerWithFlagsIsNotUsedAgain(t *testing.T) {
 		t.Error("one with flags is used again")
 	}
 }
+
+// A container that is added to a pod may have got hold of the others' files: nobody gets their layers after them.
+func TestALayerThatOthersMayHaveSeenIsNotRecycled(t *testing.T) {
+	r := newRig(t, "")
+	s := r.server.layers.recycled
+	if s == nil {
+		t.Skip("needs overlayfs")
+	}
+	main := r.container(t, pod("u1", "while :; do sleep 1; done"), "main")
+	r.start(t, main)
+	one, ok := s.of(main.ID)
+	if !ok || one.shard() == "" {
+		t.Fatalf("the layer of one that is alone is not to be recycled: %+v", one)
+	}
+	added := r.container(t, pod("u1", "true"), "main")
+	added.ID, added.Name, added.Alone, added.Joins = "u1.added.0", "added", false, true
+	r.start(t, added)
+	r.wait(t, added.ID)
+	for _, id := range []string{added.ID, main.ID} {
+		if err := r.Remove(context.Background(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.cleanup.Wait()
+	if len(s.free) > 0 {
+		t.Errorf("free: %+v", s.free)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, one.name)); !os.IsNotExist(err) {
+		t.Errorf("the layer is still there: %v", err)
+	}
+}

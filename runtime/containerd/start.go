@@ -84,6 +84,11 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		last.Options = append(slices.Clone(last.Options), context)
 	}
 	crash.At("container.created")
+	if c.Joins {
+		if err := r.keepLayers(c.PodUID); err != nil {
+			return status, err
+		}
+	}
 	s := r.shards.at(held.shard)
 	lacks := ""
 	switch {
@@ -122,6 +127,24 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, err
 	}
 	return r.observe(held, started), nil
+}
+
+// keepLayers lets the layers of the containers of a pod be used by no others after them.
+func (r *Runtime) keepLayers(podUID string) error {
+	r.mu.Lock()
+	var ids []string
+	for id, c := range r.containers {
+		if c.status.PodUID == podUID {
+			ids = append(ids, id)
+		}
+	}
+	r.mu.Unlock()
+	for _, id := range ids {
+		if err := r.server.layers.keep(id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // create makes a container's object and snapshot in one transaction, or finds both; in is the index of its shard. It

@@ -45,7 +45,7 @@ func podLimits(pod *corev1.Pod) corev1.ResourceList {
 	limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 		own := pod.Spec.Resources != nil && hasLimit(pod.Spec.Resources, name)
-		for c := range podspec.Containers(&pod.Spec) {
+		for c := range podspec.Workload(&pod.Spec) {
 			if !own && (len(pod.Spec.Overhead) == 0 || !hasLimit(&c.Resources, name)) {
 				delete(limits, name)
 			}

@@ -135,10 +135,8 @@ func (p *Processes) TearDown(podUID string) error {
 		}
 	}
 	crash.At("processes.ended")
-	pin := filepath.Join(dir, pinName)
-	if err := unix.Unmount(pin, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
-		!errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount %s: %w", pin, err)
+	if err := unpin(dir); err != nil {
+		return err
 	}
 	crash.At("processes.unpinned")
 	return os.RemoveAll(dir)

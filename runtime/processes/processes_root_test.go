@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 )
 
@@ -109,5 +110,33 @@ func TestAFailedStartLeavesNothing(t *testing.T) {
 	p.Shim = "/bin/false"
 	if _, err := p.SetUp("u", ""); err == nil {
 		t.Error("it worked")
+	}
+}
+
+func TestAPinnedNamespaceIsThatOfTheContainerUntilTheEnd(t *testing.T) {
+	p := open(t)
+	cgroups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := strings.TrimSpace(string(cgroups[strings.LastIndex(strings.TrimSpace(string(cgroups)), "/")+1:]))
+	if mine == "" {
+		t.Skip("needs a cgroup with a name")
+	}
+	for range 2 { // it is found again
+		path, err := p.Pin("u", mine, os.Getpid(), "ipc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pinned, own unix.Stat_t
+		if unix.Stat(path, &pinned) != nil || unix.Stat("/proc/self/ns/ipc", &own) != nil || pinned.Ino != own.Ino {
+			t.Errorf("%s is another namespace", path)
+		}
+	}
+	if _, err := p.Pin("u", "another", os.Getpid(), "ipc"); !errdefs.IsNotFound(err) {
+		t.Errorf("the process of another: %v", err)
+	}
+	if _, err := p.Pin("u", mine, 1<<22-1, "ipc"); !errdefs.IsNotFound(err) {
+		t.Errorf("a process that has ended: %v", err)
 	}
 }

@@ -83,11 +83,47 @@ type source struct {
 	device bool
 }
 
-// SetUp ensures that the pod has its volumes and returns the mounts of each container, init containers included, by its
-// name. They are of whole volumes: Within has to be called for those of a container that is about to be started. Errors
+// SetUp ensures that the pod has its volumes and returns the mounts of each container that the pod was created with, by
+// its name. They are of whole volumes: Within has to be called for those of a container that is about to be started. Errors
 // are worded as the kubelet's and name the volume: the reason for them is FailedMount. users is the path of the pod's
 // own user namespace, with whose ids the volumes are going to be mounted; empty: it is in the host's.
 func (v *Volumes) SetUp(ctx context.Context, pod *corev1.Pod, users string) (map[string][]specs.Mount, error) {
+	sources, err := v.sources(ctx, pod, users)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]specs.Mount{}
+	for c := range podspec.Workload(&pod.Spec) {
+		if err := checkUse(c, sources); err != nil {
+			return nil, err
+		}
+		if out[c.Name], err = mounts(c, sources); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Ephemeral returns the mounts of a container that was added to a pod, which SetUp does not do. What is wrong with them
+// concerns no other container.
+func (v *Volumes) Ephemeral(
+	ctx context.Context, pod *corev1.Pod, c *corev1.Container, users string,
+) ([]specs.Mount, error) {
+	if len(c.VolumeMounts)+len(c.VolumeDevices) == 0 {
+		return nil, nil
+	}
+	sources, err := v.sources(ctx, pod, users)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUse(c, sources); err != nil {
+		return nil, err
+	}
+	return mounts(c, sources)
+}
+
+// sources ensures that the pod has its volumes, and returns them by name.
+func (v *Volumes) sources(ctx context.Context, pod *corev1.Pod, users string) (map[string]source, error) {
 	var namespace *os.File
 	if users != "" {
 		var err error
@@ -113,18 +149,7 @@ func (v *Volumes) SetUp(ctx context.Context, pod *corev1.Pod, users string) (map
 		}
 		sources[volume.Name] = source
 	}
-	out := map[string][]specs.Mount{}
-	for c := range podspec.Containers(&pod.Spec) {
-		if err := checkUse(c, sources); err != nil {
-			return nil, err
-		}
-		mounts, err := mounts(c, sources)
-		if err != nil {
-			return nil, err
-		}
-		out[c.Name] = mounts
-	}
-	return out, nil
+	return sources, nil
 }
 
 // source creates one volume.

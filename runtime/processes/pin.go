@@ -1,0 +1,96 @@
+package processes
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/crash"
+)
+
+// Pin ensures that a namespace of a container's first process can be entered by its path, which it returns, until the
+// pod is torn down. kind is its name below /proc/PID/ns. The error is ErrNotFound if the process with that PID does not
+// belong to the container: it may have ended, and another process may have got its PID.
+func (p *Processes) Pin(podUID, container string, pid int, kind string) (string, error) {
+	path, err := p.pin(podUID, container, pid, kind)
+	if err != nil {
+		return "", fmt.Errorf("%s namespace of container %s: %w", kind, container, err)
+	}
+	return path, nil
+}
+
+func (p *Processes) pin(podUID, container string, pid int, kind string) (string, error) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return "", fmt.Errorf("process %d: %w", pid, errdefs.ErrNotFound)
+	}
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(process)
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+	if err != nil {
+		return "", err
+	}
+	defer namespace.Close()
+	// The path of its cgroup contains the container's ID.
+	cgroups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Contains(cgroups, []byte(container)) {
+		return "", fmt.Errorf("process %d is not of it: %w", pid, errdefs.ErrNotFound)
+	}
+	// This succeeds only if the process still exists, so that what was read is about this process.
+	if err := unix.PidfdSendSignal(process, 0, nil, 0); err != nil {
+		return "", fmt.Errorf("process %d: %w: %w", pid, err, errdefs.ErrNotFound)
+	}
+	dir := filepath.Join(p.Dir, podUID)
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, kind+"."+container)
+	if same(path, namespace) {
+		return path, nil
+	}
+	if err := os.WriteFile(path, nil, 0o444); err != nil {
+		return "", err
+	}
+	crash.At("processes.pin.made")
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", namespace.Fd()), path, "", unix.MS_BIND, ""); err != nil {
+		return "", fmt.Errorf("pin: %w", err)
+	}
+	crash.At("processes.pin.mounted")
+	return path, nil
+}
+
+// same reports whether a path leads to an open file.
+func same(path string, file *os.File) bool {
+	is, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	want, err := file.Stat()
+	return err == nil && os.SameFile(is, want)
+}
+
+// unpin unmounts all namespaces that are pinned in a directory.
+func unpin(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		err := unix.Unmount(path, unix.MNT_DETACH)
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	return nil
+}
