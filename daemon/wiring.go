@@ -240,8 +240,8 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
-		Explainer: &explainer{from.store, d.control, from.logs},
-		EventTTL:  c.EventTTL.Duration, PodSecurity: from.security,
+		Explainer: &explainer{from.store, d.control, from.logs}, Queue: d.control,
+		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}

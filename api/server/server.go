@@ -27,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -68,6 +69,7 @@ type Config struct {
 	Images     Images
 	Containers Containers
 	Explainer  Explainer
+	Queue      Queue
 
 	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
 	Authority *Authority
@@ -123,6 +125,12 @@ type Explainer interface {
 	// Explain explains a Job, pod or CronJob. What the client may not read is left out: may reports whether it may read
 	// a resource, or a part of it such as "pods/log", in a namespace. An object that is gone is an error of the API.
 	Explain(ctx context.Context, object why.Reference, may func(resource, namespace string) bool) (*why.Explanation, error)
+}
+
+// Queue is the queue in which pods wait for room.
+type Queue interface {
+	// Places returns the place in the queue, from 1, of the first waiting pod of each Job, by the Job's UID.
+	Places(ctx context.Context) (map[types.UID]int, error)
 }
 
 // Images manages the images that pods can be started from.

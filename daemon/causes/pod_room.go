@@ -112,6 +112,9 @@ func (v *podView) room(r *node.Room) why.Cause {
 		c.Until = at(first)
 		c.Message += " Some of what it lacks is free at the latest when the first of those that hold it reaches its deadline."
 	}
+	if v.job != nil && r.Place > 1 && v.Source == why.FromRecords {
+		c.Help = append(c.Help, fmt.Sprintf("jobctl prioritize jobs/%s%s", v.job.Name, inNamespace(v.job.Namespace)))
+	}
 	return c
 }
 

@@ -111,7 +111,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		}
 		delete(a.held, p.UID)
 		if known { // its tolerations may have changed
-			if now := node.PodOf(p); !now.Alike(rec.request) {
+			if now := requestOf(p, rec.job); !now.Alike(rec.request) {
 				a.capacity.Gone(p.UID)
 				rec.request = now
 			}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
@@ -45,6 +46,8 @@ type jobs struct {
 type jobRecord struct {
 	*job.Record
 	key string
+	// ahead puts the Job's waiting pods before others, see batch.PrioritizedAnnotation.
+	ahead time.Time
 }
 
 func newJobs(timers *loop.Timers, settings job.Settings, logs Logs) *jobs {
@@ -207,15 +210,20 @@ func (c *jobs) set(p *loop.Pass, key string, j *batchv1.Job) error {
 
 // record makes sure that a Job has a record, and folds the Job in as it is.
 func (c *jobs) record(s *store.Snapshot, key string, j *batchv1.Job, now time.Time) error {
+	ahead := batch.Prioritized(j.Annotations)
 	if rec, ok := c.known[j.UID]; ok {
 		rec.SetJob(j, now)
+		if !rec.ahead.Equal(ahead) {
+			rec.ahead = ahead
+			c.pods.reorder(rec)
+		}
 		return nil
 	}
 	memory, err := readMemory(s, j)
 	if err != nil {
 		return err
 	}
-	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key}
+	rec := &jobRecord{Record: job.NewRecord(j, memory), key: key, ahead: ahead}
 	c.known[j.UID], c.byKey[key] = rec, j.UID
 	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		c.selectors[j.UID] = rec

@@ -233,13 +233,31 @@ func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 	}
 	rec, known := c.known[p.UID]
 	if !known {
-		rec = &podRecord{key: key, job: of, request: node.PodOf(p)}
+		rec = &podRecord{key: key, job: of, request: requestOf(p, of)}
 		c.known[p.UID] = rec
 		for _, f := range c.followers {
 			f.podKnown(key, p)
 		}
 	}
 	c.admission.setPod(rec, p, known)
+}
+
+// requestOf returns what admission needs of a pod of a Job, which may be nil.
+func requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
+	request := node.PodOf(p)
+	if of != nil {
+		request.Ahead = of.ahead
+	}
+	return request
+}
+
+// reorder puts the waiting pods of a Job where they now belong in the queue.
+func (c *pods) reorder(of *jobRecord) {
+	for uid, rec := range c.known {
+		if rec.job == of {
+			c.admission.capacity.Reorder(uid, of.ahead)
+		}
+	}
 }
 
 // drop forgets a pod that is no longer in the store.

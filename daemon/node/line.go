@@ -2,6 +2,9 @@ package node
 
 import (
 	"container/heap"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // waiter is a pod in a line.
@@ -51,6 +54,19 @@ func (n *Node) place(w *waiter) {
 		n.lines[w.shape] = l
 	}
 	n.push(l, w)
+}
+
+// Reorder changes how far ahead of others a pod waits (Pod.Ahead).
+func (n *Node) Reorder(uid types.UID, ahead time.Time) {
+	w, ok := n.waiting[uid]
+	if !ok || w.Ahead.Equal(ahead) {
+		return
+	}
+	n.remove(w)
+	moved := *w.Pod
+	moved.Ahead = ahead
+	w.Pod = &moved
+	n.place(w)
 }
 
 // leave removes a pod that waits from its line.
@@ -165,6 +181,9 @@ func (n *Node) unblock() {
 func before(a, b *waiter) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
+	}
+	if !a.Ahead.Equal(b.Ahead) {
+		return a.Ahead.After(b.Ahead)
 	}
 	if !a.Created.Equal(b.Created) {
 		return a.Created.Before(b.Created)

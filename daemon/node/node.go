@@ -80,7 +80,7 @@ func (n *Node) Describe(node *corev1.Node) {
 	n.unblock()
 }
 
-// Wait adds a pending pod: highest priority first, then oldest (PodSpec.Priority). nominated says that others have been
+// Wait adds a pending pod: highest priority first (PodSpec.Priority), then those that are put ahead, then oldest. nominated says that others have been
 // preempted for it before (PodStatus.NominatedNodeName).
 func (n *Node) Wait(p *Pod, nominated bool) {
 	if _, ok := n.waiting[p.UID]; ok {

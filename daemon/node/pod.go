@@ -20,6 +20,8 @@ type Pod struct {
 	UID      types.UID
 	Priority int32
 	Created  time.Time
+	// Ahead puts it before the other pods of its priority, the latest such time first; zero: in the order of creation.
+	Ahead time.Time
 	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
 	Polite bool
 	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).

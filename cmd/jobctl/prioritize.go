@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+// newPrioritizeCommand makes the command that puts Jobs first in the queue.
+func newPrioritizeCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	var undo bool
+	cmd := &cobra.Command{
+		Use:                   "prioritize jobs/NAME... [--undo]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Put a waiting Job first in the queue",
+		Long: `Put the pods of a Job first among those that wait for room with the same priority (PriorityClass). Pods of a higher priority stay before them, nothing that runs is ended for them, and as ever a pod behind that fits may start before one that does not fit yet.
+
+It sets the annotation ` + batch.PrioritizedAnnotation + ` of the Job to the current time, so it takes the right to update the Job, and lasts as long as the Job. Of several such Jobs the last one comes first. With "jobctl get jobs -o wide" the column QUEUE shows the places.`,
+		Example: `  # Start this Job as soon as there is room for it
+  jobctl prioritize jobs/report
+
+  # Put it back to where it was
+  jobctl prioritize jobs/report --undo
+
+  # Who waits, and at which place
+  jobctl get jobs -o wide`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(prioritize(contextOf(cmd), f, streams, args, undo))
+		},
+	}
+	cmd.Flags().BoolVar(&undo, "undo", false, "Put them back to where they were")
+	return cmd
+}
+
+func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, undo bool) error {
+	objects, err := named(f, []string{"jobs"}, args)
+	if err != nil {
+		return err
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return err
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(version.GitVersion, "+jobd") {
+		return errors.New("the server is not jobd, and the scheduler of a cluster does not heed this; use a PriorityClass there")
+	}
+	var value *string
+	done := "put back"
+	if !undo {
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		value, done = &now, "prioritized"
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{batch.PrioritizedAnnotation: value}}})
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if _, err := client.BatchV1().Jobs(o.namespace).Patch(ctx, o.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "jobctl-prioritize"}); err != nil {
+			return err
+		}
+		fmt.Fprintf(streams.Out, "job.batch/%s %s\n", o.name, done)
+	}
+	return nil
+}

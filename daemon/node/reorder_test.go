@@ -1,0 +1,44 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestPodsThatArePutAheadComeFirstOfTheirPriority(t *testing.T) {
+	n := New(1, nil)
+	n.Bound(&Pod{UID: "runs"}, time.Unix(1, 0), false)
+	at := func(s int64) time.Time { return time.Unix(s, 0) }
+	for i, uid := range []types.UID{"a", "b", "c"} {
+		n.Wait(&Pod{UID: uid, Created: at(int64(i))}, false)
+	}
+	n.Wait(&Pod{UID: "d", Created: at(9), Ahead: at(10)}, false)
+	n.Wait(&Pod{UID: "high", Priority: 1, Polite: true, Created: at(20)}, false)
+	if _, ok := n.Next(); ok {
+		t.Fatal("there is no room")
+	}
+	n.Reorder("c", at(30))
+	n.Reorder("d", at(10))
+	n.Reorder("gone", at(10))
+	places := n.Places(func(uid types.UID) string { return string(uid) })
+	var order []types.UID
+	runs := types.UID("runs")
+	for range 5 {
+		n.Gone(runs)
+		step, ok := n.Next()
+		if !ok || len(step.Bind) != 1 {
+			t.Fatalf("%+v", step)
+		}
+		runs = step.Bind[0]
+		order = append(order, runs)
+		if places[string(runs)] != len(order) {
+			t.Errorf("%s was at place %d", runs, places[string(runs)])
+		}
+	}
+	if want := []types.UID{"high", "c", "d", "a", "b"}; !slices.Equal(order, want) {
+		t.Errorf("they start in the order %v, want %v", order, want)
+	}
+}
