@@ -1,7 +1,6 @@
 package submit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/jobd/jobd/submit/progress"
+	"github.com/jobd/jobd/submit/report"
 )
 
 // Options are what the command line says. The zero value is not usable: AddSubmitFlags sets the defaults.
@@ -37,6 +37,10 @@ type FollowOptions struct {
 	Prefix       bool
 	OnInterrupt  string
 	OnStartError string
+	JUnit        string
+	SummaryJSON  string
+
+	tails *report.Tails // nil unless JUnit needs them
 }
 
 // AddSubmitFlags adds the flags that describe a Job.
@@ -65,6 +69,12 @@ func (o *FollowOptions) AddFollowFlags(flags *pflag.FlagSet, onStartError string
 	flags.BoolVar(&o.Prefix, "prefix", false, "Put the pod, container, index and attempt before each line of the logs")
 	flags.StringVar(&o.OnStartError, "on-start-error", onStartError,
 		"What to do when an image cannot be had or a container cannot be made: wait until that is mended, or fail with exit code 125")
+}
+
+// AddReportFlags adds the flags that name files for the end of the Job.
+func (o *FollowOptions) AddReportFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.JUnit, "junit", "", "Write the result as JUnit's XML to this file: a test for each index or pod")
+	flags.StringVar(&o.SummaryJSON, "summary-json", "", "Write a summary of the Job and its pods to this file")
 }
 
 // AddInterruptFlag adds the flag that says what an interrupt does.
@@ -183,6 +193,15 @@ func Signals() (<-chan os.Signal, func()) {
 
 // Display returns the display that the options ask for.
 func (o *FollowOptions) Display(in io.Reader, out, errOut io.Writer) (progress.Display, error) {
+	d, err := o.display(in, out, errOut)
+	if err != nil || o.JUnit == "" {
+		return d, err
+	}
+	o.tails = report.NewTails()
+	return kept{d, o.tails}, nil
+}
+
+func (o *FollowOptions) display(in io.Reader, out, errOut io.Writer) (progress.Display, error) {
 	screen, isTerminal := progress.IsTerminal(errOut)
 	switch o.Progress {
 	case progress.JSON:
@@ -199,25 +218,61 @@ func (o *FollowOptions) Display(in io.Reader, out, errOut io.Writer) (progress.D
 			return progress.NewTTY(in, out, screen, o.Prefix), nil
 		}
 	}
+	if ci := progress.DetectCI(os.Getenv); ci != progress.NoCI && !o.Prefix {
+		return progress.NewGroups(ci, in, out, errOut), nil
+	}
 	return progress.NewPlain(in, out, errOut, o.Prefix), nil
 }
 
-// Finish says how the command ended, and returns its exit code.
-func Finish(d progress.Display, errOut io.Writer, e Ended, err error) int {
+// kept is a Display that keeps the last lines of each pod.
+type kept struct {
+	progress.Display
+	tails *report.Tails
+}
+
+func (k kept) Log(c progress.Chunk) {
+	k.tails.Add(c)
+	k.Display.Log(c)
+}
+
+// Finish says how the command ended, writes the files that are asked for, and returns its exit code.
+func (o *FollowOptions) Finish(d progress.Display, errOut io.Writer, e Ended, err error) int {
 	now := time.Now()
+	r := report.Report{Job: e.Job, Interrupted: e.Interrupted, Logs: o.tails}
 	switch {
-	case errors.Is(err, context.Canceled) && e.Interrupted:
 	case err != nil:
 		d.Event(progress.Event{Time: now, Type: "notice", Message: "error: " + err.Error()})
 		e.Code = ExitCannot
+		r.Error = err.Error()
 	case !e.Interrupted:
 		d.Event(progress.Event{
 			Time: now, Type: "end", Namespace: e.Job.Namespace, Name: e.Job.Name, ExitCode: &e.Code,
 			Reason: e.Reason, Message: e.Sentence(e.Job),
 		})
 	}
-	if cerr := d.Close(); cerr != nil {
-		fmt.Fprintln(errOut, "error:", cerr)
+	code := int(e.Code)
+	if err := d.Close(); err != nil {
+		fmt.Fprintln(errOut, "error:", err)
 	}
-	return int(e.Code)
+	r.ExitCode = e.Code
+	if e.Model != nil {
+		r.Pods = e.Model.Pods()
+	}
+	for _, file := range []struct {
+		path  string
+		write func(time.Time) ([]byte, error)
+	}{{o.JUnit, r.JUnit}, {o.SummaryJSON, r.JSON}} {
+		if file.path == "" {
+			continue
+		}
+		raw, err := file.write(now)
+		if err == nil {
+			err = os.WriteFile(file.path, raw, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(errOut, "error:", err)
+			code = max(code, ExitFailed)
+		}
+	}
+	return code
 }

@@ -68,6 +68,7 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 	o.AddSubmitFlags(cmd.Flags())
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
+	o.AddReportFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
@@ -92,6 +93,7 @@ func (s submitter) followCommand() *cobra.Command {
 	}
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
+	o.AddReportFlags(cmd.Flags())
 	return cmd
 }
 
@@ -162,17 +164,19 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 	}
 	signals, stop := submit.Signals() // before the Job exists: from then on an interrupt has to decide what becomes of it
 	defer stop()
-	job, err := m.Create(context.Background(), client, namespace, o.DryRun == "server")
-	if err != nil {
-		return s.fail(err, submit.ExitCannot)
-	}
 	if o.Detach || o.DryRun == "server" {
+		job, err := m.Create(context.Background(), client, namespace, o.DryRun == "server")
+		if err != nil {
+			return s.fail(err, submit.ExitCannot)
+		}
 		if err := o.Print(s.streams.Out, m, job); err != nil {
 			return s.fail(err, submit.ExitFailed)
 		}
 		return 0
 	}
-	return s.run(client, job, &o.FollowOptions, signals, true)
+	return s.run(client, &o.FollowOptions, signals, true, func(ctx context.Context) (*batchv1.Job, error) {
+		return m.Create(ctx, client, namespace, false)
+	})
 }
 
 func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []string) int {
@@ -189,11 +193,9 @@ func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []stri
 	}
 	signals, stop := submit.Signals()
 	defer stop()
-	job, err := client.Kubernetes.BatchV1().Jobs(namespace).Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		return s.fail(err, submit.ExitCannot)
-	}
-	return s.run(client, job, o, signals, false)
+	return s.run(client, o, signals, false, func(ctx context.Context) (*batchv1.Job, error) {
+		return client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	})
 }
 
 // jobName returns the name of the Job that the arguments name: jobs/pi, job/pi, job.batch/pi, "job pi" or pi.
@@ -214,12 +216,18 @@ func jobName(args []string) (string, error) {
 	return name, nil
 }
 
+// run gets a Job and follows it.
 func (s submitter) run(
-	client *submit.Client, job *batchv1.Job, o *submit.FollowOptions, signals <-chan os.Signal, isNew bool,
+	client *submit.Client, o *submit.FollowOptions, signals <-chan os.Signal, isNew bool,
+	get func(context.Context) (*batchv1.Job, error),
 ) int {
 	display, err := o.Display(s.streams.In, s.streams.Out, s.streams.ErrOut)
 	if err != nil {
 		return s.fail(err, submit.ExitFailed)
+	}
+	job, err := get(context.Background())
+	if err != nil {
+		return o.Finish(display, s.streams.ErrOut, submit.Ended{}, err)
 	}
 	again := "jobctl follow jobs/" + job.Name
 	if job.Namespace != metav1.NamespaceDefault {
@@ -229,5 +237,5 @@ func (s submitter) run(
 		Client: client, Display: display, Signals: signals, OnInterrupt: o.OnInterrupt, OnStartError: o.OnStartError, Again: again,
 	}
 	ended, err := f.Follow(context.Background(), job, isNew)
-	return submit.Finish(display, s.streams.ErrOut, ended, err)
+	return o.Finish(display, s.streams.ErrOut, ended, err)
 }

@@ -63,6 +63,7 @@ refused, its image cannot be had, jobd could not start; 130 or 143 after Ctrl-C 
 	flags := cmd.Flags()
 	r.AddSubmitFlags(flags)
 	r.AddFollowFlags(flags, submit.OnStartErrorFail)
+	r.AddReportFlags(flags)
 	flags.StringArrayVar(&r.archives, "image-archive", nil,
 		"Import this archive of images first, as docker save writes it; - is the standard input")
 	flags.StringVar(&r.root, "root", "", "Directory that keeps images for the next run (none: they are removed)")
@@ -112,7 +113,7 @@ func (r *run) run(m *submit.Manifests) int {
 		return submit.ExitFailed
 	}
 	ended, err := r.inPlace(m, display, signals)
-	return submit.Finish(display, r.errOut, ended, err)
+	return r.Finish(display, r.errOut, ended, err)
 }
 
 // inPlace runs the Job in a place of its own, which is gone afterwards.

@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -215,4 +218,76 @@ func TestWishRunWithoutDaemon(t *testing.T) {
 			t.Errorf("got %d\n%s", code, errOut)
 		}
 	})
+}
+
+// Wish 19: a machine-readable end.
+func TestWishMachineReadableEnd(t *testing.T) {
+	d := start(t)
+	archive := busyboxArchive(t)
+	manifest := jobOf("tests", "echo this is $JOB_COMPLETION_INDEX; [ $JOB_COMPLETION_INDEX != 1 ]",
+		"  completions: 3\n  parallelism: 3\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n")
+	manifest = strings.Replace(manifest, "  backoffLimit: 0\n", "", 1)
+	for name, command := range map[string]func(...string) *exec.Cmd{
+		"jobctl submit": func(args ...string) *exec.Cmd { return d.jobctlWith(append([]string{"submit"}, args...)...) },
+		"jobd run":      func(args ...string) *exec.Cmd { return jobdRun(t, archive, args...) },
+	} {
+		for system, begins := range map[string]string{"GITHUB_ACTIONS": "::group::pod ", "GITLAB_CI": "[collapsed=true]\r\x1b[0Kpod "} {
+			t.Run(name+" in "+system, func(t *testing.T) {
+				dir := t.TempDir()
+				cmd := command("-f", "-", "--junit", filepath.Join(dir, "out.xml"), "--summary-json", filepath.Join(dir, "out.json"))
+				if cmd.Env == nil {
+					cmd.Env = os.Environ()
+				}
+				cmd.Env = append(cmd.Env, "GITHUB_ACTIONS=", "GITLAB_CI=", system+"=true")
+				out, errOut, code := exitOf(t, cmd, manifest)
+				if name == "jobctl submit" {
+					d.jobctl("delete", "job", "tests")
+				}
+				if code != 1 {
+					t.Errorf("got %d\n%s%s", code, out, errOut)
+				}
+				for index := range 3 {
+					if !regexp.MustCompile(regexp.QuoteMeta(begins) + fmt.Sprintf(`tests-%d-[a-z0-9]{5} \(index %[1]d\)\nthis is %[1]d\n`, index)).MatchString(out) {
+						t.Errorf("no group of index %d:\n%q", index, out)
+					}
+				}
+				var junit struct {
+					Suite struct {
+						Tests    int `xml:"tests,attr"`
+						Failures int `xml:"failures,attr"`
+						Cases    []struct {
+							Name    string    `xml:"name,attr"`
+							Failure *struct{} `xml:"failure"`
+							Output  string    `xml:"system-out"`
+						} `xml:"testcase"`
+					} `xml:"testsuite"`
+				}
+				raw, err := os.ReadFile(filepath.Join(dir, "out.xml"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := xml.Unmarshal(raw, &junit); err != nil {
+					t.Fatal(err)
+				}
+				if s := junit.Suite; s.Tests != 3 || s.Failures != 1 || s.Cases[1].Failure == nil || s.Cases[1].Output != "this is 1" {
+					t.Errorf("%s", raw)
+				}
+				var summary struct {
+					Result        string
+					ExitCode      int
+					FailedIndexes string
+					Pods          []struct{ State string }
+				}
+				if raw, err = os.ReadFile(filepath.Join(dir, "out.json")); err != nil {
+					t.Fatal(err)
+				}
+				if err := json.Unmarshal(raw, &summary); err != nil {
+					t.Fatal(err)
+				}
+				if summary.Result != "failed" || summary.ExitCode != 1 || summary.FailedIndexes != "1" || len(summary.Pods) != 3 {
+					t.Errorf("%s", raw)
+				}
+			})
+		}
+	}
 }

@@ -87,7 +87,7 @@ func headline(j *batchv1.Job, now time.Time, s style) string {
 		}
 		out += "  " + Short(max(0, end.Sub(start.Time)).Round(time.Second))
 	}
-	out += "  " + countsOf(j).String()
+	out += "  " + CountsOf(j).String()
 	if reason != "" && color == red {
 		out += "  " + reason
 	}
@@ -96,7 +96,7 @@ func headline(j *batchv1.Job, now time.Time, s style) string {
 
 // bar shows how many of the completions there are.
 func bar(j *batchv1.Job, s style) string {
-	c := countsOf(j)
+	c := CountsOf(j)
 	total := max(1, c.Completions, c.Succeeded)
 	width := min(40, s.width-10)
 	if width < 4 {

@@ -66,7 +66,7 @@ func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
 	m.job = j
 	state, reason, message := JobState(j)
 	if state == m.jobState && before != nil {
-		then, now := countsOf(before), countsOf(j)
+		then, now := CountsOf(before), CountsOf(j)
 		then.Ready = now.Ready // comes and goes with each pod, whose own events say it
 		if then == now {
 			return nil
@@ -82,7 +82,7 @@ func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
 }
 
 func (m *Model) jobEvent(now time.Time) Event {
-	c := countsOf(m.job)
+	c := CountsOf(m.job)
 	e := Event{Time: now, Type: "job", Namespace: m.job.Namespace, Name: m.job.Name, State: m.jobState, Counts: &c}
 	if end := m.finished(); !end.IsZero() && m.job.Status.StartTime != nil {
 		e.Seconds = end.Sub(m.job.Status.StartTime.Time).Seconds()
@@ -136,7 +136,8 @@ func JobState(j *batchv1.Job) (state, reason, message string) {
 	return "running", "", ""
 }
 
-func countsOf(j *batchv1.Job) Counts {
+// CountsOf returns the counts of a Job.
+func CountsOf(j *batchv1.Job) Counts {
 	c := Counts{Active: j.Status.Active, Succeeded: j.Status.Succeeded, Failed: j.Status.Failed}
 	if j.Status.Ready != nil {
 		c.Ready = *j.Status.Ready

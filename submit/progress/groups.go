@@ -1,0 +1,177 @@
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// CI is a system whose logs have groups of lines that can be folded.
+type CI string
+
+// The systems that are known.
+const (
+	NoCI   CI = ""
+	GitHub CI = "github"
+	GitLab CI = "gitlab"
+)
+
+// DetectCI finds out from the environment in which system a command runs.
+func DetectCI(getenv func(string) string) CI {
+	switch {
+	case getenv("GITHUB_ACTIONS") == "true":
+		return GitHub
+	case getenv("GITLAB_CI") == "true":
+		return GitLab
+	}
+	return NoCI
+}
+
+// begin and end return what begins and ends a group.
+func (c CI) begin(id, title string, at time.Time) string {
+	if c == GitLab {
+		return fmt.Sprintf("\x1b[0Ksection_start:%d:%s[collapsed=true]\r\x1b[0K%s\n", at.Unix(), id, title)
+	}
+	return "::group::" + title + "\n"
+}
+
+func (c CI) end(id string, at time.Time) string {
+	if c == GitLab {
+		return fmt.Sprintf("\x1b[0Ksection_end:%d:%s\r\x1b[0K\n", at.Unix(), id)
+	}
+	return "::endgroup::\n"
+}
+
+// groups is a Display with plain lines in which the logs of each pod are a group. The logs of one pod are written as they
+// come; those of pods that run beside it are kept in files until it has ended.
+type groups struct {
+	Display // for everything but logs
+	ci      CI
+	out     io.Writer
+
+	mu     sync.Mutex
+	open   *group // the one that is being written
+	queue  []*group
+	byName map[string]*group
+	n      int
+}
+
+type group struct {
+	pod    string
+	title  string
+	spool  *os.File // what has come while it could not be written; nil if nothing has
+	over   bool     // the pod has ended
+	middle bool     // of a line
+	parts  int      // how often it was begun
+}
+
+// NewGroups returns a Display that writes plain lines, and the logs of each pod as a group.
+func NewGroups(ci CI, in io.Reader, out, err io.Writer) Display {
+	return &groups{Display: NewPlain(in, out, err, false), ci: ci, out: out, byName: map[string]*group{}}
+}
+
+func (g *groups) Event(e Event) {
+	g.Display.Event(e)
+	if e.Type != "pod" || !PodState(e.State).Over() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if of := g.byName[e.Name]; of != nil {
+		of.over = true
+	}
+}
+
+func (g *groups) Log(c Chunk) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	of := g.byName[c.Pod]
+	if of == nil {
+		of = &group{pod: c.Pod, title: "pod " + c.Pod}
+		if c.Index != nil {
+			of.title += fmt.Sprintf(" (index %d)", *c.Index)
+		}
+		g.byName[c.Pod] = of
+		g.queue = append(g.queue, of)
+	}
+	if g.open != nil && g.open != of && g.open.over {
+		g.finish()
+	}
+	for g.open == nil && len(g.queue) > 0 {
+		next := g.queue[0]
+		g.queue = g.queue[1:]
+		g.begin(next)
+		if next != of && next.over {
+			g.finish()
+		}
+	}
+	to := g.out
+	if g.open != of {
+		if of.over && of.parts > 0 && of.spool == nil { // the rest of a group that is closed
+			g.queue = append(g.queue, of)
+		}
+		if of.spool == nil {
+			f, err := os.CreateTemp("", "jobctl-log-")
+			if err != nil { // out of order is better than not at all
+				of.write(g.out, c)
+				return
+			}
+			_ = os.Remove(f.Name())
+			of.spool = f
+		}
+		to = of.spool
+	}
+	of.write(to, c)
+}
+
+func (of *group) write(to io.Writer, c Chunk) {
+	_, _ = to.Write(c.Text)
+	if of.middle = !c.Ends; c.Ends {
+		_, _ = io.WriteString(to, "\n")
+	}
+}
+
+// begin opens a group and writes what has come of it.
+func (g *groups) begin(of *group) {
+	g.open = of
+	title := of.title
+	if of.parts++; of.parts > 1 {
+		title += ", continued"
+	}
+	g.n++
+	_, _ = io.WriteString(g.out, g.ci.begin(fmt.Sprint("pod_", g.n), title, time.Now()))
+	if of.spool == nil {
+		return
+	}
+	if _, err := of.spool.Seek(0, io.SeekStart); err == nil {
+		_, _ = io.Copy(g.out, of.spool)
+	}
+	_ = of.spool.Close()
+	of.spool = nil
+}
+
+// finish closes the open group.
+func (g *groups) finish() {
+	if g.open.middle {
+		_, _ = io.WriteString(g.out, "\n")
+	}
+	_, _ = io.WriteString(g.out, g.ci.end(fmt.Sprint("pod_", g.n), time.Now()))
+	g.open = nil
+}
+
+func (g *groups) Close() error {
+	g.mu.Lock()
+	for g.open != nil || len(g.queue) > 0 {
+		if g.open != nil {
+			g.finish()
+			continue
+		}
+		next := g.queue[0]
+		g.queue = g.queue[1:]
+		g.begin(next)
+	}
+	g.mu.Unlock()
+	return g.Display.Close()
+}
