@@ -25,7 +25,7 @@ func (podAttach) NewConnectOptions() (apiruntime.Object, bool, string) {
 	return &corev1.PodAttachOptions{}, false, ""
 }
 
-func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.Object, _ rest.Responder) (http.Handler, error) {
+func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.Object, responder rest.Responder) (http.Handler, error) {
 	o := options.(*corev1.PodAttachOptions)
 	wanted := streamOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
 	pod, container, err := a.container(ctx, name, o.Container)
@@ -35,7 +35,7 @@ func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.
 	if err := checkStreams(wanted); err != nil {
 		return nil, err
 	}
-	return session(func(w http.ResponseWriter, r *http.Request) {
+	return session(responder, func(w http.ResponseWriter, r *http.Request) {
 		serveStreams(w, r, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
 			request := runtime.AttachRequest{Stdout: s.stdout, Stderr: s.stderr, Resize: sizes}
 			if s.stdin != nil {

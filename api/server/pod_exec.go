@@ -29,7 +29,7 @@ func (podExec) NewConnectOptions() (apiruntime.Object, bool, string) {
 	return &corev1.PodExecOptions{}, false, ""
 }
 
-func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Object, _ rest.Responder) (http.Handler, error) {
+func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Object, responder rest.Responder) (http.Handler, error) {
 	o := options.(*corev1.PodExecOptions)
 	wanted := streamOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
 	pod, container, err := e.container(ctx, name, o.Container)
@@ -42,7 +42,7 @@ func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Ob
 	if err := checkStreams(wanted); err != nil {
 		return nil, err
 	}
-	return session(func(w http.ResponseWriter, r *http.Request) {
+	return session(responder, func(w http.ResponseWriter, r *http.Request) {
 		serveStreams(w, r, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
 			request := runtime.ExecRequest{Args: o.Command, TTY: o.TTY, Stdin: s.stdin, Stdout: s.stdout,
 				Stderr: s.stderr}

@@ -43,7 +43,7 @@ func (f podPortForward) Connect(ctx context.Context, name string, options apirun
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to forward port because pod is not running. Current status=%s", pod.Status.Phase))
 	}
 	ports := options.(*corev1.PodPortForwardOptions).Ports
-	return session(func(w http.ResponseWriter, r *http.Request) {
+	return session(responder, func(w http.ResponseWriter, r *http.Request) {
 		tunnel := wsstream.IsWebSocketRequestWithTunnelingProtocol(r)
 		if wsstream.IsWebSocketRequest(r) && !tunnel && len(ports) == 0 {
 			responder.Error(apierrors.NewBadRequest(`query parameter "ports" is required`))

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
@@ -80,9 +82,14 @@ func (c *reach) container(ctx context.Context, podName, name string) (*corev1.Po
 	return pod, name, nil
 }
 
-// session serves a connection. Its context ends with the connection, or with the server.
-func session(serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
+// session serves a connection that a client has asked to upgrade. Its context ends with the connection, or with the
+// server.
+func session(responder rest.Responder, serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpstream.IsUpgradeRequest(r) {
+			responder.Error(apierrors.NewBadRequest("Upgrade request required")) // an API server's words
+			return
+		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		go watchHangUp(ctx, cancel)

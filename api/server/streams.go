@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -111,6 +112,9 @@ type streams struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	status         io.Writer
+	// statusText is for clients of a protocol from before version 4: they get the message of an error, and nothing
+	// after a success.
+	statusText bool
 	// wait passes on sizes of the terminal until the client hangs up, or ctx ends.
 	wait func(ctx context.Context, sizes chan<- runtime.TerminalSize)
 	// close ends the connection. It may be called again.
@@ -129,6 +133,12 @@ func (s *streams) tell(status *metav1.Status) {
 	content, err := json.Marshal(status)
 	if err != nil {
 		return // it is made of strings
+	}
+	if s.statusText {
+		if status.Status == metav1.StatusSuccess {
+			return
+		}
+		content = []byte(status.Message)
 	}
 	late := time.AfterFunc(statusTime, s.close)
 	defer late.Stop()
@@ -157,20 +167,21 @@ func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*st
 		kinds[remotecommand.StreamStdIn] = wsstream.ReadChannel
 	}
 	kinds[remotecommand.StreamErr], kinds[remotecommand.StreamResize] = wsstream.WriteChannel, wsstream.ReadChannel
-	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{
-		remotecommand.StreamProtocolV5Name: {Binary: true, Channels: kinds},
-		remotecommand.StreamProtocolV4Name: {Binary: true, Channels: kinds},
-		"v4.base64.channel.k8s.io":         {Channels: kinds},
-	})
+	protocols := wsstream.NewDefaultChannelProtocols(kinds)
+	protocols[remotecommand.StreamProtocolV5Name] = wsstream.ChannelProtocolConfig{Binary: true, Channels: kinds}
+	protocols[remotecommand.StreamProtocolV4Name] = protocols[remotecommand.StreamProtocolV5Name]
+	protocols["v4."+wsstream.Base64ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Channels: kinds}
+	conn := wsstream.NewConn(protocols)
 	conn.SetIdleTimeout(idleTime)
 	// It logs as an error that one side has closed the connection, which is normal.
 	r = r.WithContext(klog.NewContext(r.Context(), klog.Logger{}))
-	_, channels, err := conn.Open(w, r)
+	protocol, channels, err := conn.Open(w, r)
 	if err != nil {
 		return nil, false
 	}
 	s := &streams{
-		status: channels[remotecommand.StreamErr],
+		status:     channels[remotecommand.StreamErr],
+		statusText: !strings.HasPrefix(protocol, "v"),
 		// This channel is closed only with the connection.
 		wait: func(ctx context.Context, sizes chan<- runtime.TerminalSize) {
 			readSizes(ctx, channels[remotecommand.StreamResize], sizes)
@@ -187,6 +198,15 @@ func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*st
 	if o.Stderr {
 		s.stderr = channels[remotecommand.StreamStdErr]
 	}
+	// As from an API server, a first message without content says that the connection is established.
+	first := s.status
+	switch {
+	case o.Stdout:
+		first = s.stdout
+	case o.Stderr:
+		first = s.stderr
+	}
+	_, _ = first.Write(nil)
 	return s, true
 }
 
@@ -195,8 +215,7 @@ var errUnexpectedStream = errors.New("no further stream is expected")
 // openSPDY waits for the streams that the client makes.
 func openSPDY(w http.ResponseWriter, r *http.Request, o streamOptions) (*streams, bool) {
 	if _, err := httpstream.Handshake(r, w, []string{remotecommand.StreamProtocolV4Name}); err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
-		return nil, false
+		return nil, false // it has told the client
 	}
 	type arrival struct {
 		stream httpstream.Stream
