@@ -18,11 +18,11 @@ export CGO_ENABLED := 0
 # Rules and decisions, which start no goroutines: the race detector has nothing to find there, and makes their random tests
 # several times as long.
 SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cron daemon/eviction daemon/job daemon/node daemon/ttl
-# ./... leaves out what is under testdata. testdata/upstream is a module of its own.
+# ./... leaves out what is under testdata. testdata/upstream and testdata/conformance are modules of their own.
 TESTED := ./... ./testdata/images
-PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream'))))
+PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint compare generate install release clean e2e-vm e2e-vm-short
+.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -85,6 +85,9 @@ fuzz: ## each fuzz test for FUZZ=1m
 
 bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same run
 	go run ./testdata/bench -bin bin $(BENCHFLAGS)
+
+conformance: build test-deps ## Kubernetes' own specs for nodes, those whose names match FOCUS='an expression'
+	testdata/conformance/run.sh bin $(if $(FOCUS),'$(FOCUS)')
 
 lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf chooses
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

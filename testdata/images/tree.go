@@ -61,6 +61,11 @@ func (t *Tree) Text(name string, mode fs.FileMode, content string) {
 	t.put(name, file{mode: mode, data: []byte(content)})
 }
 
+// Place adds a file of this machine under another path, with a mode of its own.
+func (t *Tree) Place(name string, mode fs.FileMode, source string) {
+	t.put(name, file{mode: mode, source: source})
+}
+
 // Link adds a symbolic link.
 func (t *Tree) Link(name, target string) {
 	t.put(name, file{mode: fs.ModeSymlink | 0o777, link: target})
@@ -308,6 +313,9 @@ func write(w *tar.Writer, name string, f file) error {
 	h := &tar.Header{Name: strings.TrimPrefix(name, "/"), Mode: int64(f.mode.Perm()), ModTime: epoch, Format: tar.FormatPAX}
 	if f.mode&fs.ModeSticky != 0 {
 		h.Mode |= 0o1000
+	}
+	if f.mode&fs.ModeSetuid != 0 {
+		h.Mode |= 0o4000
 	}
 	switch {
 	case f.mode.IsDir():
