@@ -7,9 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
@@ -24,6 +26,10 @@ type nodeObject struct {
 	capacity *node.Node
 	taints   *taints
 	shown    bool // the stored object is as it should be
+
+	started  bool     // the events about this start are written
+	cordoned bool     // as it was seen last
+	untold   []string // changes of cordoned that no event says yet, in a kubelet's words
 }
 
 func newNodeObject(self *corev1.Node, name string, capacity *node.Node, taints *taints) *nodeObject {
@@ -37,6 +43,7 @@ func (n *nodeObject) Rebuild(s *store.Snapshot, _ time.Time) error {
 		return err
 	}
 	n.set(stored)
+	n.cordoned, n.untold = stored.Spec.Unschedulable, nil
 	return nil
 }
 
@@ -60,16 +67,32 @@ func (n *nodeObject) Fold(_ *loop.Pass, c loop.Change) error {
 func (n *nodeObject) set(stored *corev1.Node) {
 	n.capacity.Describe(stored)
 	n.taints.set(stored.Spec.Taints)
+	if n.cordoned == stored.Spec.Unschedulable {
+		return
+	}
+	n.cordoned = stored.Spec.Unschedulable
+	if n.cordoned {
+		n.untold = append(n.untold, "NodeNotSchedulable")
+	} else {
+		n.untold = append(n.untold, "NodeSchedulable")
+	}
 }
 
 // Dirty implements loop.Controller.
-func (n *nodeObject) Dirty() bool { return !n.shown }
+func (n *nodeObject) Dirty() bool { return !n.shown || len(n.untold) > 0 }
 
 // Settle writes the node as it now is. It leaves alone what belongs to others: the spec, which has the cordon, and
 // their labels and annotations.
 func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
+	untold := n.untold
+	n.untold = nil
+	for _, status := range untold {
+		if err := n.event(p, corev1.EventTypeNormal, status, "Node "+n.name()+" status is now: "+status); err != nil {
+			return true, err
+		}
+	}
 	if n.shown {
-		return false, nil
+		return len(untold) > 0, nil
 	}
 	n.shown = true
 	if n.self == nil {
@@ -85,6 +108,9 @@ func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 		shown.Labels = map[string]string{}
 	}
 	maps.Copy(shown.Labels, n.self.Labels)
+	if err := n.begun(p, shown.Status.NodeInfo.BootID); err != nil {
+		return true, err
+	}
 	before, images := shown.Status.Conditions, shown.Status.Images
 	n.self.Status.DeepCopyInto(&shown.Status)
 	shown.Status.Images = images // daemon/disk keeps them up to date
@@ -102,6 +128,33 @@ func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 	}
 	n.set(shown)
 	return true, p.Put(n.key, shown)
+}
+
+// begun records that the daemon has started, and that the host has too if it was another boot that the node showed before:
+// then the containers of that boot are lost.
+func (n *nodeObject) begun(p *loop.Pass, boot string) error {
+	if n.started {
+		return nil
+	}
+	n.started = true
+	if now := n.self.Status.NodeInfo.BootID; boot != "" && boot != now {
+		message := "Node " + n.name() + " has been rebooted, boot id: " + now
+		if err := n.event(p, corev1.EventTypeWarning, "Rebooted", message); err != nil {
+			return err
+		}
+	}
+	return n.event(p, corev1.EventTypeNormal, "Starting", "Starting jobd.")
+}
+
+func (n *nodeObject) name() string {
+	_, name := objects.NameOf(n.key)
+	return name
+}
+
+// event records an event about the node. A kubelet uses the name of its Node as the UID.
+func (n *nodeObject) event(p *loop.Pass, kind, reason, message string) error {
+	about := corev1.ObjectReference{Kind: "Node", Name: n.name(), UID: types.UID(n.name())}
+	return p.Event(about, events.Kubelet, kind, reason, message)
 }
 
 // renameNode gives the node's object the name that the machine has now. What others have written to it, above all the
