@@ -58,7 +58,7 @@ e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboot
 	@testdata/vm/deps.sh
 	@mkdir -p $(VM)/bin
 	@go build -ldflags '$(LDFLAGS)' -o $(VM)/bin/ ./cmd/... ./testdata/kubectl ./testdata/attacker
-	@go test -c -ldflags '-s -w' -o $(VM)/bin/ ./daemon/e2e
+	@go test -c -ldflags '-s -w' -o $(VM)/bin/ ./daemon/e2e ./runtime/persistent
 	@go run ./testdata/images/cmd/mkimage busybox docker.io/library/busybox:1.36 >$(VM)/bin/busybox.tar
 	@testdata/vm/image.sh $(VM) $(CURDIR)/$(VM)/bin
 	JOBD_VM=$(CURDIR)/$(VM) go test -count=1 -v -timeout 6h $(VMFLAGS) ./testdata/vm

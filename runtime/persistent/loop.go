@@ -31,7 +31,7 @@ func attachLoop(image string, releasedByItself bool) (device, error) {
 		return device{}, err
 	}
 	defer file.Close()
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	control, err := openNode("/dev/loop-control", unix.S_IFCHR, unix.Mkdev(10, 237)) // which loads the kernel's module
 	if err != nil {
 		return device{}, fmt.Errorf("the kernel has no loop devices, or they are not allowed here: %w", err)
 	}
@@ -61,17 +61,22 @@ func attachLoop(image string, releasedByItself bool) (device, error) {
 	}
 }
 
-// openLoop opens a loop device by its number, and makes its file in /dev if nothing else does.
+// openLoop opens a loop device by its number.
 func openLoop(number int) (device, error) {
-	path := "/dev/loop" + strconv.Itoa(number)
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		err = unix.Mknod(path, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, uint32(number))))
-		if err == nil || errors.Is(err, unix.EEXIST) {
-			file, err = os.OpenFile(path, os.O_RDWR, 0)
-		}
-	}
+	file, err := openNode("/dev/loop"+strconv.Itoa(number), unix.S_IFBLK, unix.Mkdev(loopMajor, uint32(number)))
 	return device{file}, err
+}
+
+// openNode opens a device's file in /dev, and makes it if nothing else does.
+func openNode(path string, kind uint32, number uint64) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if !errors.Is(err, os.ErrNotExist) {
+		return file, err
+	}
+	if err := unix.Mknod(path, kind|0o600, int(number)); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("make %s: %w", path, err)
+	}
+	return os.OpenFile(path, os.O_RDWR, 0)
 }
 
 // findLoop returns the loop device that a file has. Its error is os.ErrNotExist if it has none.

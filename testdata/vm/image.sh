@@ -11,7 +11,8 @@ mkdir -p "$1" && cd "$1"
 bin=$2
 
 programs="dash bash coreutils diffutils dpkg util-linux bsdutils mount kmod grep sed findutils procps iproute2 socat crun runc
-  perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static"
+  perl libmath-bigint-perl python3-minimal redis-server redis-tools docker-registry containerd busybox-static
+  e2fsprogs xfsprogs btrfs-progs"
 
 unpacked() { # downloads a package, unpacks it without installing it, and prints the directory
   local dir
@@ -77,7 +78,7 @@ base() { # the packages are in the file packages~
 
 jobd() {
   rm -rf jobd.d && mkdir -p jobd.d/{bin,src/daemon/e2e,src/api/core,src/testdata/demo}
-  cp "$bin"/{jobd,jobd-shim,jobctl,kubectl,attacker,e2e.test,busybox.tar} jobd.d/bin/
+  cp "$bin"/{jobd,jobd-shim,jobctl,kubectl,attacker,e2e.test,persistent.test,busybox.tar} jobd.d/bin/
   cp -r "$here/guest" jobd.d/
   cp -r "$here/../"{examples,oracle} jobd.d/src/testdata/
   cp "$here/../demo/pi.txt" jobd.d/src/testdata/demo/
