@@ -113,8 +113,8 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	node := volume.Node{
-		Claims: sandbox.Claims{Objects: objects, Volumes: kept},
-		Name:   m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
+		Claims: sandbox.Claims{Objects: objects, Volumes: kept}, Images: images,
+		Name: m.Name, HostIPs: []string{m.IP}, Epoch: r.Epoch(), Objects: objects, HostPaths: objects, Tokens: from.tokens,
 		Allocatable: m.allocatable,
 	}
 	volumes, err := volume.New(c.Root, c.State, node)

@@ -49,8 +49,9 @@ func (s support) but(values ...any) support {
 
 // Reasons that several fields share.
 const (
-	noClaims    = "resource claims are not implemented yet; request a device that a CDI file describes instead"
-	noForeign   = "only volumes on this machine are available"
+	noClaims  = "resource claims are not implemented yet; request a device that a CDI file describes instead"
+	noForeign = "it takes a driver of a cluster; mount the storage on this machine and use a PersistentVolume of the type " +
+		"local, or use one of the type nfs, or an image volume"
 	ifSELinux   = "without effect on a host without SELinux"
 	noWindows   = "no container of Windows runs on this machine, whose node rejects the pod"
 	noRequests  = "there are no EvictionRequests that a responder could answer: pods are evicted at once"
@@ -153,13 +154,13 @@ var podSupport = map[reflect.Type]map[string]support{
 		"secret":                works(),
 		"projected":             works(),
 		"downwardAPI":           works(),
-		"image":                 refused("image volumes are not implemented yet"),
+		"image":                 works(),
 		"persistentVolumeClaim": works(),
 		"ephemeral":             works(),
 		"csi":                   refused(noForeign),
-		"nfs":                   refused(noForeign),
+		"nfs":                   works(),
 		"iscsi":                 refused(noForeign),
-		"gitRepo":               refused(noForeign),
+		"gitRepo":               refused("clusters have removed it; clone the repository into an emptyDir in an init container"),
 		"gcePersistentDisk":     refused(noForeign),
 		"awsElasticBlockStore":  refused(noForeign),
 		"glusterfs":             refused(noForeign),
@@ -181,8 +182,10 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.EmptyDirVolumeSource](): {
 		"medium":    works(),
 		"sizeLimit": works(),
-		"mode":      refused("modes of emptyDir volumes are not implemented yet"),
+		"mode":      works(),
 	},
+	reflect.TypeFor[corev1.NFSVolumeSource]():                   {"server": works(), "path": works(), "readOnly": works()},
+	reflect.TypeFor[corev1.ImageVolumeSource]():                 {"reference": works(), "pullPolicy": works()},
 	reflect.TypeFor[corev1.PersistentVolumeClaimVolumeSource](): {"claimName": works(), "readOnly": works()},
 	reflect.TypeFor[corev1.EphemeralVolumeSource]():             {"volumeClaimTemplate": works()},
 	reflect.TypeFor[corev1.PersistentVolumeClaimTemplate]():     {"metadata": works(), "spec": works()},
@@ -242,7 +245,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"subPath":           works(),
 		"mountPropagation":  works(),
 		"subPathExpr":       works(),
-		"bindMountOptions":  refused("mount options are not implemented yet"),
+		"bindMountOptions":  works(),
 	},
 	reflect.TypeFor[corev1.EphemeralContainer](): {"targetContainerName": works()},
 	reflect.TypeFor[corev1.EphemeralContainerCommon](): {

@@ -33,11 +33,14 @@ func validateVolumes(volumes []corev1.Volume, at *field.Path) field.ErrorList {
 func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorList {
 	one := exactlyOne{path: at, what: "volume"}
 	one.member("emptyDir", s.EmptyDir != nil, func(at *field.Path) field.ErrorList {
+		var errs field.ErrorList
 		if l := s.EmptyDir.SizeLimit; l != nil && l.Sign() < 0 {
-			return field.ErrorList{field.Forbidden(at.Child("sizeLimit"),
-				"SizeLimit field must be a valid resource quantity")}
+			errs = append(errs, field.Forbidden(at.Child("sizeLimit"), "SizeLimit field must be a valid resource quantity"))
 		}
-		return nil
+		if m := s.EmptyDir.Mode; m != nil && (*m < 0 || *m > 0o1777) {
+			errs = append(errs, field.Invalid(at.Child("mode"), *m, "must be a number between 0 and 01777 (octal), both inclusive"))
+		}
+		return errs
 	})
 	one.member("hostPath", s.HostPath != nil, func(at *field.Path) field.ErrorList { return validateHostPath(s.HostPath, at) })
 	one.member("configMap", s.ConfigMap != nil, func(at *field.Path) field.ErrorList {
@@ -63,17 +66,23 @@ func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorLis
 		}
 		return validateClaimTemplate(s.Ephemeral.VolumeClaimTemplate, at)
 	})
+	one.member("nfs", s.NFS != nil, func(at *field.Path) field.ErrorList { return validateNFS(s.NFS, at) })
+	one.member("image", s.Image != nil, func(at *field.Path) field.ErrorList {
+		errs := required(at.Child("reference"), s.Image.Reference)
+		return append(errs, requiredOneOf(at.Child("pullPolicy"), s.Image.PullPolicy,
+			[]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})...)
+	})
 	for _, other := range []struct {
 		name string
 		set  bool
 	}{
 		{"gcePersistentDisk", s.GCEPersistentDisk != nil}, {"awsElasticBlockStore", s.AWSElasticBlockStore != nil},
-		{"gitRepo", s.GitRepo != nil}, {"nfs", s.NFS != nil}, {"iscsi", s.ISCSI != nil}, {"glusterfs", s.Glusterfs != nil},
+		{"gitRepo", s.GitRepo != nil}, {"iscsi", s.ISCSI != nil}, {"glusterfs", s.Glusterfs != nil},
 		{"rbd", s.RBD != nil}, {"flexVolume", s.FlexVolume != nil}, {"cinder", s.Cinder != nil}, {"cephfs", s.CephFS != nil},
 		{"flocker", s.Flocker != nil}, {"fc", s.FC != nil}, {"azureFile", s.AzureFile != nil}, {"azureDisk", s.AzureDisk != nil},
 		{"vsphereVolume", s.VsphereVolume != nil}, {"quobyte", s.Quobyte != nil}, {"photonPersistentDisk", s.PhotonPersistentDisk != nil},
 		{"portworxVolume", s.PortworxVolume != nil}, {"scaleIO", s.ScaleIO != nil}, {"storageos", s.StorageOS != nil},
-		{"csi", s.CSI != nil}, {"image", s.Image != nil},
+		{"csi", s.CSI != nil},
 	} {
 		one.member(other.name, other.set, nil)
 	}
@@ -282,6 +291,23 @@ func (p *podContext) volumeMounts(c *corev1.Container, list *field.Path) field.E
 		}
 		if m.RecursiveReadOnly != nil {
 			errs = append(errs, validateRecursiveReadOnly(m, list.Child("recursiveReadOnly"))...)
+		}
+		errs = append(errs, validateBindMountOptions(m.BindMountOptions, at.Child("bindMountOptions"))...)
+		if v, ok := p.volumes[m.Name]; ok && v.Image != nil && len(m.BindMountOptions) > 0 {
+			errs = append(errs, field.Invalid(at.Child("bindMountOptions"), m.BindMountOptions,
+				"bindMountOptions may not be used with image volumes"))
+		}
+	}
+	return errs
+}
+
+func validateBindMountOptions(options []string, list *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	known := []string{string(corev1.BindMountOptionNoDev), string(corev1.BindMountOptionNoExec), string(corev1.BindMountOptionNoSUID)}
+	for i, option := range options {
+		errs = append(errs, oneOf(list.Index(i), option, known)...)
+		if slices.Contains(options[:i], option) {
+			errs = append(errs, field.Duplicate(list.Index(i), option))
 		}
 	}
 	return errs

@@ -176,9 +176,17 @@ func (c *ImageCollector) users(context.Context) (map[string]bool, error) {
 			if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 				return true
 			}
-			for c := range podspec.Containers(&p.Spec) {
-				if name, err := image.Normalize(c.Image); err == nil {
+			use := func(ref string) {
+				if name, err := image.Normalize(ref); err == nil {
 					used[name] = true
+				}
+			}
+			for c := range podspec.Containers(&p.Spec) {
+				use(c.Image)
+			}
+			for _, v := range p.Spec.Volumes {
+				if v.Image != nil {
+					use(v.Image.Reference)
 				}
 			}
 			return true

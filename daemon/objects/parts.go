@@ -22,7 +22,7 @@ var (
 	PodOnNode = scheme.FieldsOf[corev1.Pod]("spec.nodeName", "status.phase")
 	// PodImages says which images a pod uses.
 	PodImages = scheme.FieldsOf[corev1.Pod]("spec.containers", "spec.initContainers", "spec.ephemeralContainers",
-		"status.phase")
+		"spec.volumes", "status.phase")
 	// PodVolumes says which claims a pod uses, and whether it runs here.
 	PodVolumes = scheme.FieldsOf[corev1.Pod]("metadata.name", "metadata.namespace", "metadata.uid", "spec.volumes",
 		"spec.nodeName")

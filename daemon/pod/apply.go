@@ -318,7 +318,7 @@ func (i *Issued) fail(c container, o Observation) {
 	}
 	e.launched = 0
 	e.failed++
-	e.failedAt = o.At
+	e.failedAt, e.failedOf = o.At, o.Volume
 }
 
 // derive brings everything up to date that follows from the containers' states and the time.

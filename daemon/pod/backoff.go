@@ -96,9 +96,9 @@ func (f *folder) holdPulls() {
 			f.now.Before(i.failedAt.Add(imageErrorShown)) {
 			return true
 		}
-		message := fmt.Sprintf("Back-off pulling image %q", c.spec.Image)
+		message := fmt.Sprintf("Back-off pulling image %q", f.imageOf(c, i.failedOf))
 		f.changed = c.waiting(reasonImagePullBackOff, message+": "+ErrImagePull+": "+w.Message) || f.changed
-		f.events = append(f.events, Event{corev1.EventTypeNormal, "BackOff", message, c.fieldPath()})
+		f.aboutImage(c, i.failedOf, corev1.EventTypeNormal)("BackOff", message)
 		f.warning(c, "Failed", "Error: "+reasonImagePullBackOff)
 		return true
 	})

@@ -12,6 +12,7 @@ func (f *folder) pull(c container, o Observation) {
 	if o.Attempt != c.next() || c.running() {
 		return
 	}
+	image, normal := f.imageOf(c, o.Volume), f.aboutImage(c, o.Volume, corev1.EventTypeNormal)
 	switch {
 	case o.What == Pulling:
 		if o.Message != "" {
@@ -21,26 +22,48 @@ func (f *folder) pull(c container, o Observation) {
 					"attempting to pull the image may not succeed.", o.Message),
 			})
 		}
-		f.normal(c, "Pulling", fmt.Sprintf("Pulling image %q", c.spec.Image))
+		normal("Pulling", fmt.Sprintf("Pulling image %q", image))
 	case o.Took > 0:
 		took := o.Took.Round(time.Millisecond)
-		f.normal(c, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
-			c.spec.Image, took, took, o.Image.Size))
+		normal("Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+			image, took, took, o.Image.Size))
 	default:
-		f.normal(c, "Pulled",
-			fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.spec.Image))
+		normal("Pulled", fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", image))
 	}
+}
+
+// imageOf returns the name of a container's image, or of that of a volume that it mounts.
+func (f *folder) imageOf(c container, volume string) string {
+	if volume == "" {
+		return c.spec.Image
+	}
+	for _, v := range f.pod.Spec.Volumes {
+		if v.Name == volume && v.Image != nil {
+			return v.Image.Reference
+		}
+	}
+	return ""
+}
+
+// aboutImage returns what records an event about an image: one of a volume is the pod's, and not that of a container.
+func (f *folder) aboutImage(c container, volume, kind string) func(reason, message string) {
+	path := c.fieldPath()
+	if volume != "" {
+		path = ""
+	}
+	return func(reason, message string) { f.events = append(f.events, Event{kind, reason, message, path}) }
 }
 
 // startFailedEvents records why a launch has failed, as a kubelet does.
 func (f *folder) startFailedEvents(c container, o Observation) {
+	warning := f.aboutImage(c, o.Volume, corev1.EventTypeWarning)
 	switch o.Reason {
 	case ErrImagePull:
-		f.warning(c, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.spec.Image, o.Message))
+		warning("Failed", fmt.Sprintf("Failed to pull image %q: %s", f.imageOf(c, o.Volume), o.Message))
 	case ErrImageNeverPull:
-		f.warning(c, ErrImageNeverPull, o.Message)
+		warning(ErrImageNeverPull, o.Message)
 	case InvalidImageName:
-		f.warning(c, "InspectFailed", o.Message)
+		warning("InspectFailed", o.Message)
 	default:
 		f.warning(c, "Failed", "Error: "+o.Message)
 		return

@@ -54,6 +54,7 @@ type Observation struct {
 
 	What      What
 	Container string // empty for SetUp and TornDown
+	Volume    string // Pulling, Pulled, StartFailed: the volume whose image it is about; empty for the container's own
 	Attempt   int
 
 	// At is when it happened.

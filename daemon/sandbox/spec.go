@@ -53,6 +53,9 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err := b.join(ctx, &in); err != nil {
 		return nil, err
 	}
+	if err := b.Volumes.MountImages(ctx, in.Pod, in.Volumes, in.Sandbox.Namespaces[specs.UserNamespace]); err != nil {
+		return nil, err
+	}
 	mounts, err := b.Volumes.Within(in.Pod, in.Container, in.Sandbox.Mounts[in.Container.Name], in.Sandbox.IPs...)
 	if err != nil {
 		return nil, err

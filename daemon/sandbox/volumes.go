@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,12 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 		Name:   "volumes",
 		Reason: "FailedMount",
 		SetUp: func(ctx context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
-			sandbox.Mounts, err = v.SetUp(ctx, p, sandbox.Namespaces[specs.UserNamespace])
+			set := func() { sandbox.Mounts, err = v.SetUp(ctx, p, sandbox.Namespaces[specs.UserNamespace]) }
+			if sandbox.Yield != nil && waits(p) {
+				sandbox.Yield(set)
+			} else {
+				set()
+			}
 			return err
 		},
 		Measure:  overLimit,
@@ -26,4 +32,11 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 		TearDown: func(_ context.Context, uid types.UID) error { return v.TearDown(string(uid)) },
 		Held:     held(v.Held),
 	}
+}
+
+// waits reports whether a volume of a pod may be on a server, which need not answer.
+func waits(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.NFS != nil || v.PersistentVolumeClaim != nil
+	})
 }

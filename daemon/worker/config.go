@@ -59,5 +59,7 @@ type SpecInput struct {
 	Container *corev1.Container
 	Attempt   int
 	Image     runtime.Image
-	Sandbox   *Sandbox
+	// Volumes are the images that the container mounts, by the names of the volumes.
+	Volumes map[string]runtime.Image
+	Sandbox *Sandbox
 }

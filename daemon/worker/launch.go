@@ -33,13 +33,14 @@ type launch struct {
 	stop *pod.Action      // what it was called off by, nil unless it was
 	exit *pod.Observation // the container has ended before its start was reported
 
-	image runtime.Image
-	err   error
-	ready chan struct{} // closed when image or err is set
+	image   pulledImage
+	volumes []pulledImage // those of the image volumes that the container mounts
+	err     error
+	failed  neededImage   // what err is about
+	ready   chan struct{} // closed when the images or err are set
 
 	once    sync.Once
-	began   time.Time     // of the pull
-	pulling chan struct{} // closed when the image is not present and is being pulled
+	pulling chan struct{} // closed when an image is not present and is being pulled
 }
 
 func (p *Pool) newLaunch(a pod.Action) *launch {
@@ -180,7 +181,31 @@ func (l *launch) slow() bool {
 	}
 }
 
-// ensure ensures that the image of a launch is present.
+// neededImage is an image that a container needs: its own, or that of a volume.
+type neededImage struct {
+	volume string // empty for its own
+	ref    string
+	policy corev1.PullPolicy
+}
+
+type pulledImage struct {
+	neededImage
+	runtime.Image
+	took time.Duration // 0 if it was there
+}
+
+// imageVolumes returns the images that a container mounts, each once.
+func imageVolumes(obj *corev1.Pod, c *corev1.Container) (out []neededImage) {
+	for _, v := range obj.Spec.Volumes {
+		mounted := func(m corev1.VolumeMount) bool { return m.Name == v.Name }
+		if v.Image != nil && slices.ContainsFunc(c.VolumeMounts, mounted) {
+			out = append(out, neededImage{v.Name, v.Image.Reference, v.Image.PullPolicy})
+		}
+	}
+	return out
+}
+
+// ensure ensures that the images of a launch are present.
 func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 	defer close(l.ready)
 	c, _ := container(obj, l.container)
@@ -190,15 +215,33 @@ func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 	if len(obj.Spec.ImagePullSecrets) > 0 && p.config.PullSecrets != nil {
 		secrets, missing = p.config.PullSecrets(obj)
 	}
-	l.image, l.err = p.config.Images.Ensure(l.ctx, c.Image, c.ImagePullPolicy, secrets, func(string) {
-		l.once.Do(func() {
-			l.began = time.Now()
-			close(l.pulling)
+	pull := func(need neededImage) (out pulledImage) {
+		out.neededImage = need
+		if l.err != nil {
+			return out
+		}
+		began := time.Time{}
+		out.Image, l.err = p.config.Images.Ensure(l.ctx, need.ref, need.policy, secrets, func(string) {
+			l.once.Do(func() { close(l.pulling) })
+			if !began.IsZero() {
+				return
+			}
+			began = time.Now()
 			p.report(obj, pod.Observation{
-				What: pod.Pulling, Container: l.container, Attempt: l.attempt, Message: strings.Join(missing, ", "),
+				What: pod.Pulling, Container: l.container, Attempt: l.attempt, Volume: need.volume,
+				Message: strings.Join(missing, ", "),
 			})
 		})
-	})
+		l.failed = need
+		if !began.IsZero() {
+			out.took = max(time.Since(began), 1)
+		}
+		return out
+	}
+	for _, need := range imageVolumes(obj, c) {
+		l.volumes = append(l.volumes, pull(need))
+	}
+	l.image = pull(neededImage{ref: c.Image, policy: c.ImagePullPolicy})
 	crash.At("launch.image.after")
 }
 
@@ -243,29 +286,31 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 		if errors.Is(l.err, context.Canceled) && p.calledOff(l) {
 			return dropped()
 		}
-		return fail(imageFailure(c, l.err))
+		about.Volume = l.failed.volume
+		return fail(imageFailure(l.failed, l.err))
 	}
-	pulled := about
-	pulled.What, pulled.Image = pod.Pulled, l.image
-	select {
-	case <-l.pulling:
-		pulled.Took = max(about.At.Sub(l.began), 1)
-	default:
+	volumes := map[string]runtime.Image{}
+	for _, image := range append(l.volumes, l.image) {
+		pulled := about
+		pulled.What, pulled.Image, pulled.Took, pulled.Volume = pod.Pulled, image.Image, image.took, image.volume
+		seen = append(seen, pulled)
+		if image.volume != "" {
+			volumes[image.volume] = image.Image
+		}
 	}
-	seen = append(seen, pulled)
 
 	crash.At("launch.spec.before")
 	var spec *specs.Spec
 	var err error
 	p.take(obj, w, "configuration of container "+c.Name, func() {
-		spec, err = p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image, w.sandbox})
+		spec, err = p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image.Image, volumes, w.sandbox})
 	})
 	if err != nil {
 		return fail(pod.CreateContainerConfig, err)
 	}
 	request := runtime.Container{
 		ID: containerID(obj, c.Name, l.attempt), PodUID: string(obj.UID), Name: c.Name, Attempt: l.attempt,
-		Image: l.image, Handler: w.sandbox.Handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		Image: l.image.Image, Handler: w.sandbox.Handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 		Alone: alone(obj, w.sandbox), Joins: podspec.FindEphemeral(&obj.Spec, c.Name) != nil,
 	}
 	crash.At("launch.spec.after")
@@ -309,7 +354,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 		return fail(pod.CreateContainer, err)
 	}
 	crash.At("launch.start.after")
-	about.At, about.Image, about.Status = time.Now(), l.image, status
+	about.At, about.Image, about.Status = time.Now(), l.image.Image, status
 	switch status.State {
 	case runtime.Running:
 		about.What = pod.Started
@@ -338,11 +383,11 @@ func diskFull(s runtime.Status) bool {
 }
 
 // imageFailure returns the waiting reason and the message for an image that cannot be had.
-func imageFailure(c *corev1.Container, err error) (string, error) {
+func imageFailure(need neededImage, err error) (string, error) {
 	switch {
-	case c.ImagePullPolicy == corev1.PullNever && errdefs.IsNotFound(err):
+	case need.policy == corev1.PullNever && errdefs.IsNotFound(err):
 		// These are a kubelet's words.
-		return pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image)
+		return pod.ErrImageNeverPull, fmt.Errorf("Container image %q is not present with pull policy of Never", need.ref)
 	case errdefs.IsInvalidArgument(err):
 		return pod.InvalidImageName, err
 	}

@@ -168,7 +168,7 @@ func (i *Images) List(ctx context.Context) ([]runtime.Image, error) {
 }
 
 // Remove removes the name of an image, and what no other image or container needs of its content. It fails with
-// FailedPrecondition while a container exists that was made from that name.
+// FailedPrecondition while a container exists that was made from that name, or a volume shows it.
 func (i *Images) Remove(ctx context.Context, ref string) error {
 	ctx = i.inNamespace(ctx)
 	name, err := Normalize(ref)
@@ -182,6 +182,11 @@ func (i *Images) Remove(ctx context.Context, ref string) error {
 	if len(users) > 0 {
 		return fmt.Errorf("remove image %s: container %s uses it (of %d): %w", name, users[0].ID, len(users),
 			errdefs.ErrFailedPrecondition)
+	}
+	if volumes, err := i.inVolumes(ctx, name); err != nil {
+		return fmt.Errorf("remove image %s: look for its volumes: %w", name, err)
+	} else if volumes > 0 {
+		return fmt.Errorf("remove image %s: volumes of pods show it (%d): %w", name, volumes, errdefs.ErrFailedPrecondition)
 	}
 	defer i.forget()
 	err = i.client.ImageService().Delete(ctx, name, images.SynchronousDelete())

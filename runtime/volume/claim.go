@@ -46,6 +46,11 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 	case spec.HostPath != nil:
 		grouped = false // as with a kubelet
 		out.path, err = v.anyHostPath(spec.HostPath)
+	case spec.NFS != nil:
+		grouped = false
+		readOnly := out.readOnly
+		out, err = v.nfs(ctx, pod, volume.Name, spec.NFS, nfsOptions(pv))
+		out.readOnly = out.readOnly || readOnly
 	default:
 		err = fmt.Errorf("volume %s is of a type that is not served: %w", pv.Name, errdefs.ErrNotImplemented)
 	}

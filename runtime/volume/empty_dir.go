@@ -13,12 +13,9 @@ import (
 
 // emptyDir ensures that an emptyDir exists and returns its path: a directory below ROOT that lives as long as the pod,
 // or for a medium of memory a mount below STATE, a tmpfs for Memory, a hugetlbfs for HugePages. All users may write to
-// it; with an fsGroup, it and new files in it belong to that group.
+// it, unless it has another mode (EmptyDirVolumeSource.Mode); with an fsGroup, it and new files in it belong to that group.
 func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
-	medium, parent := corev1.StorageMediumDefault, v.rootPod(string(pod.UID))
-	if volume.EmptyDir != nil {
-		medium = volume.EmptyDir.Medium
-	}
+	medium, parent := volume.EmptyDir.Medium, v.rootPod(string(pod.UID))
 	var page int64
 	switch {
 	case medium == corev1.StorageMediumDefault:
@@ -39,9 +36,12 @@ func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, erro
 	}
 	dir := filepath.Join(parent, volume.Name)
 	mode := uint32(0o777)
+	if m := volume.EmptyDir.Mode; m != nil {
+		mode = uint32(*m)
+	}
 	group := podFSGroup(pod)
 	if group >= 0 {
-		mode |= unix.S_ISGID
+		mode |= unix.S_ISGID | 0o770 // as a kubelet gives a volume to its group
 	}
 	if medium == corev1.StorageMediumMemory {
 		return dir, mountTmpfs(dir, memorySize(pod, volume.EmptyDir), mode, group)

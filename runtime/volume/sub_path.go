@@ -17,16 +17,27 @@ import (
 
 // subPath mounts a path inside a volume at a place of the pod's own and returns that place. The path is opened beneath
 // the volume, and what was opened is what is mounted: a pod that swaps a directory for a symlink in between gains
-// nothing. What is missing is created as directories.
-func (v *Volumes) subPath(pod *corev1.Pod, container string, index int, volume, sub string) (string, error) {
+// nothing. What is missing is created as directories, if create is set; otherwise the path has to be one of a directory,
+// as in an image.
+func (v *Volumes) subPath(
+	pod *corev1.Pod, container string, index int, volume, sub string, create bool,
+) (string, error) {
 	if filepath.IsAbs(sub) || !filepath.IsLocal(sub) {
 		return "", fmt.Errorf("subpath %q not within volume path %q: %w", sub, volume, errdefs.ErrInvalidArgument)
 	}
-	fd, err := openBeneath(volume, sub)
+	fd, err := openBeneath(volume, sub, create)
 	if err != nil {
 		return "", err
 	}
 	defer unix.Close(fd)
+	if !create {
+		var is unix.Stat_t
+		if err := unix.Fstat(fd, &is); err != nil {
+			return "", err
+		} else if is.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return "", fmt.Errorf("only directory subpath is supported, subpath: %q: %w", sub, errdefs.ErrInvalidArgument)
+		}
+	}
 
 	target := filepath.Join(v.statePod(string(pod.UID)), "subpaths", container, strconv.Itoa(index))
 	if err := show(fd, target); err != nil {
@@ -84,8 +95,8 @@ func shows(target string, file *unix.Stat_t) (bool, error) {
 }
 
 // openBeneath opens a path inside a directory. No symlink leads out of it. What is missing is created, step by step,
-// with the volume's own mode and owner.
-func openBeneath(volume, sub string) (int, error) {
+// with the volume's own mode and owner, if create is set.
+func openBeneath(volume, sub string, create bool) (int, error) {
 	dir, err := unix.Open(volume, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open %s: %w", volume, err)
@@ -97,7 +108,7 @@ func openBeneath(volume, sub string) (int, error) {
 	}
 	open := beneath(dir)
 	fd, err := open(sub)
-	if errors.Is(err, unix.ENOENT) {
+	if create && errors.Is(err, unix.ENOENT) {
 		err = makeBeneath(open, filepath.Clean(sub), stat)
 		if err == nil {
 			fd, err = open(sub)

@@ -1,7 +1,7 @@
 // Package volume makes the volumes and files of pods and returns the mounts of each container.
 //
 // They lie in the directories of the pods below ROOT and STATE, and nothing else of the host is changed. What is
-// mounted for a pod (memory volumes, subpaths) is mounted by the daemon, below STATE: a container is started in a copy
+// mounted for a pod (memory volumes, images, NFS, subpaths) is mounted by the daemon, below STATE: a container is started in a copy
 // of the host's mounts as they are then, and so finds them.
 package volume
 
@@ -51,6 +51,8 @@ type Node struct {
 	Tokens Tokens
 	// Claims finds the volumes of PersistentVolumeClaims. Nil: there are none.
 	Claims Claims
+	// Images mounts images. Nil: it cannot be done.
+	Images Images
 }
 
 // New returns the Volumes in the daemon's root and state directories. Only root has access to what pods have there: a
@@ -162,6 +164,11 @@ func (v *Volumes) source(ctx context.Context, pod *corev1.Pod, volume *corev1.Vo
 	case hasFiles(volume):
 		out.readOnly = true
 		out.path, err = v.files(pod, volume)
+	case volume.NFS != nil:
+		out, err = v.nfs(ctx, pod, volume.Name, volume.NFS, nil)
+	case volume.Image != nil:
+		out.readOnly = true
+		out.path, err = v.imagePlace(pod, volume.Name)
 	case volume.PersistentVolumeClaim != nil, volume.Ephemeral != nil:
 		out, err = v.claimed(ctx, pod, volume)
 	default:
@@ -204,7 +211,8 @@ func mounts(c *corev1.Container, sources map[string]source) ([]specs.Mount, erro
 			destination = "/" + destination
 		}
 		out = append(out, specs.Mount{
-			Destination: destination, Type: "bind", Source: source.path, Options: []string{"rbind", propagation, mode},
+			Destination: destination, Type: "bind", Source: source.path,
+			Options: append([]string{"rbind", propagation, mode}, m.BindMountOptions...),
 		})
 	}
 	return out, nil
@@ -235,7 +243,7 @@ func (v *Volumes) Within(
 		if sub == "" {
 			continue
 		}
-		if out[i].Source, err = v.subPath(pod, c.Name, i, mounts[i].Source, sub); err != nil {
+		if out[i].Source, err = v.subPath(pod, c.Name, i, mounts[i].Source, sub, !isImage(pod, m.Name)); err != nil {
 			return nil, fmt.Errorf("failed to prepare subPath for volumeMount %q of container %q: %w", m.Name, c.Name,
 				err)
 		}
@@ -248,6 +256,9 @@ func (v *Volumes) Within(
 func (v *Volumes) TearDown(podUID string) error {
 	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base("") is "."
 		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
+	}
+	if err := errors.Join(v.releaseNFS(podUID), v.releaseImages(podUID)); err != nil {
+		return fmt.Errorf("pod %s: %w", podUID, err)
 	}
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {
 		err := untrusted.Remove(dir)

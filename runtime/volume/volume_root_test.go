@@ -397,7 +397,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		{"a configMap that is not there", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}, corev1.VolumeMount{}, `configmap "c" not found`},
 		{"an optional one is an empty directory", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Optional: &yes}}, corev1.VolumeMount{}, ""},
 		{"a secret that is not there", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, corev1.VolumeMount{}, `secret "s" not found`},
-		{"another type", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}, corev1.VolumeMount{}, "not served"},
+		{"another type", corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{}}, corev1.VolumeMount{}, "not served"},
 		{"a medium that nobody knows", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Paper"}}, corev1.VolumeMount{}, `unknown storage medium "Paper"`},
 		{"mounts that spread from where the host has none to spread", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: private}}, corev1.VolumeMount{MountPropagation: &both}, "it is not a shared mount"},
 		{"it is the mount that the path leads to", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: toShared}}, corev1.VolumeMount{MountPropagation: &both}, ""},
