@@ -44,6 +44,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 		spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 	}
 	TolerateUnreadyNode(spec)
+	selectLike(pod)
 
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: podQOS(spec)}
 	unscheduled := func(reason, message string) {

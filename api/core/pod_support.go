@@ -98,7 +98,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"enableServiceLinks":            works(), // without effect: no Service has a virtual address to link to
 		"preemptionPolicy":              works(),
 		"overhead":                      works(),
-		"topologySpreadConstraints":     warn(oneNode),
+		"topologySpreadConstraints":     works(),
 		"setHostnameAsFQDN":             works(),
 		"os":                            works(),
 		"hostUsers":                     works(), // the runtime refuses what the host cannot do
@@ -110,7 +110,24 @@ var podSupport = map[reflect.Type]map[string]support{
 		"evictionResponders":            warn(noRequests),
 	},
 	reflect.TypeFor[corev1.Affinity](): {
-		"nodeAffinity": works(), "podAffinity": warn(oneNode), "podAntiAffinity": warn(oneNode),
+		"nodeAffinity": works(), "podAffinity": works(), "podAntiAffinity": works(),
+	},
+	reflect.TypeFor[corev1.PodAffinity](): {
+		"requiredDuringSchedulingIgnoredDuringExecution":  works(),
+		"preferredDuringSchedulingIgnoredDuringExecution": warn(oneNode),
+	},
+	reflect.TypeFor[corev1.PodAntiAffinity](): {
+		"requiredDuringSchedulingIgnoredDuringExecution":  works(),
+		"preferredDuringSchedulingIgnoredDuringExecution": warn(oneNode),
+	},
+	reflect.TypeFor[corev1.PodAffinityTerm](): {
+		"labelSelector": works(), "namespaces": works(), "topologyKey": works(), "namespaceSelector": works(),
+		"matchLabelKeys": works(), "mismatchLabelKeys": works(),
+	},
+	reflect.TypeFor[corev1.TopologySpreadConstraint](): {
+		"maxSkew": works(), "topologyKey": works(), "labelSelector": works(), "minDomains": works(),
+		"nodeAffinityPolicy": works(), "nodeTaintsPolicy": works(), "matchLabelKeys": works(),
+		"whenUnsatisfiable": warn(oneNode).but(corev1.DoNotSchedule),
 	},
 	reflect.TypeFor[corev1.NodeAffinity](): {
 		"requiredDuringSchedulingIgnoredDuringExecution":  works(),

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -149,10 +150,57 @@ func validatePodTerm(term *corev1.PodAffinityTerm, path *field.Path) field.Error
 	for _, name := range term.Namespaces {
 		errs = append(errs, dnsLabel(path.Child("namespace"), name)...)
 	}
+	errs = append(errs, validateLabelKeys(term.MatchLabelKeys, term.MismatchLabelKeys, term.LabelSelector, path)...)
 	if term.TopologyKey == "" {
 		errs = append(errs, field.Required(path.Child("topologyKey"), "can not be empty"))
 	}
 	return append(errs, metav1validation.ValidateLabelName(term.TopologyKey, path.Child("topologyKey"))...)
+}
+
+// validateLabelKeys checks the keys whose values a selector takes from the Pod itself.
+func validateLabelKeys(match, mismatch []string, selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range []struct {
+		keys []string
+		path *field.Path
+	}{{match, path.Child("matchLabelKeys")}, {mismatch, path.Child("mismatchLabelKeys")}} {
+		if len(list.keys) > 0 && selector == nil {
+			errs = append(errs, field.Forbidden(list.path, "must not be specified when labelSelector is not set"))
+			continue
+		}
+		for i, key := range list.keys {
+			errs = append(errs, metav1validation.ValidateLabelName(key, list.path.Index(i))...)
+		}
+	}
+	if selector != nil {
+		// A key may be in an expression once: that is what it becomes when a Pod is prepared.
+		seen := map[string]bool{}
+		for key := range selector.MatchLabels {
+			seen[key] = true
+		}
+		for _, e := range selector.MatchExpressions {
+			if i := lastIndex(match, e.Key); i >= 0 && seen[e.Key] {
+				errs = append(errs, field.Invalid(path.Index(i), e.Key, "exists in both matchLabelKeys and labelSelector"))
+			}
+			seen[e.Key] = true
+		}
+	}
+	for i, key := range match {
+		if slices.Contains(mismatch, key) {
+			errs = append(errs, field.Invalid(path.Child("matchLabelKeys").Index(i), key,
+				"exists in both matchLabelKeys and mismatchLabelKeys"))
+		}
+	}
+	return errs
+}
+
+func lastIndex(list []string, value string) int {
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i] == value {
+			return i
+		}
+	}
+	return -1
 }
 
 func validateSpread(constraints []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
@@ -167,6 +215,32 @@ func validateSpread(constraints []corev1.TopologySpreadConstraint, path *field.P
 		}
 		errs = append(errs, oneOf(path.Child("whenUnsatisfiable"), c.WhenUnsatisfiable,
 			[]corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway})...)
+		for _, later := range constraints[i+1:] {
+			if later.TopologyKey == c.TopologyKey && later.WhenUnsatisfiable == c.WhenUnsatisfiable {
+				errs = append(errs, field.Duplicate(path.Child("{topologyKey, whenUnsatisfiable}"),
+					fmt.Sprintf("{%v, %v}", c.TopologyKey, c.WhenUnsatisfiable)))
+				break
+			}
+		}
+		if least := c.MinDomains; least != nil {
+			if *least <= 0 {
+				errs = append(errs, field.Invalid(path.Child("minDomains"), *least, "must be greater than zero"))
+			}
+			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				errs = append(errs, field.Invalid(path.Child("minDomains"), *least,
+					fmt.Sprintf("can only use minDomains if whenUnsatisfiable=%s, not %s", corev1.DoNotSchedule, c.WhenUnsatisfiable)))
+			}
+		}
+		for _, policy := range []struct {
+			name  string
+			value *corev1.NodeInclusionPolicy
+		}{{"nodeAffinityPolicy", c.NodeAffinityPolicy}, {"nodeTaintsPolicy", c.NodeTaintsPolicy}} {
+			if policy.value != nil {
+				errs = append(errs, oneOf(path.Child(policy.name), *policy.value,
+					[]corev1.NodeInclusionPolicy{corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore})...)
+			}
+		}
+		errs = append(errs, validateLabelKeys(c.MatchLabelKeys, nil, c.LabelSelector, path)...)
 		errs = append(errs, metav1validation.ValidateLabelSelector(c.LabelSelector,
 			metav1validation.LabelSelectorValidationOptions{}, path.Child("labelSelector"))...)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/store"
 )
 
 const (
@@ -56,6 +57,30 @@ func newAdmission(timers *loop.Timers, capacity *node.Node, c *Config) *admissio
 	return &admission{
 		timers: timers, capacity: capacity, name: c.NodeName, ip: c.NodeIP, sysctls: c.Sysctls, held: map[types.UID]string{},
 	}
+}
+
+// Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector).
+func (a *admission) Rebuild(s *store.Snapshot, _ time.Time) error {
+	return objects.Each(s, objects.Namespaces, func(_ string, ns *corev1.Namespace) error {
+		a.capacity.SetNamespace(ns.Name, ns.Labels)
+		return nil
+	})
+}
+
+// Fold takes in the labels of a namespace that has changed.
+func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
+	if c.Resource != objects.Namespaces {
+		return nil
+	}
+	ns := &corev1.Namespace{}
+	if err := objects.Decode(c.Object, ns); err != nil {
+		return err
+	}
+	if c.Deleted {
+		ns.Labels = nil
+	}
+	a.capacity.SetNamespace(ns.Name, ns.Labels)
+	return nil
 }
 
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
@@ -102,6 +127,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 			started = p.Status.StartTime.Time
 		}
 		delete(a.held, p.UID)
+		a.capacity.Relabel(rec.request, p)
 		a.capacity.Bound(rec.request, started, p.DeletionTimestamp != nil)
 	case len(p.Spec.SchedulingGates) > 0:
 	default:
@@ -110,7 +136,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 			return
 		}
 		delete(a.held, p.UID)
-		if known { // its tolerations may have changed
+		if known { // its tolerations or labels may have changed
 			if now := requestOf(p, rec.job); !now.Alike(rec.request) {
 				a.capacity.Gone(p.UID)
 				rec.request = now

@@ -87,8 +87,12 @@ func (n *Node) countFitting(l *line) int {
 	return min(len(l.queue), n.capacity(n.taken(first.Priority), first.shape))
 }
 
-// alike reports whether all pods of a gang have the same shape, and none is nominated.
-func (n *Node) alike(l *line) bool { return len(l.gang.shapes) == 1 && l.gang.kept == 0 }
+// alike reports whether all pods of a gang have the same shape, which has nothing to do with other pods, and none is
+// nominated.
+func (n *Node) alike(l *line) bool {
+	s := l.queue[0].shape
+	return len(l.gang.shapes) == 1 && l.gang.kept == 0 && len(s.own)+len(s.matches) == 0
+}
 
 // fitting returns the pods of a gang that fit together, in their order, and all that would fit if the node were empty.
 func (n *Node) fitting(l *line) (fit, able []*waiter) {

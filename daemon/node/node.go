@@ -39,6 +39,12 @@ type Node struct {
 	ready   lineHeap
 	blocked map[*line]struct{}
 	changed []types.UID
+
+	// rules are what the known pods ask of others, by what they select; byID are the same.
+	rules      map[string]*rule
+	byID       map[int]*rule
+	lastRule   int
+	namespaces map[string]map[string]string // their labels
 }
 
 // facts are what the Node object says.
@@ -62,6 +68,7 @@ func New(maxPods int, allocatable Resources) *Node {
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
 		waiting: map[types.UID]*waiter{}, lines: map[*shape]*line{}, groups: map[string]*group{},
 		blocked: map[*line]struct{}{},
+		rules:   map[string]*rule{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
 	}
 }
 
@@ -112,6 +119,9 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 func (n *Node) occupy(b *bound) {
 	n.bound[b.UID] = b
 	n.used.add(b.Pod, 1)
+	if len(b.shape.matches) > 0 {
+		n.unblock() // others may have waited for its company
+	}
 	if g := n.groupOf(b.Pod); g != nil {
 		g.bound++
 	}
@@ -121,7 +131,10 @@ func (n *Node) occupy(b *bound) {
 func (n *Node) end(b *bound, ending bool) {
 	if b.ending != ending {
 		b.ending = ending
-		n.used.end(b.Priority, ending)
+		n.used.end(b.Pod, ending)
+		if ending && len(b.shape.matches) > 0 {
+			n.unblock() // it is no longer counted where pods are spread
+		}
 	}
 }
 

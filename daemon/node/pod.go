@@ -28,15 +28,23 @@ type Pod struct {
 	Group string
 
 	shape *shape
+	// namespace and labels are what others may select it by, and relations what it asks of others.
+	namespace, labels string
+	relations         []*relation
 }
 
 // shape is what pods that are alike have in common: all that decides, but for their priority, whether they fit.
 type shape struct {
 	key   string
+	base  string // the key without own and matches
 	ask   Resources
 	ports []port
 	terms terms
 	pods  int // of this shape on the node or waiting
+
+	// own are what such pods ask of others, and matches the rules that count them, in order.
+	own     []owned
+	matches []int
 
 	// unfit is why the node takes no such pod, valid if judged.
 	unfit  string
@@ -67,11 +75,15 @@ func PodOf(pod *corev1.Pod) *Pod {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
 	}
 	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
+	p.namespace, p.labels, p.relations = pod.Namespace, encodeLabels(pod.Labels), relationsOf(pod)
 	return p
 }
 
-// Alike reports whether two pods have the same requests, ports and constraints.
-func (p *Pod) Alike(other *Pod) bool { return p.shape.key == other.shape.key }
+// Alike reports whether two pods have the same requests, ports, constraints and labels.
+func (p *Pod) Alike(other *Pod) bool {
+	return p.shape.base == other.shape.base && p.labels == other.labels &&
+		slices.EqualFunc(p.relations, other.relations, func(a, b *relation) bool { return a.key == b.key })
+}
 
 // newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
 func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
@@ -86,7 +98,7 @@ func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
 	if t.NodeSelector != nil || t.Affinity != nil || t.Tolerations != nil {
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
 	}
-	return &shape{key: key.String(), ask: ask, ports: ports, terms: t}
+	return &shape{key: key.String(), base: key.String(), ask: ask, ports: ports, terms: t}
 }
 
 func termsOf(spec *corev1.PodSpec) terms {
@@ -138,6 +150,12 @@ func (n *Node) take(p *Pod) {
 	if p.shape == nil {
 		p.shape = newShape(nil, nil, terms{}, p.Polite)
 	}
+	n.register(p)
+	n.classify(p)
+	n.share(p)
+}
+
+func (n *Node) share(p *Pod) {
 	if s, ok := n.shapes[p.shape.key]; ok {
 		p.shape = s
 	} else {
@@ -146,8 +164,14 @@ func (n *Node) take(p *Pod) {
 	p.shape.pods++
 }
 
-// drop forgets a shape with the last pod of it.
+// drop forgets what a pod that is gone asked of others.
 func (n *Node) drop(p *Pod) {
+	n.unshare(p)
+	n.unregister(p)
+}
+
+// unshare forgets a shape with the last pod of it.
+func (n *Node) unshare(p *Pod) {
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(n.shapes, p.shape.key)
 	}

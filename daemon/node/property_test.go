@@ -147,7 +147,7 @@ func (l *life) check() {
 	for _, b := range n.bound {
 		used.add(b.Pod, 1)
 		if b.ending {
-			used.end(b.Priority, true)
+			used.end(b.Pod, true)
 		}
 		bound[b.Group]++
 	}

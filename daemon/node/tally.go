@@ -11,6 +11,18 @@ type tally struct {
 	ending  int // of them
 	amounts Resources
 	ports   map[port]int
+	// matches are the pods that each rule counts, leaving those of them that are ending, and holds the pods that keep
+	// others away by it.
+	matches, leaving, holds map[int]int
+}
+
+func count(in *map[int]int, id, times int) {
+	if *in == nil {
+		*in = map[int]int{}
+	}
+	if (*in)[id] += times; (*in)[id] == 0 {
+		delete(*in, id)
+	}
 }
 
 func (t *tally) add(p *Pod, times int) {
@@ -19,6 +31,14 @@ func (t *tally) add(p *Pod, times int) {
 		t.amounts = Resources{}
 	}
 	t.amounts.add(p.shape.ask, int64(times))
+	for _, id := range p.shape.matches {
+		count(&t.matches, id, times)
+	}
+	for _, own := range p.shape.own {
+		if own.kind == antiAffinity {
+			count(&t.holds, own.id, times)
+		}
+	}
 	for _, at := range p.shape.ports {
 		if t.ports == nil {
 			t.ports = map[port]int{}
@@ -35,6 +55,13 @@ func (t *tally) merge(other *tally) {
 		t.amounts = Resources{}
 	}
 	t.amounts.add(other.amounts, 1)
+	for _, c := range []struct{ to, from *map[int]int }{
+		{&t.matches, &other.matches}, {&t.leaving, &other.leaving}, {&t.holds, &other.holds},
+	} {
+		for id, times := range *c.from {
+			count(c.to, id, times)
+		}
+	}
 	for at, times := range other.ports {
 		if t.ports == nil {
 			t.ports = map[port]int{}
@@ -81,11 +108,15 @@ func (l *levels) add(p *Pod, times int) {
 	}
 }
 
-func (l *levels) end(priority int32, ending bool) {
-	if ending {
-		l.by[priority].ending++
-	} else {
-		l.by[priority].ending--
+func (l *levels) end(p *Pod, ending bool) {
+	times := 1
+	if !ending {
+		times = -1
+	}
+	l.by[p.Priority].ending += times
+	for _, id := range p.shape.matches {
+		count(&l.all.leaving, id, times)
+		count(&l.by[p.Priority].leaving, id, times)
 	}
 }
 
@@ -125,6 +156,9 @@ func (n *Node) taken(priority int32) *tally {
 // fits reports whether one such pod fits beside what is taken.
 func (n *Node) fits(taken *tally, s *shape) bool {
 	if taken.pods >= n.MaxPods || taken.busy(s.ports) {
+		return false
+	}
+	if why, _ := n.apart(taken, s); why != "" {
 		return false
 	}
 	if n.Allocatable == nil {

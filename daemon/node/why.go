@@ -69,6 +69,13 @@ func (n *Node) whyAlone(w *waiter) (why string) {
 		} else {
 			names, hopeless = n.short(taken, w.shape)
 		}
+		if len(names) > 0 {
+			return
+		}
+		var why string
+		if why, hopeless = n.apart(taken, w.shape); why != "" {
+			names = []string{why}
+		}
 	})
 	if len(names) == 0 {
 		return ""
@@ -112,16 +119,24 @@ func (n *Node) judge(t *terms) string {
 	if n.facts.cordoned && !tolerates(t.Tolerations, &cordon) {
 		return "1 node(s) were unschedulable"
 	}
-	for i := range n.facts.taints {
-		if taint := &n.facts.taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule &&
-			!tolerates(t.Tolerations, taint) {
-			return "1 node(s) had untolerated taint(s)"
-		}
+	if n.untolerated(t) {
+		return "1 node(s) had untolerated taint(s)"
 	}
 	if !n.selected(t) {
 		return "1 node(s) didn't match Pod's node affinity/selector"
 	}
 	return ""
+}
+
+// untolerated reports whether a taint of the node keeps such pods away.
+func (n *Node) untolerated(t *terms) bool {
+	for i := range n.facts.taints {
+		if taint := &n.facts.taints[i]; taint.Effect != corev1.TaintEffectPreferNoSchedule &&
+			!tolerates(t.Tolerations, taint) {
+			return true
+		}
+	}
+	return false
 }
 
 func tolerates(tolerations []corev1.Toleration, taint *corev1.Taint) bool {

@@ -47,12 +47,8 @@ var differences = []*difference{
 		why: "what has no effect in jobd is named in the answer",
 	},
 	{
-		kinds: withPods, side: `cluster`, field: `.*\.(resizePolicy|topologySpreadConstraints).*`,
-		why: "these have no effect in jobd, which says so, and are not checked in full",
-	},
-	{
-		kinds: withPods, side: `cluster`, field: podSpec + `\.os`,
-		why: "the field below is refused with what this machine runs",
+		kinds: withPods, side: `cluster`, field: `.*\.resizePolicy.*`,
+		why: "this has no effect in jobd, which says so, and is not checked in full",
 	},
 	{
 		kinds: withPods, side: `cluster`, field: `.*\.volumeMounts\[\d+\]\.name`, message: `Not found: .*`,
@@ -96,10 +92,6 @@ var differences = []*difference{
 			`portworxVolume|glusterfs|cinder|cephfs|cephFS|flocker|fc|quobyte|storageos|nfs|persistentDisk|gcePersistentDisk|` +
 			`gitRepo|csi|vsphereVolume|photonPersistentDisk|awsElasticBlockStore|flexVolume).*`,
 		why: "such volumes are refused",
-	},
-	{
-		kinds: withPods, side: `cluster`, field: podSpec + `(\.hostNetwork)?`, message: `.*(hostProcess|HostProcess).*`,
-		why: "fields of Windows are refused",
 	},
 	{
 		kinds: `Pod`, verbs: `update`,
@@ -193,10 +185,6 @@ var differences = []*difference{
 	},
 
 	// Fields that are checked, in which rare values are accepted by one side only.
-	{
-		kinds: withPods, side: `cluster`, field: podSpec + `\.affinity\.pod(Anti)?Affinity\..*`,
-		why: "affinity to pods has no effect on one node, of which a warning is sent: the keys of labels in it are not checked",
-	},
 	{
 		kinds: withPods + `|PersistentVolume`, side: `cluster`, field: podSpec + `(\.affinity)?\.nodeAffinity\.required.*\.values\[\d+\]`,
 		why: "a value that no label can have is not refused: it matches no node",
@@ -358,6 +346,10 @@ var differences = []*difference{
 	{
 		kinds: `Pod`, verbs: `create`, side: `both`, field: `defaults Status\..*`,
 		why: "the status that a manifest comes with is dropped, and not filled in before",
+	},
+	{
+		kinds: `Pod`, verbs: `create`, side: `both`, field: `stored Status\.Conditions`,
+		why: "a pod that names a node says that this has not taken it yet: no kubelet of another node would say so",
 	},
 	{
 		kinds: `Pod`, verbs: `create`, side: `both`, field: `stored Status\.Conditions\[\]\.(LastTransitionTime|ObservedGeneration)`,

@@ -1,0 +1,377 @@
+package node
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+)
+
+// What a pod asks of the other pods on the node: affinity and anti-affinity (PodSpec.Affinity), and how many of a kind
+// may be in one place (PodSpec.TopologySpreadConstraints). All of it is decided by counting: each distinct set of
+// selectors is a rule, and a tally counts the pods that match it and those that keep others away by it. Pods that match
+// no rule cost nothing.
+
+// The words of a scheduler.
+const (
+	badSpread   = "node(s) didn't match pod topology spread constraints"
+	noTopology  = badSpread + " (missing required label)"
+	noFriends   = "node(s) didn't match pod affinity rules"
+	foes        = "node(s) didn't match pod anti-affinity rules"
+	unwelcome   = "node(s) didn't satisfy existing pods anti-affinity rules"
+	pairEnd     = "\x00"
+	noMinDomain = 1
+)
+
+type relationKind string
+
+const (
+	affinity     relationKind = "affinity" // all terms of a pod at once
+	antiAffinity relationKind = "anti"     // one term
+	spread       relationKind = "spread"   // one constraint
+)
+
+// relation is one thing that a pod asks of others.
+type relation struct {
+	kind relationKind
+	// key is the same for relations that are alike, rule for those that match the same pods.
+	key, rule string
+	terms     []term
+	topology  []string
+	// Of a TopologySpreadConstraint.
+	maxSkew, minDomains         int
+	honorsAffinity, honorsTaint bool
+}
+
+// term selects pods.
+type term struct {
+	Namespaces        []string              `json:"namespaces,omitempty"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	LabelSelector     *metav1.LabelSelector `json:"labelSelector,omitempty"`
+	TopologyKey       string                `json:"topologyKey,omitempty"`
+
+	inNamespace, selects labels.Selector
+}
+
+// rule is what relations that are alike have in common.
+type rule struct {
+	id     int
+	kind   relationKind
+	terms  []term
+	users  int  // relations of known pods
+	labels bool // it depends on the labels of namespaces
+}
+
+// topology returns the labels that a node has to have for the rule to apply.
+func (r *rule) topology() (keys []string) {
+	for _, t := range r.terms {
+		keys = append(keys, t.TopologyKey)
+	}
+	return keys
+}
+
+// owned is a relation of a shape.
+type owned struct {
+	*relation
+	id int // of its rule
+}
+
+// relationsOf returns what a pod requires of others. Preferences choose among nodes, of which there is one.
+func relationsOf(pod *corev1.Pod) (out []*relation) {
+	if a := pod.Spec.Affinity; a != nil {
+		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			out = append(out, newRelation(affinity, termsOfAffinity(pod, a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)))
+		}
+		if a.PodAntiAffinity != nil {
+			for _, t := range termsOfAffinity(pod, a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) {
+				out = append(out, newRelation(antiAffinity, []term{t}))
+			}
+		}
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+			continue
+		}
+		r := newRelation(spread, []term{newTerm(term{Namespaces: []string{pod.Namespace}, LabelSelector: c.LabelSelector})})
+		r.topology = []string{c.TopologyKey}
+		r.maxSkew, r.minDomains = int(c.MaxSkew), int(ptr.Deref(c.MinDomains, noMinDomain))
+		r.honorsAffinity = ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor
+		r.honorsTaint = ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
+		key, _ := json.Marshal([]any{r.topology, r.maxSkew, r.minDomains, r.honorsAffinity, r.honorsTaint})
+		r.key += string(key)
+		out = append(out, r)
+	}
+	return out
+}
+
+func termsOfAffinity(pod *corev1.Pod, required []corev1.PodAffinityTerm) (out []term) {
+	for i := range required {
+		t := &required[i]
+		own := term{
+			Namespaces: slices.Clone(t.Namespaces), NamespaceSelector: t.NamespaceSelector, LabelSelector: t.LabelSelector,
+			TopologyKey: t.TopologyKey,
+		}
+		if len(t.Namespaces) == 0 && t.NamespaceSelector == nil {
+			own.Namespaces = []string{pod.Namespace}
+		}
+		out = append(out, newTerm(own))
+	}
+	return out
+}
+
+// newTerm parses the selectors of a term, which have been validated. A selector that is missing selects nothing.
+func newTerm(t term) term {
+	parse := func(s *metav1.LabelSelector) labels.Selector {
+		selector, err := metav1.LabelSelectorAsSelector(s)
+		if err != nil {
+			return labels.Nothing()
+		}
+		return selector
+	}
+	t.inNamespace, t.selects = parse(t.NamespaceSelector), parse(t.LabelSelector)
+	return t
+}
+
+func newRelation(kind relationKind, terms []term) *relation {
+	content, _ := json.Marshal(terms) // of types that were decoded from JSON
+	r := &relation{kind: kind, terms: terms, rule: string(kind) + string(content)}
+	r.key = r.rule
+	for _, t := range terms {
+		if t.TopologyKey != "" {
+			r.topology = append(r.topology, t.TopologyKey)
+		}
+	}
+	return r
+}
+
+// encodeLabels returns labels as one string, of which very many are kept.
+func encodeLabels(set map[string]string) string {
+	if len(set) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(name + pairEnd + set[name] + pairEnd)
+	}
+	return b.String()
+}
+
+func decodeLabels(encoded string) labels.Set {
+	set := labels.Set{}
+	for encoded != "" {
+		var name, value string
+		name, encoded, _ = strings.Cut(encoded, pairEnd)
+		value, encoded, _ = strings.Cut(encoded, pairEnd)
+		set[name] = value
+	}
+	return set
+}
+
+// matches reports whether a rule counts a pod: whether all its terms select it.
+func (n *Node) matches(r *rule, p *Pod, own labels.Set) bool {
+	for i := range r.terms {
+		t := &r.terms[i]
+		if r.kind == spread && t.selects.Empty() {
+			return false // a scheduler counts nobody then
+		}
+		if !slices.Contains(t.Namespaces, p.namespace) && !t.inNamespace.Matches(labels.Set(n.namespaces[p.namespace])) ||
+			!t.selects.Matches(own) {
+			return false
+		}
+	}
+	return true
+}
+
+// register makes known what a pod asks of others. Pods that are known may match a rule that is new.
+func (n *Node) register(p *Pod) {
+	for _, r := range p.relations {
+		known := n.rules[r.rule]
+		if known == nil {
+			n.lastRule++
+			known = &rule{id: n.lastRule, kind: r.kind, terms: r.terms}
+			known.labels = slices.ContainsFunc(r.terms, func(t term) bool { return t.NamespaceSelector != nil })
+			n.rules[r.rule], n.byID[known.id] = known, known
+			n.reclassify(func(other *Pod) bool { return n.matches(known, other, decodeLabels(other.labels)) })
+		}
+		known.users++
+	}
+}
+
+// unregister forgets what a pod asked of others.
+func (n *Node) unregister(p *Pod) {
+	for _, r := range p.relations {
+		if known := n.rules[r.rule]; known != nil {
+			if known.users--; known.users == 0 {
+				delete(n.rules, r.rule)
+				delete(n.byID, known.id)
+			}
+		}
+	}
+}
+
+// classify adds to the shape of a pod what it asks of others, and which rules it matches.
+func (n *Node) classify(p *Pod) {
+	if len(n.rules) == 0 && len(p.relations) == 0 {
+		return
+	}
+	s := &shape{base: p.shape.base, key: p.shape.base, ask: p.shape.ask, ports: p.shape.ports, terms: p.shape.terms}
+	for _, r := range p.relations {
+		s.own = append(s.own, owned{r, n.rules[r.rule].id})
+		s.key += "|" + r.key
+	}
+	own := decodeLabels(p.labels)
+	for _, r := range n.rules {
+		if n.matches(r, p, own) {
+			s.matches = append(s.matches, r.id)
+		}
+	}
+	slices.Sort(s.matches)
+	content, _ := json.Marshal(s.matches)
+	s.key += "|" + string(content)
+	if len(s.own)+len(s.matches) > 0 {
+		p.shape = s
+	}
+}
+
+// reclassify looks again at those of the known pods for which of returns true.
+func (n *Node) reclassify(of func(*Pod) bool) {
+	for _, b := range n.bound {
+		if !of(b.Pod) {
+			continue
+		}
+		ending := b.ending
+		n.end(b, false)
+		n.used.add(b.Pod, -1)
+		n.reshape(b.Pod)
+		n.used.add(b.Pod, 1)
+		n.end(b, ending)
+	}
+	for _, w := range n.waiting {
+		if !of(w.Pod) {
+			continue
+		}
+		nominated := w.nominated
+		n.remove(w)
+		if nominated {
+			n.keep(w, false)
+		}
+		n.reshape(w.Pod)
+		if nominated {
+			n.keep(w, true)
+		}
+		n.place(w)
+		n.changed = append(n.changed, w.UID)
+	}
+	n.unblock()
+}
+
+func (n *Node) reshape(p *Pod) {
+	n.unshare(p)
+	p.shape = &shape{base: p.shape.base, key: p.shape.base, ask: p.shape.ask, ports: p.shape.ports, terms: p.shape.terms}
+	n.classify(p)
+	n.share(p)
+}
+
+// Relabel folds in that the labels of a pod have changed.
+func (n *Node) Relabel(p *Pod, pod *corev1.Pod) {
+	now := encodeLabels(pod.Labels)
+	if p.labels == now {
+		return
+	}
+	p.labels = now
+	if len(n.rules) > 0 {
+		n.reclassify(func(other *Pod) bool { return other == p })
+	}
+}
+
+// SetNamespace folds in the labels of a namespace, which terms may select; nil if it is gone.
+func (n *Node) SetNamespace(name string, set map[string]string) {
+	if maps.Equal(n.namespaces[name], set) {
+		return
+	}
+	if set == nil {
+		delete(n.namespaces, name)
+	} else {
+		n.namespaces[name] = set
+	}
+	for _, r := range n.rules {
+		if r.labels {
+			n.reclassify(func(p *Pod) bool { return p.namespace == name })
+			return
+		}
+	}
+}
+
+// apart returns why a pod of that shape does not go with those that are taken, in a scheduler's words, and whether to
+// end some of them would be no help; empty if it does.
+func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
+	if len(s.own)+len(s.matches) == 0 {
+		return "", false
+	}
+	for _, own := range s.own {
+		if own.kind != spread {
+			continue
+		}
+		if !n.within(own.topology) {
+			return noTopology, true
+		}
+		if n.skew(taken, s, own) > own.maxSkew {
+			return badSpread, false
+		}
+	}
+	for _, own := range s.own {
+		if own.kind != affinity {
+			continue
+		}
+		first := taken.matches[own.id] == 0 && slices.Contains(s.matches, own.id) // of pods that want to be together
+		if !n.within(own.topology) || taken.matches[own.id] == 0 && !first {
+			return noFriends, true
+		}
+	}
+	for _, own := range s.own {
+		if own.kind == antiAffinity && n.within(own.topology) && taken.matches[own.id] > 0 {
+			return foes, false
+		}
+	}
+	for _, id := range s.matches {
+		if taken.holds[id] > 0 && n.within(n.byID[id].topology()) {
+			return unwelcome, false
+		}
+	}
+	return "", false
+}
+
+// skew returns by how much more pods there are here, with one more of the shape, than where there are fewest: in the only
+// place that there is, or in one that a constraint misses (TopologySpreadConstraint.MinDomains).
+func (n *Node) skew(taken *tally, s *shape, own owned) int {
+	here, least, places := taken.matches[own.id]-taken.leaving[own.id], 0, 1
+	if own.honorsAffinity && !n.selected(&s.terms) || own.honorsTaint && n.untolerated(&s.terms) {
+		here, places = 0, 0 // it is no place for such pods
+	}
+	if least = math.MaxInt32; places > 0 {
+		least = here
+	}
+	if places < own.minDomains {
+		least = 0
+	}
+	self := 0
+	if slices.Contains(s.matches, own.id) || own.terms[0].selects.Empty() {
+		self = 1
+	}
+	return here + self - least
+}
+
+// within reports whether the node has all those labels.
+func (n *Node) within(topology []string) bool {
+	return !slices.ContainsFunc(topology, func(key string) bool {
+		_, ok := n.facts.labels[key]
+		return !ok
+	})
+}
