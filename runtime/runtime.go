@@ -137,3 +137,14 @@ type Image struct {
 	Created time.Time
 	Config  imagespec.ImageConfig
 }
+
+// Transfer is how far a pull or an import of an image is: bytes and layers of their totals, which are 0 if they are not
+// known.
+type Transfer struct {
+	Name        string
+	Import      bool
+	Bytes       int64
+	TotalBytes  int64
+	Layers      int
+	TotalLayers int
+}

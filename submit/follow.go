@@ -71,8 +71,8 @@ type update struct {
 	pod     *corev1.Pod
 	deleted bool
 
-	images    []progress.Transfer
-	hasImages bool
+	images []progress.Transfer
+	over   bool // no container waits for an image any more
 
 	signal os.Signal
 	answer string // what an interrupt does; empty if it does nothing
@@ -280,6 +280,10 @@ func (r *following) take(u update) (done bool, err error) {
 		return r.takePod(u, now)
 	case aboutImages:
 		r.emit(r.model.SetImages(now, u.images))
+		if u.over {
+			r.imagesAsked = false
+			r.followImages()
+		}
 	case aboutConnection:
 		switch {
 		case u.err == nil && !r.lost.IsZero():
@@ -433,4 +437,36 @@ func InterruptedBy(s os.Signal) Ended {
 	return Ended{Result: Result{Code: code}, Interrupted: true}
 }
 
-func (r *following) followImages() {}
+// imagesEvery is how often the server is asked how far images are that containers wait for.
+const imagesEvery = 300 * time.Millisecond
+
+// followImages begins to show how far images are while containers wait for some, if the server is one that knows.
+func (r *following) followImages() {
+	if r.imagesAsked || len(r.model.Waiting()) == 0 {
+		return
+	}
+	r.imagesAsked = true
+	r.wait.Go(func() {
+		ticker := time.NewTicker(imagesEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C: // most images are there, and nothing has to be asked
+			case <-r.ctx.Done():
+				return
+			}
+			waiting := r.model.Waiting()
+			list, known := []progress.Transfer(nil), true
+			if len(waiting) > 0 {
+				list, known = transfers(r.ctx, r.Client.Kubernetes, waiting)
+			}
+			if !known {
+				return
+			}
+			r.send(update{is: aboutImages, images: list, over: len(waiting) == 0})
+			if len(waiting) == 0 {
+				return
+			}
+		}
+	})
+}

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
+	"github.com/distribution/reference"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/jobd/jobd/api/images"
+	"github.com/jobd/jobd/submit/progress"
 )
 
 // ImportArchive sends an archive of images to jobd: a file, or - for stdin. progress is called with the bytes that were
@@ -54,4 +57,33 @@ func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.progress(c.sent.Add(int64(n)), c.total)
 	return n, err
+}
+
+// transfers returns how far the images are that some containers wait for; false if the server does not say.
+func transfers(ctx context.Context, client kubernetes.Interface, waiting []string) ([]progress.Transfer, bool) {
+	raw, err := client.Discovery().RESTClient().Get().AbsPath(images.Path).Param("op", "transfers").Do(ctx).Raw()
+	var all images.Transfers
+	if err != nil || json.Unmarshal(raw, &all) != nil {
+		return nil, false
+	}
+	var full []string
+	for _, name := range waiting {
+		if ref, err := reference.ParseDockerRef(name); err == nil {
+			full = append(full, ref.String())
+		}
+	}
+	list := []progress.Transfer{}
+	for _, t := range all.Items {
+		if t.Import || !slices.Contains(full, t.Name) {
+			continue
+		}
+		one := progress.Transfer{
+			Name: t.Name, State: "pulling", Bytes: t.Bytes, Total: t.TotalBytes, Layers: t.Layers, TotalLayers: t.TotalLayers,
+		}
+		if t.TotalLayers > 0 && t.Layers == t.TotalLayers {
+			one.State = "unpacking"
+		}
+		list = append(list, one)
+	}
+	return list, true
 }

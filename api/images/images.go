@@ -1,6 +1,7 @@
 // Package images is the protocol between the daemon and jobctl for images. It is jobd's own, no API of Kubernetes:
 //
 //	GET    /jobd/v1/images                        a List
+//	GET    /jobd/v1/images?op=transfers           Transfers: what is being pulled and imported now
 //	POST   /jobd/v1/images?op=import[&name=NAME]  with an OCI or Docker archive as the body: a List of what was in it
 //	POST   /jobd/v1/images?op=pull&ref=REF        a stream of Events, one a line; the last has an image or an error
 //	DELETE /jobd/v1/images?ref=REF                nothing
@@ -39,4 +40,22 @@ type Event struct {
 	Progress string         `json:"progress,omitempty"`
 	Image    *Image         `json:"image,omitempty"`
 	Error    *metav1.Status `json:"error,omitempty"`
+}
+
+// Transfer is how far a pull or an import is.
+type Transfer struct {
+	// Name is the full reference of the image; of an import the name that it was given, or "archive".
+	Name   string `json:"name"`
+	Import bool   `json:"import,omitempty"`
+	// Bytes have come of TotalBytes, which is 0 if that is not known.
+	Bytes      int64 `json:"bytes"`
+	TotalBytes int64 `json:"totalBytes,omitempty"`
+	// Layers are complete of TotalLayers. An image of which all are complete is being unpacked.
+	Layers      int `json:"layers"`
+	TotalLayers int `json:"totalLayers,omitempty"`
+}
+
+// Transfers are those that are under way.
+type Transfers struct {
+	Items []Transfer `json:"items"`
 }

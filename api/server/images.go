@@ -23,7 +23,14 @@ func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case h.runtime == nil:
 		refuse(w, fmt.Errorf("images are managed by a container runtime, and this daemon has none: %w",
 			errdefs.ErrNotImplemented))
-	case r.Method == http.MethodGet:
+	case r.Method == http.MethodGet && q.Get("op") == "transfers":
+		transfers := wire.Transfers{Items: []wire.Transfer{}}
+		for _, t := range h.runtime.Transfers() {
+			transfers.Items = append(transfers.Items, wire.Transfer(t))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(transfers)
+	case r.Method == http.MethodGet && q.Get("op") == "":
 		list, err := h.runtime.List(r.Context())
 		answer(w, list, err)
 	case r.Method == http.MethodPost && q.Get("op") == "import":
@@ -38,7 +45,7 @@ func (h *images) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		refuse(w, fmt.Errorf("want GET, POST ?op=import, POST ?op=pull&ref=REF or DELETE ?ref=REF: %w",
+		refuse(w, fmt.Errorf("want GET, GET ?op=transfers, POST ?op=import, POST ?op=pull&ref=REF or DELETE ?ref=REF: %w",
 			errdefs.ErrInvalidArgument))
 	}
 }

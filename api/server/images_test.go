@@ -51,6 +51,10 @@ func (f *fakeImages) Remove(_ context.Context, ref string) error {
 	return f.fail
 }
 
+func (f *fakeImages) Transfers() []runtime.Transfer {
+	return []runtime.Transfer{{Name: "a:1", Bytes: 3, TotalBytes: 4, Layers: 1, TotalLayers: 2}}
+}
+
 func askImages(t *testing.T, f Images, method, query string, body io.Reader) (*http.Response, string) {
 	t.Helper()
 	s := httptest.NewServer(newImagesHandler(f))
@@ -74,6 +78,13 @@ func askImages(t *testing.T, f Images, method, query string, body io.Reader) (*h
 func TestImagesAreListed(t *testing.T) {
 	_, body := askImages(t, &fakeImages{}, "GET", "", nil)
 	if want := `{"items":[{"name":"a:1","id":"sha256:1","digest":"sha256:2","size":3}]}` + "\n"; body != want {
+		t.Errorf("got %s, want %s", body, want)
+	}
+}
+
+func TestTransfersAreListed(t *testing.T) {
+	_, body := askImages(t, &fakeImages{}, "GET", "?op=transfers", nil)
+	if want := `{"items":[{"name":"a:1","bytes":3,"totalBytes":4,"layers":1,"totalLayers":2}]}` + "\n"; body != want {
 		t.Errorf("got %s, want %s", body, want)
 	}
 }
@@ -147,6 +158,7 @@ func TestImageErrorsAreStatuses(t *testing.T) {
 	}{
 		{"without a runtime", nil, "GET", "", 501, metav1.StatusReasonMethodNotAllowed},
 		{"an unknown operation", &fakeImages{}, "POST", "?op=paint", 400, metav1.StatusReasonBadRequest},
+		{"an unknown question", &fakeImages{}, "GET", "?op=paint", 400, metav1.StatusReasonBadRequest},
 		{"a removal of nothing", &fakeImages{}, "DELETE", "", 400, metav1.StatusReasonBadRequest},
 		{"an image that is not there", &fakeImages{fail: errdefs.ErrNotFound}, "DELETE", "?ref=b", 404, metav1.StatusReasonNotFound},
 		{"an image in use", &fakeImages{fail: errdefs.ErrFailedPrecondition}, "DELETE", "?ref=a", 409, metav1.StatusReasonConflict},

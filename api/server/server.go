@@ -139,6 +139,8 @@ type Images interface {
 	Pull(ctx context.Context, ref string, progress func(string)) (runtime.Image, error)
 	List(ctx context.Context) ([]runtime.Image, error)
 	Remove(ctx context.Context, ref string) error
+	// Transfers returns how far the pulls and imports are that are under way.
+	Transfers() []runtime.Transfer
 }
 
 // Server answers the API. It is made by New.

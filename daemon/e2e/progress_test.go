@@ -4,13 +4,22 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jobd/jobd/testdata/registry"
 )
 
 // tmux is a terminal with a shell in it.
@@ -157,4 +166,67 @@ func TestWishProgress(t *testing.T) {
 			t.Errorf("got %d, %q", code, errOut)
 		}
 	})
+}
+
+// slowly is a registry's proxy that stops in the middle of each large blob until it is let go.
+func slowly(t *testing.T, registry string, letGo <-chan struct{}) (host string) {
+	t.Helper()
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})
+	proxy.ModifyResponse = func(r *http.Response) error {
+		const large = 100 << 10
+		if r.Request.Method == http.MethodGet && strings.Contains(r.Request.URL.Path, "/blobs/") && r.ContentLength > large {
+			r.Body = &halting{ReadCloser: r.Body, left: r.ContentLength / 2, letGo: letGo}
+		}
+		return nil
+	}
+	s := httptest.NewServer(proxy)
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+type halting struct {
+	io.ReadCloser
+	left  int64
+	letGo <-chan struct{}
+}
+
+func (h *halting) Read(p []byte) (int, error) {
+	if h.left <= 0 {
+		<-h.letGo
+	} else {
+		p = p[:min(int64(len(p)), h.left)]
+	}
+	n, err := h.ReadCloser.Read(p)
+	h.left -= int64(n)
+	return n, err
+}
+
+// Wish 4, for images: bytes and layers of what is being pulled.
+func TestWishProgressOfImages(t *testing.T) {
+	needContainers(t)
+	r := registry.Start(t, registry.Options{})
+	_, _ = r.Push(t, busyboxWith(t, "slow"), "slow:1")
+	letGo := make(chan struct{})
+	free := sync.OnceFunc(func() { close(letGo) })
+	t.Cleanup(free) // before the proxy is closed
+	image := slowly(t, r.Host, letGo) + "/slow:1"
+	d := start(t)
+	c := talk(t, d.jobctlWith("submit", "--progress=json", "--image", image, "--", "echo", "hello"))
+	wanted := regexp.MustCompile(`"type":"image","name":"` + regexp.QuoteMeta(image) +
+		`","state":"pulling","bytes":[1-9][0-9]*,"totalBytes":[1-9][0-9]*,.*"totalLayers":[1-9]`)
+	for late := time.Now().Add(patience); !wanted.MatchString(c.output()); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("it does not show the pull:\n%s", c.output())
+		}
+	}
+	if out, _, _ := exitOf(t, d.jobctlWith("get", "--raw", "/jobd/v1/images?op=transfers"), ""); !strings.Contains(out, image) {
+		t.Errorf("the transfers are %s", out)
+	}
+	free()
+	if code := c.ends(); code != 0 || !strings.Contains(c.output(), `"line":"hello"`) {
+		t.Errorf("got %d\n%s", code, c.output())
+	}
+	if out, _, _ := exitOf(t, d.jobctlWith("get", "--raw", "/jobd/v1/images?op=transfers"), ""); strings.TrimSpace(out) != `{"items":[]}` {
+		t.Errorf("after it the transfers are %s", out)
+	}
 }

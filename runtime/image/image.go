@@ -56,6 +56,8 @@ type Images struct {
 	platform platforms.MatchComparer
 	flights  flights
 
+	transfers transfers
+
 	mu sync.Mutex
 	// known has images that are present and unpacked, by every spelling of their names that was requested.
 	known map[string]runtime.Image

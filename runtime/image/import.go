@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -45,7 +46,9 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 	}
 	defer release(context.WithoutCancel(ctx))
 
-	index, err := i.ingest(ctx, r)
+	t := &transfer{name: cmp.Or(name, "archive"), isImport: true}
+	defer i.transfers.begin(t)()
+	index, err := i.ingest(ctx, r, t)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +80,8 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 }
 
 // ingest stores the content of an archive and returns its index.
-func (i *Images) ingest(ctx context.Context, r io.Reader) (imagespec.Index, error) {
-	source := &source{ctx: ctx, r: r}
+func (i *Images) ingest(ctx context.Context, r io.Reader, t *transfer) (imagespec.Index, error) {
+	source := &source{ctx: ctx, r: r, transfer: t}
 	plain, err := compression.DecompressStream(bufio.NewReader(source))
 	if err != nil {
 		return imagespec.Index{}, fmt.Errorf("import: %w", source.wrap(archiveError(err)))
@@ -214,9 +217,10 @@ func archiveError(err error) error {
 // source reads an archive until ctx ends, and remembers whether reading failed: in that case the archive is not at
 // fault.
 type source struct {
-	ctx context.Context
-	r   io.Reader
-	err error
+	ctx      context.Context
+	r        io.Reader
+	transfer *transfer
+	err      error
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -225,6 +229,7 @@ func (s *source) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := s.r.Read(p)
+	s.transfer.received.Add(int64(n))
 	if err != nil && err != io.EOF {
 		s.err = err
 	}

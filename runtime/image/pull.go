@@ -38,7 +38,8 @@ func (i *Images) pull(ctx context.Context, name string, own keyring, progress fu
 	return i.flights.do(ctx, "pull "+name+own.id(), progress, func(ctx context.Context, report func(string)) (runtime.Image, error) {
 		ctx = i.inNamespace(ctx)
 		report("Pulling " + name)
-		t := &transfer{report: report}
+		t := &transfer{name: name, report: report}
+		defer i.transfers.begin(t)()
 		img, err := i.fetchWithAny(ctx, name, own, t)
 		if err == nil {
 			return img, nil
@@ -94,6 +95,7 @@ func (i *Images) fetch(ctx context.Context, name string, try *tries, t *transfer
 		return img, i.grant(ctx, img, try.given())
 	}
 	crash.At("pull.resolved")
+	t.restart()
 	labels := map[string]string{labelPulled: "true"}
 	if to := try.given(); to != nil {
 		labels[labelAccess] = to.access()
@@ -168,7 +170,13 @@ func (t *transfer) count(next images.Handler) images.Handler {
 			}
 			for _, c := range children {
 				t.total.Add(c.Size)
+				if images.IsLayerType(c.MediaType) {
+					t.layers.Add(1)
+				}
 			}
+		}
+		if err == nil && images.IsLayerType(d.MediaType) {
+			t.layersDone.Add(1)
 		}
 		return children, err
 	})

@@ -17,10 +17,13 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// transfer is what one pull sends and receives.
+// transfer is what one pull sends and receives, or what one import reads.
 type transfer struct {
-	report          func(string)
-	received, total atomic.Int64
+	name               string // of the image; of an import what it is given
+	isImport           bool
+	report             func(string)
+	received, total    atomic.Int64
+	layers, layersDone atomic.Int64
 
 	mu       sync.Mutex
 	reported time.Time
