@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes/scheme"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/simulation"
+)
+
+// simulate plays a Job without a daemon.
+type simulate struct {
+	f       cmdutil.Factory
+	streams genericiooptions.IOStreams
+
+	file, from, output string
+	pods               []string
+	seed               uint64
+	allocatable        string
+	maxPods            int
+	base, limit        time.Duration
+}
+
+// newSimulateCommand makes the command that plays a Job in virtual time.
+func newSimulateCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	s := &simulate{f: f, streams: streams}
+	cmd := &cobra.Command{
+		Use:                   "simulate (-f FILE | --from jobs/NAME) [--pod 'WHICH: exit=CODE after=DURATION']...",
+		DisableFlagsInUseLine: true,
+		Short:                 "Play a Job in virtual time, to see what its rules do",
+		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It takes the decisions that the daemon takes, needs none, and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
+
+Before its colon, --pod says which starts of containers it is for: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), attempt=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * is all. After it, exit=CODE and after=DURATION, or after=2s-10s for something in between. The first that fits decides.
+
+--from takes the durations and exit codes of a real Job's pods, and the Job itself unless -f names another.`,
+		Example: `  # What does backoffLimit do if every pod fails?
+  jobctl simulate -f job.yaml --pod '*: exit=1 after=2s'
+
+  # Index 3 fails twice, then succeeds
+  jobctl simulate -f job.yaml --pod 'index=3 attempt=1-2: exit=1 after=2s' --pod '*: after=5s'
+
+  # One pod in ten fails, on a machine with 4 CPUs; the same seed gives the same pods
+  jobctl simulate -f job.yaml --pod 'chance=0.1: exit=1 after=1s-30s' --seed 7 --allocatable cpu=4
+
+  # What would other rules have done with last night's Job?
+  jobctl simulate --from jobs/nightly -f changed.yaml
+
+  # For programs
+  jobctl simulate -f job.yaml -o json`,
+		Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			cmdutil.CheckErr(s.run(contextOf(cmd)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&s.file, "filename", "f", "", "The file with the Job, or with a CronJob, of which one Job is played; - is the standard input")
+	flags.StringVar(&s.from, "from", "", "The Job whose durations and exit codes are taken: jobs/NAME")
+	flags.StringArrayVar(&s.pods, "pod", nil, "How containers end: 'index=3 attempt=1: exit=1 after=2s'")
+	flags.Uint64Var(&s.seed, "seed", 1, "What all that is left to chance follows from")
+	flags.StringVar(&s.allocatable, "allocatable", "", "What pods may request together, as in cpu=4,memory=8Gi (default anything)")
+	flags.IntVar(&s.maxPods, "max-pods", 0, "How many pods may be on the machine at a time (default any number)")
+	flags.DurationVar(&s.base, "pod-backoff-base", 10*time.Second, "The back-off after the first failure, as in jobd serve")
+	flags.DurationVar(&s.limit, "pod-backoff-cap", 6*time.Minute, "The longest back-off, as in jobd serve")
+	flags.StringVarP(&s.output, "output", "o", "", "Output format. One of: (json)")
+	cmdutil.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+	return cmd
+}
+
+func (s *simulate) run(ctx context.Context) error {
+	if s.output != "" && s.output != "json" {
+		return fmt.Errorf("unknown output format %q: one of json", s.output)
+	}
+	if s.file == "" && s.from == "" {
+		return errors.New("name the Job: -f FILE, or --from jobs/NAME")
+	}
+	c := simulation.Config{
+		Settings: job.Settings{BackoffBase: s.base, BackoffCap: s.limit}, MaxPods: s.maxPods, Begin: time.Now().Truncate(time.Second),
+	}
+	if s.base <= 0 || s.limit < s.base {
+		return errors.New("--pod-backoff-base must be longer than 0, and --pod-backoff-cap not shorter than that")
+	}
+	if s.maxPods < 0 {
+		return fmt.Errorf("--max-pods is %d, which is no number of pods", s.maxPods)
+	}
+	var err error
+	if c.Allocatable, err = amounts(s.allocatable); err != nil {
+		return fmt.Errorf("--allocatable: %w", err)
+	}
+	var rules []simulation.Rule
+	for _, text := range s.pods {
+		r, err := simulation.ParseRule(text)
+		if err != nil {
+			return fmt.Errorf("--pod: %w", err)
+		}
+		rules = append(rules, r)
+	}
+	other := func(simulation.Start) simulation.End { return simulation.Default }
+	if s.from != "" {
+		var pods []*corev1.Pod
+		if c.Job, pods, err = s.recorded(ctx); err != nil {
+			return err
+		}
+		other = simulation.Recorded(pods)
+	}
+	if s.file != "" {
+		if c.Job, err = s.read(); err != nil {
+			return err
+		}
+	}
+	if c.Job, err = prepared(c.Job, c.Begin); err != nil {
+		return err
+	}
+	c.Behave = simulation.Rules(rules, s.seed, other)
+	result, err := simulation.Run(c)
+	if err != nil {
+		return err
+	}
+	if s.output == "json" {
+		out := json.NewEncoder(s.streams.Out)
+		out.SetIndent("", "    ")
+		return out.Encode(result)
+	}
+	base, limit, err := batch.JobBackoff(c.Job.Annotations)
+	if err != nil {
+		return err
+	}
+	if base > 0 || limit > 0 {
+		fmt.Fprintf(s.streams.Out, "The back-off is the Job's own: %s=%q %s=%q\n\n", batch.BackoffBaseAnnotation,
+			c.Job.Annotations[batch.BackoffBaseAnnotation], batch.BackoffCapAnnotation, c.Job.Annotations[batch.BackoffCapAnnotation])
+	}
+	_, err = io.WriteString(s.streams.Out, result.Text())
+	return err
+}
+
+func amounts(list string) (node.Resources, error) {
+	if list == "" {
+		return nil, nil
+	}
+	all := corev1.ResourceList{}
+	for _, part := range strings.Split(list, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		q, err := resource.ParseQuantity(value)
+		if !ok || name == "" || err != nil || q.Sign() < 0 {
+			return nil, fmt.Errorf("%q is not an amount such as cpu=4 or memory=8Gi", part)
+		}
+		all[corev1.ResourceName(name)] = q
+	}
+	return node.Amounts(all), nil
+}
+
+// recorded reads a Job and its pods from the server.
+func (s *simulate) recorded(ctx context.Context) (*batchv1.Job, []*corev1.Pod, error) {
+	objects, err := named(s.f, []string{"jobs"}, []string{s.from})
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := s.f.KubernetesClientSet()
+	if err != nil {
+		return nil, nil, err
+	}
+	of := objects[0]
+	j, err := client.BatchV1().Jobs(of.namespace).Get(ctx, of.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := client.CoreV1().Pods(of.namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(j.Spec.Selector)})
+	if err != nil {
+		return nil, nil, err
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], j) {
+			pods = append(pods, &list.Items[i])
+		}
+	}
+	if len(pods) == 0 {
+		return nil, nil, fmt.Errorf("jobs/%s has no pods any more, so there is nothing to take from it", of.name)
+	}
+	return j, pods, nil
+}
+
+// read reads the only Job or CronJob of the file.
+func (s *simulate) read() (*batchv1.Job, error) {
+	in := s.streams.In
+	if s.file != "-" {
+		f, err := os.Open(s.file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	var found *batchv1.Job
+	for documents := utilyaml.NewYAMLReader(bufio.NewReader(in)); ; {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.file, err)
+		}
+		j, err := readJob(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.file, err)
+		}
+		if j != nil && found != nil {
+			return nil, fmt.Errorf("%s has several Jobs, and one at a time is played", s.file)
+		}
+		if j != nil {
+			found = j
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%s has neither a Job nor a CronJob of batch/v1", s.file)
+	}
+	return found, nil
+}
+
+// readJob returns the Job in a document, or the one that a CronJob would start; nil if it holds another kind.
+func readJob(text []byte) (*batchv1.Job, error) {
+	var kind metav1.TypeMeta
+	if err := yaml.Unmarshal(text, &kind); err != nil {
+		return nil, err
+	}
+	if kind.APIVersion != batchv1.SchemeGroupVersion.String() {
+		return nil, nil
+	}
+	if kind.Kind != "Job" && kind.Kind != "CronJob" {
+		return nil, nil
+	}
+	strict := kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme.Scheme, scheme.Scheme,
+		kjson.SerializerOptions{Yaml: true, Strict: true})
+	obj, _, err := strict.Decode(text, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	cj, ok := obj.(*batchv1.CronJob)
+	if !ok {
+		return obj.(*batchv1.Job), nil
+	}
+	template := &cj.Spec.JobTemplate
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Name: cj.Name, Namespace: cj.Namespace, Labels: template.Labels, Annotations: template.Annotations,
+	}, Spec: template.Spec}, nil
+}
+
+// prepared returns a Job as the server would store it when it is created.
+func prepared(j *batchv1.Job, now time.Time) (*batchv1.Job, error) {
+	if uid := string(j.UID); uid != "" && j.Spec.Selector != nil && (j.Spec.ManualSelector == nil || !*j.Spec.ManualSelector) {
+		// It was read from a server, which has generated these.
+		j.Spec.Selector = nil
+		for _, name := range []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name"} {
+			delete(j.Spec.Template.Labels, name)
+		}
+	}
+	if j.Name == "" {
+		j.Name = strings.TrimSuffix(j.GenerateName, "-")
+	}
+	if j.Name == "" {
+		j.Name = "job"
+	}
+	if j.Namespace == "" {
+		j.Namespace = metav1.NamespaceDefault
+	}
+	j.ObjectMeta = metav1.ObjectMeta{
+		Name: j.Name, Namespace: j.Namespace, Labels: j.Labels, Annotations: j.Annotations, UID: "simulated",
+		CreationTimestamp: metav1.NewTime(now),
+	}
+	batch.SetJobDefaults(j)
+	batch.PrepareJob(j)
+	if errs := batch.ValidateJob(j); len(errs) > 0 {
+		return nil, fmt.Errorf("the Job is invalid: %w", errs.ToAggregate())
+	}
+	return j, nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/jobd/jobd/daemon/simulation"
+)
+
+const simulatedJob = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: beside}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j, annotations: {jobd.dev/backoff-base: 2s}}
+spec:
+  completions: 4
+  parallelism: 4
+  completionMode: Indexed
+  backoffLimitPerIndex: 1
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: i}]
+`
+
+// It needs no daemon: nothing listens on the socket that it is given.
+func TestWish6SimulateWithoutADaemon(t *testing.T) {
+	jobctl := func(in string, args ...string) (string, int) {
+		cmd := exec.Command(os.Args[0], append([]string{"simulate", "-f", "-"}, args...)...)
+		cmd.Env = append(os.Environ(), "JOBCTL_TEST_RUN=1", "HOME="+t.TempDir(), "JOBD_SOCKET=/nonexistent")
+		return run(t, cmd, in)
+	}
+	out, code := jobctl(simulatedJob, "--pod", "index=3: exit=1 after=2s")
+	for _, words := range []string{
+		"pods/j-3-00004 ended with exit code 1", "no new pod for index 3 before 4s", "The Job is Failed after 6s (FailedIndexes)",
+		"Pods created: 5, succeeded: 3, failed: 2", "Completed indexes: 0-2", "Failed indexes: 3", `jobd.dev/backoff-base="2s"`,
+	} {
+		if code != 0 || !strings.Contains(out, words) {
+			t.Errorf("%q is not in the output (%d):\n%s", words, code, out)
+		}
+	}
+	out, code = jobctl(simulatedJob, "-o", "json")
+	var r simulation.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || !r.Finished || r.Pods != 4 || r.Status.CompletedIndexes != "0-3" {
+		t.Errorf("%v (%d):\n%s", err, code, out)
+	}
+	for _, c := range []struct {
+		in, want string
+		args     []string
+	}{
+		{strings.Replace(simulatedJob, "parallelism", "paralelism", 1), `unknown field "spec.paralelism"`, nil},
+		{strings.Replace(simulatedJob, "completions: 4", "completions: -4", 1), "spec.completions: Invalid value: -4", nil},
+		{"kind: ConfigMap\napiVersion: v1\n", "neither a Job nor a CronJob", nil},
+		{simulatedJob + "---" + simulatedJob, "several Jobs", nil},
+		{simulatedJob, "--pod: ", []string{"--pod", "exit=1"}},
+		{simulatedJob, "not an amount", []string{"--allocatable", "cpu"}},
+	} {
+		if out, code := jobctl(c.in, c.args...); code != 1 || !strings.Contains(out, c.want) {
+			t.Errorf("want %q (%d):\n%s", c.want, code, out)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// settlePod brings one pod up to date, and reports whether there was one for which something was due.
+func (s *simulation) settlePod() bool {
+	for _, p := range s.live {
+		for _, name := range slices.Sorted(maps.Keys(p.running)) {
+			if r := p.running[name]; s.due(r.due) {
+				s.exit(p, name, r, r.exitCode, 0)
+			}
+		}
+		if p.dirty || s.due(p.wake) {
+			s.follow(p)
+			return true
+		}
+	}
+	return false
+}
+
+// follow folds in what has happened to a pod, and does what it needs next.
+func (s *simulation) follow(p *simulated) {
+	p.dirty, p.wake = false, time.Time{}
+	result := pod.Apply(p.Pod, &p.issued, p.observed, s.now)
+	p.observed = nil
+	actions, wake := pod.Next(p.Pod, &p.issued, s.now)
+	p.issued.Record(actions, s.now)
+	p.wake = wake
+	for _, a := range actions {
+		s.act(p, a)
+	}
+	if !s.removeIfOver(p) && result.Changed {
+		s.fold(p)
+	}
+	if !p.dirty && pod.Done(p.Pod) && pod.Terminal(p.Pod) || s.byUID[p.UID] == nil {
+		s.live = slices.DeleteFunc(s.live, func(other *simulated) bool { return other == p })
+		p.live = false
+	}
+}
+
+// enliven notes that something is left to be done for a pod.
+func (s *simulation) enliven(p *simulated) {
+	if !p.live {
+		p.live = true
+		s.live = append(s.live, p)
+	}
+}
+
+// act carries an action out, at once.
+func (s *simulation) act(p *simulated, a pod.Action) {
+	switch a.Kind {
+	case pod.Launch:
+		s.start(p, a.Container, a.Attempt)
+	case pod.Stop:
+		if r, ok := p.running[a.Container]; ok && r.attempt == a.Attempt {
+			s.exit(p, a.Container, r, 128+int(a.Signal), int(a.Signal))
+		}
+	case pod.TearDown:
+		for name, r := range p.running {
+			s.exit(p, name, r, 128+int(syscall.SIGKILL), int(syscall.SIGKILL))
+		}
+		p.observe(s.now, pod.Observation{What: pod.TornDown})
+	}
+}
+
+// fold tells the Job and the node of a pod as it now is.
+func (s *simulation) fold(p *simulated) {
+	s.record.SetPod(job.Summarize(p.Pod))
+	s.dirty = true
+	switch {
+	case pod.Terminal(p.Pod) || p.DeletionTimestamp != nil && p.Spec.NodeName == "":
+		s.node.Gone(p.UID)
+	case p.Spec.NodeName != "":
+		var started time.Time
+		if p.Status.StartTime != nil {
+			started = p.Status.StartTime.Time
+		}
+		s.node.Bound(p.request, started, p.DeletionTimestamp != nil)
+	case len(p.Spec.SchedulingGates) > 0:
+	default:
+		s.node.Wait(p.request, false)
+	}
+}
+
+// touch folds a pod in that was changed from outside.
+func (s *simulation) touch(p *simulated) {
+	p.dirty = true
+	s.enliven(p)
+	s.fold(p)
+}
+
+// removeIfOver removes a deleted pod of which nothing is left.
+func (s *simulation) removeIfOver(p *simulated) bool {
+	if p.DeletionTimestamp == nil || !pod.Done(p.Pod) || len(p.Finalizers) > 0 {
+		return false
+	}
+	s.record.DropPod(p.UID)
+	s.node.Gone(p.UID)
+	delete(s.byUID, p.UID)
+	s.pods[p.number-1] = nil
+	s.dirty = true
+	return true
+}
+
+// admit binds the next pods that fit, and reports whether there were any.
+func (s *simulation) admit() bool {
+	step, ok := s.node.Next()
+	if !ok {
+		return false
+	}
+	for _, uid := range step.Bind {
+		p := s.byUID[uid]
+		p.Spec.NodeName = nodeName
+		scheduled := corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(s.now),
+		}
+		conditions.Set(&p.Status.Conditions, scheduled)
+		s.touch(p)
+	}
+	return true // all pods have one priority, so none is preempted
+}
+
+func (s *simulation) jobDue() bool { return s.dirty || s.due(s.wake) }
+
+// decide takes one decision about the Job and carries it out, in the order of its fields.
+func (s *simulation) decide() error {
+	s.dirty = false
+	d := job.Decide(s.record, s.now, s.Settings)
+	s.wake = d.Wake
+	for _, n := range d.Create {
+		if len(s.pods) >= s.MaxCreated {
+			return fmt.Errorf("the Job has created %d pods in %s and has not ended: this is not simulated any further", len(s.pods), s.now.Sub(s.Begin))
+		}
+		p, err := s.create(n)
+		if err != nil {
+			return err
+		}
+		s.fold(p)
+	}
+	for _, r := range d.Release {
+		if p := s.byUID[r.UID]; p != nil {
+			job.Untrack(p.Pod)
+			s.tellCounted(p, r)
+			s.touch(p)
+		}
+	}
+	for _, ref := range d.Delete {
+		if p := s.byUID[ref.UID]; p != nil {
+			s.delete(p)
+		}
+	}
+	for _, status := range d.Status {
+		s.tellConditions(&status)
+		s.job.Status = status
+		s.record.SetJob(s.job, s.now)
+		s.dirty = true
+	}
+	if s.gang != "" {
+		s.node.Resize(s.gang, s.record.AtOnce())
+	}
+	s.dirty = s.dirty || d.More
+	s.tellBackoff()
+	return nil
+}
+
+// delete deletes a pod with the grace of its spec.
+func (s *simulation) delete(p *simulated) {
+	if p.DeletionTimestamp == nil {
+		var grace int64
+		if g := p.Spec.TerminationGracePeriodSeconds; g != nil && !pod.Done(p.Pod) && !pod.Terminal(p.Pod) {
+			grace = *g
+		}
+		t := metav1.NewTime(s.now.Add(podspec.Seconds(grace)).Truncate(time.Second))
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &t, &grace
+		p.Generation++
+		s.tell("Deleted", p, "is deleted")
+	}
+	if !s.removeIfOver(p) {
+		s.touch(p)
+	}
+}

@@ -1,0 +1,149 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/job"
+)
+
+func newJob(spec batchv1.JobSpec) *batchv1.Job {
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", Namespace: "default", UID: "u"}, Spec: spec}
+	if j.Spec.Template.Spec.RestartPolicy == "" {
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	batch.SetJobDefaults(j)
+	batch.PrepareJob(j)
+	return j
+}
+
+func play(t *testing.T, spec batchv1.JobSpec, rules ...string) *Result {
+	t.Helper()
+	var parsed []Rule
+	for _, text := range rules {
+		r, err := ParseRule(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, r)
+	}
+	r, err := Run(Config{
+		Job: newJob(spec), Begin: time.Unix(1_700_000_000, 0),
+		Behave: Rules(parsed, 1, func(Start) End { return Default }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestWhatIsSimulated(t *testing.T) {
+	indexed := func(n int32) batchv1.JobSpec {
+		return batchv1.JobSpec{Completions: &n, Parallelism: &n, CompletionMode: ptr.To(batchv1.IndexedCompletion)}
+	}
+	onFailure := batchv1.JobSpec{BackoffLimit: ptr.To[int32](6)}
+	onFailure.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	for name, c := range map[string]struct {
+		spec  batchv1.JobSpec
+		rules []string
+		pods  int
+		took  time.Duration
+		end   string
+		words []string
+	}{
+		"a Job that succeeds": {indexed(3), nil, 3, time.Second, "CompletionsReached", []string{"created for index 2", "counts as succeeded"}},
+		"one that fails twice": {
+			batchv1.JobSpec{BackoffLimit: ptr.To[int32](3)}, []string{"pod=1-2: exit=1 after=2s"}, 3, 2*time.Second + 10*time.Second + 2*time.Second + 20*time.Second + time.Second,
+			"CompletionsReached", []string{"no new pod before 12s: the back-off after failure 1 is 10s"},
+		},
+		"an index that fails once": {indexed(4), []string{"index=3 attempt=1: exit=7 after=5s"}, 5, 16 * time.Second, "CompletionsReached", []string{"ended with exit code 7"}},
+		"restarts in place":        {onFailure, []string{"restart=0: exit=1 after=0s"}, 1, time.Second, "CompletionsReached", []string{"started again"}},
+		"a deadline": {
+			batchv1.JobSpec{ActiveDeadlineSeconds: ptr.To[int64](30)}, []string{"*: after=1h"}, 1, 30 * time.Second, "DeadlineExceeded",
+			[]string{"is deleted", "ended with exit code 143"},
+		},
+		"nothing happens": {batchv1.JobSpec{Suspend: ptr.To(true)}, nil, 0, 0, "", []string{"it is suspended (spec.suspend)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := play(t, c.spec, c.rules...)
+			reason := ""
+			if end := job.End(&r.Status); end != nil {
+				reason = end.Reason
+			}
+			if r.Pods != c.pods || r.Took != c.took || reason != c.end {
+				t.Errorf("%d pods in %s, %q; want %d, %s, %q", r.Pods, r.Took, reason, c.pods, c.took, c.end)
+			}
+			for _, words := range c.words {
+				if !strings.Contains(r.Text(), words) {
+					t.Errorf("%q is not told", words)
+				}
+			}
+			if t.Failed() {
+				t.Log("\n" + r.Text())
+			}
+		})
+	}
+}
+
+func TestTheSameSeedGivesTheSame(t *testing.T) {
+	n := int32(50)
+	spec := batchv1.JobSpec{Completions: &n, Parallelism: ptr.To[int32](5), BackoffLimit: ptr.To[int32](1000)}
+	rule := "chance=0.3: exit=1 after=1s-20s"
+	a, b := play(t, spec, rule), play(t, spec, rule)
+	if a.Text() != b.Text() || a.Status.Failed == 0 || a.Status.Succeeded != n {
+		t.Errorf("%d failed, %d succeeded", a.Status.Failed, a.Status.Succeeded)
+	}
+}
+
+func TestWrongRulesAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"exit=1": "lacks a colon", "index=3:": "says nothing after the colon", "index=x: exit=1": "neither a number", "*: exit=256": "from 0 to 255",
+		"attempt=0: exit=1": "neither a number from 1", "colour=red: exit=1": "before the colon there may be", "*: after=-1s": "neither a duration",
+		"*: after=5s-2s": "nor a range", "chance=2: exit=1": "probability", "*: colour=red": "after the colon there may be", "container=: exit=1": "names no container",
+	} {
+		if _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzParseRule(f *testing.F) {
+	f.Add("index=3,attempt=1-2: exit=1 after=2s-3s")
+	f.Add("chance=NaN: after=1s")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ParseRule(text)
+		if err == nil && (r.exit < 0 || r.exit > 255 || r.from < 0 || r.to < r.from || !(r.chance >= 0 && r.chance <= 1)) {
+			t.Errorf("%q: %+v", text, r)
+		}
+	})
+}
+
+func TestARecordedJobIsRepeated(t *testing.T) {
+	ended := func(index string, created int64, ran, code int) *corev1.Pod {
+		at := func(s int64) metav1.Time { return metav1.Unix(s, 0) }
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(created), Annotations: map[string]string{batchv1.JobCompletionIndexAnnotation: index}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: int32(code), StartedAt: at(created), FinishedAt: at(created + int64(ran)),
+		}}}}
+		return p
+	}
+	behave := Recorded([]*corev1.Pod{ended("1", 20, 8, 0), ended("1", 10, 3, 5), ended("0", 10, 4, 0)})
+	var got []End
+	for _, s := range []Start{{Index: 1, Attempt: 1}, {Index: 1, Attempt: 2}, {Index: 0, Attempt: 1}, {Index: 0, Attempt: 2}} {
+		s.Container = "c"
+		got = append(got, behave(s))
+	}
+	want := []End{{3 * time.Second, 5}, {8 * time.Second, 0}, {4 * time.Second, 0}, {8 * time.Second, 0}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
