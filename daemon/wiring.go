@@ -248,6 +248,11 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	if k.images != nil {
 		options.Images = k.images
 	}
+	if k.kept != nil {
+		options.ClaimFiles = sandbox.Claims{
+			Objects: sandbox.Objects{Store: from.store, Security: from.security}, Volumes: k.kept,
+		}
+	}
 	if c.AuditLogPath != "" {
 		if options.Audit, err = auditlog.Open(c.Audit()); err != nil {
 			return err

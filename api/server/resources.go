@@ -68,6 +68,8 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }
 		objects.AfterUpdate = func(updated runtime.Object, _ *metav1.UpdateOptions) { s.keepKubernetesService(updated) }
+	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
+		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
 	case schema.GroupResource{Resource: "namespaces"}:

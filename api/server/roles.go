@@ -51,8 +51,8 @@ var submitted = map[string][]string{
 	"scheduling.k8s.io":   {"workloads", "podgroups"},
 }
 
-// reaching lists the subresources of a pod that reach into its containers, whatever the verb.
-var reaching = []string{"exec", "attach", "portforward", "proxy"}
+// reaching lists the subresources that reach into the containers of a pod or the files of a claim, whatever the verb.
+var reaching = []string{"exec", "attach", "portforward", "proxy", "files"}
 
 // allows reports whether the role covers a request.
 func (r role) allows(a authorizer.Attributes) bool {

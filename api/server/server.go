@@ -68,6 +68,7 @@ type Config struct {
 	JobLogs    JobLogs
 	Images     Images
 	Containers Containers
+	ClaimFiles ClaimFiles
 	Explainer  Explainer
 	Queue      Queue
 
@@ -370,7 +371,7 @@ func longRunning(r *http.Request, info *request.RequestInfo) bool {
 }
 
 var watching = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),
-	sets.NewString("log", "exec", "attach", "portforward"))
+	sets.NewString("log", "exec", "attach", "portforward", "files"))
 
 // noAddresses makes clients stay on the address that they have found.
 type noAddresses struct{}

@@ -75,6 +75,9 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendWait(root, flags, streams)
 	own := submitter{flags: flags, to: to, streams: streams}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
+	if !to.cluster {
+		extendCopy(root, factory, streams)
+	}
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
 		newPrioritizeCommand(factory, streams), newSimulateCommand(factory, streams))
 	speakOfJobctl(root)

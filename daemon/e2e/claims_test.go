@@ -213,6 +213,66 @@ spec:
 	}
 }
 
+func TestFilesOfAClaimWithoutAPod(t *testing.T) {
+	d := start(t)
+	d.apply(`
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: now}
+provisioner: jobd.dev/local
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  storageClassName: now
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 16Mi}}
+`)
+	d.jobctl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=100s")
+	local := t.TempDir()
+	if err := os.MkdirAll(local+"/in/deep", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(local+"/in/deep/file", []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.jobctl("cp", local+"/in", "pvc/data:/model")
+	d.jobctl("cp", local+"/in/deep/file", "pvc/data:/model")
+	found, _ := filepath.Glob(filepath.Join(d.root, "volumes", "pvc-*", "data"))
+	if len(found) != 1 {
+		t.Fatalf("volumes: %v", found)
+	}
+	// What a pod could have left there.
+	if err := os.Symlink("/etc", found[0]+"/model/etc"); err != nil {
+		t.Fatal(err)
+	}
+	d.jobctl("cp", "pvc/data:/model", local+"/out")
+	d.jobctl("cp", "pvc/data:model/deep/file", local)
+	for _, path := range []string{"/out/deep/file", "/out/file", "/file"} {
+		if content, err := os.ReadFile(local + path); string(content) != "content" {
+			t.Errorf("%s: %q, %v", path, content, err)
+		}
+	}
+	if _, err := os.Lstat(local + "/out/etc"); !os.IsNotExist(err) {
+		t.Errorf("a symlink was copied: %v", err)
+	}
+	for _, args := range [][]string{
+		{"pvc/data:/model/etc/passwd", local + "/passwd"}, {"pvc/data:/missing", local + "/missing"}, {"pvc/none:/", local + "/none"},
+		{local + "/file", "pvc/data:/model/etc/jobd-e2e"},
+	} {
+		if out, err := d.try("jobctl", nil, append([]string{"cp"}, args...)...); err == nil {
+			t.Errorf("cp %v: %s", args, out)
+		}
+	}
+	if _, err := os.Stat("/etc/jobd-e2e"); err == nil {
+		t.Error("a file was put on the host")
+	}
+	if out, err := d.try("jobctl", nil, "cp", "pvc/data:/missing", local+"/x"); err == nil || !strings.Contains(out, "missing") {
+		t.Errorf("what is missing is not named: %s", out)
+	}
+}
+
 // passwd says who /etc/passwd of the host belongs to, and its mode.
 func (d *daemon) passwd() string {
 	info, err := os.Stat("/etc/passwd")

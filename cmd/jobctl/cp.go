@@ -1,0 +1,227 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+)
+
+// extendCopy lets kubectl's cp command copy files from and to claims: jobctl cp pvc/NAME:PATH LOCAL, and back. No pod is
+// needed for that. A cluster has no such request, and kubectl takes pvc there for a namespace.
+func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions.IOStreams) {
+	cp, _, err := root.Find([]string{"cp"})
+	if err != nil {
+		panic(err) // kubectl has always had it
+	}
+	run := cp.Run
+	cp.Example += `
+
+  # Copy the directory /model of the claim checkpoints to ./model, without a pod
+  jobctl cp pvc/checkpoints:/model ./model
+
+  # Copy ./data into the claim input
+  jobctl cp ./data pvc/input:/data`
+	cp.Run = func(cmd *cobra.Command, args []string) {
+		if len(args) != 2 {
+			run(cmd, args)
+			return
+		}
+		from, isFrom := claimPath(args[0])
+		to, isTo := claimPath(args[1])
+		c := claimCopy{IOStreams: streams}
+		switch {
+		case !isFrom && !isTo:
+			run(cmd, args)
+		case isFrom && isTo:
+			cmdutil.CheckErr(errors.New("one of the two has to be a local path"))
+		default:
+			cmdutil.CheckErr(c.connect(f))
+			if isFrom {
+				cmdutil.CheckErr(c.download(contextOf(cmd), from, args[1]))
+			} else {
+				cmdutil.CheckErr(c.upload(contextOf(cmd), args[0], to))
+			}
+		}
+	}
+}
+
+// inClaim is a path in a claim.
+type inClaim struct{ claim, path string }
+
+// claimPath parses pvc/NAME:PATH.
+func claimPath(arg string) (inClaim, bool) {
+	kind, rest, ok := strings.Cut(arg, "/")
+	name, path, hasPath := strings.Cut(rest, ":")
+	switch kind {
+	case "pvc", "persistentvolumeclaim", "persistentvolumeclaims":
+		return inClaim{name, path}, ok && hasPath && name != "" && !strings.Contains(name, "/")
+	}
+	return inClaim{}, false
+}
+
+type claimCopy struct {
+	genericiooptions.IOStreams
+	client    rest.Interface
+	namespace string
+}
+
+func (c *claimCopy) connect(f cmdutil.Factory) (err error) {
+	if c.namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return err
+	}
+	config, err := f.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = 0 // copying takes as long as it takes
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	c.client = clients.CoreV1().RESTClient()
+	return nil
+}
+
+func (c *claimCopy) request(r *rest.Request, at inClaim) *rest.Request {
+	return r.Namespace(c.namespace).Resource("persistentvolumeclaims").Name(at.claim).SubResource("files").Param("path", at.path)
+}
+
+// download copies a file or directory of a claim to a local path, as cp does from a pod: a file goes into a directory
+// that exists, the content of a directory into the local one.
+func (c *claimCopy) download(ctx context.Context, from inClaim, to string) error {
+	body, err := c.request(c.client.Get(), from).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	in := tar.NewReader(body)
+	first, err := in.Next()
+	if err != nil {
+		return fmt.Errorf("%s: %w", from.path, err)
+	}
+	if first.Typeflag == tar.TypeReg {
+		if info, err := os.Stat(to); err == nil && info.IsDir() {
+			to = filepath.Join(to, path.Base(path.Clean("/"+from.path)))
+		}
+		return writeLocal(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, first.FileInfo().Mode().Perm()))(in)
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(to) // whatever the names in the claim are, nothing beside it is written
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for {
+		header, err := in.Next()
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		name := filepath.Clean(header.Name)
+		switch {
+		case !filepath.IsLocal(name):
+			err = fmt.Errorf("%q leads out of the directory", header.Name)
+		case header.Typeflag == tar.TypeDir:
+			err = root.MkdirAll(name, 0o755)
+		case header.Typeflag == tar.TypeReg:
+			if err = root.Remove(name); err == nil || errors.Is(err, fs.ErrNotExist) {
+				err = writeLocal(root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, header.FileInfo().Mode().Perm()))(in)
+			}
+		default:
+			fmt.Fprintf(c.ErrOut, "warning: skipping symlink: %q -> %q\n", name, header.Linkname)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// writeLocal writes to a file that was opened.
+func writeLocal(file *os.File, err error) func(io.Reader) error {
+	return func(from io.Reader) error {
+		if err != nil {
+			return err
+		}
+		_, err := io.Copy(file, from)
+		return errors.Join(err, file.Close())
+	}
+}
+
+// upload copies a local file or directory into a claim.
+func (c *claimCopy) upload(ctx context.Context, from string, to inClaim) error {
+	if _, err := os.Stat(from); err != nil {
+		return err
+	}
+	body, archive := io.Pipe()
+	go func() { archive.CloseWithError(c.pack(archive, from)) }()
+	defer body.Close()
+	abs, err := filepath.Abs(from)
+	if err != nil {
+		return err
+	}
+	return c.request(c.client.Put(), to).Param("name", filepath.Base(abs)).
+		SetHeader("Content-Type", "application/x-tar").Body(body).Do(ctx).Error()
+}
+
+// pack writes a local file or directory as an archive.
+func (c *claimCopy) pack(to io.Writer, from string) error {
+	out := tar.NewWriter(to)
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
+	if err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() && !info.IsDir() {
+			fmt.Fprintf(c.ErrOut, "warning: skipping %s, which is neither a file nor a directory\n", name)
+			return nil
+		}
+		header, err := tar.FileInfoHeader(info, "")
+		if err != nil {
+			return err
+		}
+		if header.Name = filepath.ToSlash(rel); info.IsDir() {
+			header.Name += "/"
+		}
+		if err := out.WriteHeader(header); err != nil || info.IsDir() {
+			return err
+		}
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		_, err = io.Copy(out, file)
+		return err
+	}); err != nil {
+		return err
+	}
+	return out.Close()
+}
