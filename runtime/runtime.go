@@ -107,7 +107,9 @@ type Status struct {
 	Name    string
 	Attempt int
 
-	State      State
+	State State
+	// User is whom the first process ran as when it was started, by the ids of the container. Nil: that is not known.
+	User       *User
 	PID        int
 	StartedAt  time.Time
 	FinishedAt time.Time
@@ -120,6 +122,12 @@ type Status struct {
 	StartError string
 	// Message is the content of the termination message file, if the spec has one.
 	Message string
+}
+
+// User is the user of a process, and the groups that it has besides its primary one, which may be among them.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32
 }
 
 // Image is an image that is present, unpacked and ready.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,13 @@ var securityFieldCases = []fieldCase{
 		}},
 	{fields: "PodSecurityContext.supplementalGroupsPolicy", pod: "strict",
 		spec: `{securityContext: {runAsUser: 1000, runAsGroup: 1000, supplementalGroups: [3000], supplementalGroupsPolicy: Strict}, containers: [{name: c, image: "other:1"}]}`,
-		run:  `id -G`, want: "1000 3000"},
+		run:  `id -G`, want: "1000 3000",
+		check: func(t *testing.T, p *fieldPod) {
+			u := p.status(p.until("runs", runs), "c").User
+			if u == nil || u.Linux == nil || u.Linux.UID != 1000 || u.Linux.GID != 1000 || !slices.Equal(u.Linux.SupplementalGroups, []int64{1000, 3000}) {
+				t.Errorf("its status says %+v", u)
+			}
+		}},
 	{fields: "PodSecurityContext.sysctls Sysctl.value", pod: "sysctls",
 		spec: `securityContext: {sysctls: [{name: net.ipv4.ip_unprivileged_port_start, value: "80"}, {name: net/ipv4/tcp_keepalive_time, value: "77"}]}`,
 		run:  `cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/net/ipv4/tcp_keepalive_time`, want: "80\n77"},

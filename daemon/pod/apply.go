@@ -222,11 +222,24 @@ func (c container) begin(pod *corev1.Pod, o Observation) {
 		s.Image, s.ImageID = o.Image.Name, o.Image.ID
 	}
 	s.StopSignal = stopSignal(c.spec, o.Image)
+	s.User = userStatus(o.Status.User)
 	if s.Resources == nil {
 		s.Resources = c.spec.Resources.DeepCopy()
 		s.AllocatedResources = c.spec.Resources.Requests.DeepCopy()
 		s.VolumeMounts = mountStatuses(c.spec.VolumeMounts)
 	}
+}
+
+// userStatus is ContainerStatus.User (KEP-3619).
+func userStatus(u *runtime.User) *corev1.ContainerUser {
+	if u == nil {
+		return nil
+	}
+	linux := &corev1.LinuxContainerUser{UID: int64(u.UID), GID: int64(u.GID)}
+	for _, gid := range u.Groups {
+		linux.SupplementalGroups = append(linux.SupplementalGroups, int64(gid))
+	}
+	return &corev1.ContainerUser{Linux: linux}
 }
 
 func mountStatuses(mounts []corev1.VolumeMount) []corev1.VolumeMountStatus {

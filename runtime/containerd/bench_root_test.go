@@ -39,7 +39,7 @@ func BenchmarkContainer(b *testing.B) {
 				r.containers[c.ID] = held
 				r.mu.Unlock()
 				t0 := time.Now()
-				if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
+				if _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
 					return err
 				}
 				t1 := time.Now()
@@ -114,7 +114,7 @@ func inParallel(b *testing.B, parallel int, one func() error) {
 // its path.
 func rawBundle(b *testing.B, r *rig) string {
 	c := r.container(b, benchPod("raw"), "main")
-	_, mounts, _, err := r.create(inNamespace(context.Background()), c, 0)
+	made, err := r.create(inNamespace(context.Background()), c, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func rawBundle(b *testing.B, r *rig) string {
 	if err := os.MkdirAll(bundle+"/rootfs", 0o755); err != nil {
 		b.Fatal(err)
 	}
-	if err := unix.Mount("overlay", bundle+"/rootfs", "overlay", 0, strings.Join(mounts[0].Options, ",")); err != nil {
+	if err := unix.Mount("overlay", bundle+"/rootfs", "overlay", 0, strings.Join(made.rootfs[0].Options, ",")); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {

@@ -69,7 +69,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, nil
 	}
 
-	spec, rootfs, by, err := r.create(inNamespace(ctx), c, held.shard)
+	made, err := r.create(inNamespace(ctx), c, held.shard)
 	if err != nil {
 		if !known {
 			r.mu.Lock()
@@ -79,8 +79,11 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		}
 		return status, err
 	}
-	if context := label.FormatMountLabel("", c.Spec.Linux.MountLabel); context != "" && len(rootfs) > 0 {
-		last := &rootfs[len(rootfs)-1]
+	r.mu.Lock()
+	held.status.User = made.user
+	r.mu.Unlock()
+	if context := label.FormatMountLabel("", c.Spec.Linux.MountLabel); context != "" && len(made.rootfs) > 0 {
+		last := &made.rootfs[len(made.rootfs)-1]
 		last.Options = append(slices.Clone(last.Options), context)
 	}
 	crash.At("container.created")
@@ -96,7 +99,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		lacks = "neither terminals nor stdin"
 	case usersOf(c.Spec).Size > 0 && !s.Can(protocol.CanMapUsers):
 		lacks = "no user namespaces"
-	case by.Foreign && !s.Can(protocol.CanRunForeign):
+	case made.by.Foreign && !s.Can(protocol.CanRunForeign):
 		lacks = "no OCI runtimes but crun and runc"
 	}
 	if lacks != "" {
@@ -105,8 +108,8 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	}
 	started, err := s.Start(ctx, protocol.Start{
 		ID:          c.ID,
-		Spec:        spec,
-		Rootfs:      rootfs,
+		Spec:        made.spec,
+		Rootfs:      made.rootfs,
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
 		LogPath:     c.LogPath,
@@ -114,9 +117,9 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		LogMaxFiles: c.LogMaxFiles,
 		MessagePath: c.Spec.Annotations[oci.AnnotationTerminationLog],
 
-		Runtime:        by.Path,
-		RuntimeArgs:    by.Args,
-		ForeignRuntime: by.Foreign,
+		Runtime:        made.by.Path,
+		RuntimeArgs:    made.by.Args,
+		ForeignRuntime: made.by.Foreign,
 		RuntimeTimeout: r.config.RuntimeTimeout,
 	})
 	var failed *protocol.StartError
@@ -147,37 +150,44 @@ func (r *Runtime) keepLayers(podUID string) error {
 	return nil
 }
 
-// create makes a container's object and snapshot in one transaction, or finds both; in is the index of its shard. It
-// returns the spec as the object has it, the mounts of the root file system, and the OCI runtime that the spec is for.
-func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]byte, []protocol.Mount, startedBy, error) {
+// created is a container that has its object and its snapshot.
+type created struct {
+	spec   []byte           // as the object has it
+	rootfs []protocol.Mount // of the root file system
+	by     startedBy        // the OCI runtime that the spec is for
+	user   *runtime.User    // of its first process
+}
+
+// create makes a container's object and snapshot in one transaction, or finds both; in is the index of its shard.
+func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) (created, error) {
 	store, snapshotter := r.server.containers(), r.server.snapshots()
 
 	if have, err := store.Get(ctx, c.ID); err == nil {
 		mounts, err := snapshotter.Mounts(ctx, have.SnapshotKey)
 		if err != nil {
-			return nil, nil, startedBy{}, err
+			return created{}, err
 		}
 		by, err := r.recordedRuntime(have.Runtime)
-		return have.Spec.GetValue(), shardMounts(mounts), by, err
+		return created{have.Spec.GetValue(), shardMounts(mounts), by, recordedUser(have.Spec)}, err
 	} else if !errors.Is(err, errdefs.ErrNotFound) {
-		return nil, nil, startedBy{}, err
+		return created{}, err
 	}
 
 	chosen := r.oci
 	if c.Handler.Path != "" {
 		var err error
 		if chosen, err = r.runtimes.of(ctx, c.Handler); err != nil {
-			return nil, nil, startedBy{}, fmt.Errorf("OCI runtime: %w", err)
+			return created{}, fmt.Errorf("OCI runtime: %w", err)
 		}
 	}
 	by := startedBy{chosen.Path, chosen.Args, chosen.foreign()}
 	if by.Foreign && usersOf(c.Spec).Size > 0 {
-		return nil, nil, by, fmt.Errorf("%s cannot start containers of a pod with a user namespace of its own (hostUsers: false), "+
+		return created{}, fmt.Errorf("%s cannot start containers of a pod with a user namespace of its own (hostUsers: false), "+
 			"only crun and runc can: %w", by.Path, errdefs.ErrFailedPrecondition)
 	}
 	options, err := json.Marshal(by)
 	if err != nil {
-		return nil, nil, by, fmt.Errorf("encode OCI runtime: %w", err)
+		return created{}, fmt.Errorf("encode OCI runtime: %w", err)
 	}
 
 	spec := *c.Spec
@@ -185,7 +195,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 	root.Path = "rootfs" // in the bundle, where the shard mounts it
 	spec.Process, spec.Root = &process, &root
 	if err := r.filters.apply(ctx, chosen, &spec); err != nil {
-		return nil, nil, by, err
+		return created{}, err
 	}
 	var encoded typeurl.Any
 	var mounts []mount.Mount
@@ -216,10 +226,25 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) ([]by
 		return err
 	})
 	if err != nil {
-		return nil, nil, by, errors.Join(err, r.server.layers.discard(ctx, c.ID))
+		return created{}, errors.Join(err, r.server.layers.discard(ctx, c.ID))
 	}
 	r.server.layers.settle(c.ID)
-	return encoded.GetValue(), shardMounts(mounts), by, nil
+	return created{encoded.GetValue(), shardMounts(mounts), by, userOf(&spec)}, nil
+}
+
+// userOf returns the user and groups of a container's first process, which have been looked up.
+func userOf(spec *specs.Spec) *runtime.User {
+	u := spec.Process.User
+	return &runtime.User{UID: u.UID, GID: u.GID, Groups: u.AdditionalGids}
+}
+
+// recordedUser is userOf for the spec of a container's object; nil if that cannot be read.
+func recordedUser(encoded typeurl.Any) *runtime.User {
+	var spec struct{ Process struct{ User specs.User } } // the rest of it is long
+	if encoded == nil || json.Unmarshal(encoded.GetValue(), &spec) != nil {
+		return nil
+	}
+	return userOf(&specs.Spec{Process: &specs.Process{User: spec.Process.User}})
 }
 
 // startedBy is the OCI runtime of a container, as its object records it: the spec is made for this runtime, so a start

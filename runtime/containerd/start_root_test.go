@@ -110,7 +110,7 @@ func TestObjectWithoutStartIsStartedOnce(t *testing.T) {
 	r := newRig(t, "")
 	c := r.container(t, pod("u1", "echo once"), "main")
 	// As after a crash between the object and the start.
-	if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
+	if _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
 		t.Fatal(err)
 	}
 	r.Close()
@@ -133,7 +133,7 @@ func TestObjectWithoutStartIsStartedByItsOwnRuntime(t *testing.T) {
 	p := pod("u1", "grep Seccomp: /proc/self/status")
 	p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 	c := r.container(t, p, "main")
-	if _, _, _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
+	if _, err := r.create(inNamespace(context.Background()), c, 0); err != nil {
 		t.Fatal(err)
 	}
 	r.Close()
