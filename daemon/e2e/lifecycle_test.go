@@ -56,7 +56,8 @@ spec:
         readinessProbe: {httpGet: {path: /index.html, port: web}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}
         livenessProbe: {exec: {command: [test, -f, /tmp/live]}, periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1}
         lifecycle:
-          postStart: {exec: {command: [sh, -c, "echo post > /proc/1/fd/1"]}}
+          # The first process cannot be opened while it is still the OCI runtime's.
+          postStart: {exec: {command: [sh, -c, "until echo post > /proc/1/fd/1; do sleep 0.05; done"]}}
           preStop: {exec: {command: [sh, -c, "echo pre > /proc/1/fd/1"]}}
 `
 
@@ -143,7 +144,7 @@ func TestPreStopHooks(t *testing.T) {
 		d.jobctl("wait", "--for=condition=Ready", "pod/"+name)
 	}
 	// Their grace periods would outlast the test.
-	run("short", "3600", "{exec: {command: [sh, -c, 'echo hook > /proc/1/fd/1; sleep 3600']}}")
+	run("short", "3600", "{exec: {command: [sh, -c, 'until echo hook > /proc/1/fd/1; do sleep 0.05; done; sleep 3600']}}")
 	log := make(chan string)
 	go func() {
 		out, _ := d.try("jobctl", nil, "logs", "-f", "short")
