@@ -89,6 +89,7 @@ type lines struct {
 	prefix   bool
 	quiet    bool
 	keys     *keys // nil if there is nobody to ask
+	open     bool  // the last line has no end yet, and may never have
 }
 
 // NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
@@ -115,9 +116,13 @@ func (l *lines) Event(e Event) {
 func (l *lines) Log(c Chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.Begins && l.open { // each line begins on a new line
+		_, _ = io.WriteString(l.out, "\n")
+	}
 	if l.prefix && c.Begins {
 		_, _ = io.WriteString(l.out, c.Prefix())
 	}
+	l.open = !c.Ends
 	_, _ = l.out.Write(c.Text)
 	if c.Ends {
 		_, _ = io.WriteString(l.out, "\n")
@@ -145,7 +150,10 @@ func (l *lines) Close() error {
 type objects struct {
 	mu   sync.Mutex
 	out  io.Writer
-	part strings.Builder // of a line
+	part strings.Builder // of the line that is open
+	open bool
+	from Source
+	at   time.Time
 }
 
 // NewJSON returns a Display that writes a line of JSON for each Event, lines of logs included.
@@ -154,6 +162,9 @@ func NewJSON(out io.Writer) Display { return &objects{out: out} }
 func (o *objects) Event(e Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if e.Type == "end" {
+		o.flush()
+	}
 	_, _ = o.out.Write(e.MarshalLine())
 }
 
@@ -164,14 +175,26 @@ func (o *objects) Log(c Chunk) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c.Begins {
-		o.part.Reset()
+		o.flush()
+		o.from, o.at = c.Source, c.Time
 	}
 	o.part.Write(c.Text)
-	if !c.Ends && o.part.Len() < maxJSONLine {
-		return
+	if o.open = !c.Ends; c.Ends || o.part.Len() >= maxJSONLine {
+		o.write()
 	}
+}
+
+// flush writes a line that has no end.
+func (o *objects) flush() {
+	if o.open && o.part.Len() > 0 {
+		o.write()
+	}
+}
+
+func (o *objects) write() {
+	c := o.from
 	e := Event{
-		Time: c.Time, Type: "log", Name: c.Pod, Container: c.Container, Index: c.Index, Attempt: c.Attempt,
+		Time: o.at, Type: "log", Name: c.Pod, Container: c.Container, Index: c.Index, Attempt: c.Attempt,
 		Stream: c.Stream, Line: o.part.String(),
 	}
 	o.part.Reset()

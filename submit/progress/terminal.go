@@ -35,6 +35,7 @@ const (
 type terminal struct {
 	screen *os.File
 	logs   io.Writer // where logs go instead of above the block; nil if they go there
+	plain  lines     // writes to logs
 	keys   *keys
 	prefix bool
 	style  style
@@ -59,7 +60,7 @@ type terminal struct {
 func NewTTY(in io.Reader, out io.Writer, screen *os.File, prefix bool) Display {
 	t := &terminal{screen: screen, prefix: prefix, stop: make(chan struct{}), model: &Model{}, keys: openKeys(in)}
 	if _, ok := IsTerminal(out); !ok {
-		t.logs = out
+		t.logs, t.plain = out, lines{out: out, prefix: prefix}
 	}
 	t.style.color = os.Getenv("NO_COLOR") == ""
 	t.keys.quiet()
@@ -155,16 +156,21 @@ func (t *terminal) Log(c Chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.logs != nil {
-		plain := lines{out: t.logs, prefix: t.prefix}
-		plain.Log(c)
+		t.plain.Log(c)
 	}
 	if c.Begins {
-		t.line, t.from = t.line[:0], c.Source
+		if len(t.line) > 0 { // the line before has no end
+			t.endLine()
+		}
+		t.from = c.Source
 	}
 	t.line = append(t.line, c.Text...)
-	if !c.Ends && len(t.line) < maxHeld {
-		return
+	if c.Ends || len(t.line) >= maxHeld {
+		t.endLine()
 	}
+}
+
+func (t *terminal) endLine() {
 	text := Clean(t.line)
 	t.line = t.line[:0]
 	t.changed = true

@@ -1,0 +1,37 @@
+package progress
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+// A line that never ends is shown whole, and what another container prints begins on a new line.
+func TestLinesWithoutAnEnd(t *testing.T) {
+	part := func(pod, text string, begins, ends bool) Chunk {
+		return Chunk{Source: Source{Pod: pod, Container: "c"}, Text: []byte(text), Begins: begins, Ends: ends}
+	}
+	chunks := []Chunk{
+		part("a", "one ", true, false), part("a", "two", false, true), part("a", "open", true, false),
+		part("b", "other", true, true), part("b", "last", true, false),
+	}
+	var plain, objects bytes.Buffer
+	for _, d := range []Display{NewPlain(nil, &plain, io.Discard, false), NewJSON(&objects)} {
+		for _, c := range chunks {
+			d.Log(c)
+		}
+		d.Event(Event{Type: "end"})
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "one two\nopen\nother\nlast"; plain.String() != want {
+		t.Errorf("got %q, want %q", plain.String(), want)
+	}
+	for _, want := range []string{`"line":"one two"`, `"line":"open"`, `"line":"other"`, `"line":"last"`} {
+		if strings.Count(objects.String(), want) != 1 {
+			t.Errorf("not once %s in\n%s", want, objects.String())
+		}
+	}
+}
