@@ -36,6 +36,9 @@ func (v *Volumes) emptyDir(pod *corev1.Pod, volume *corev1.Volume) (string, erro
 	}
 	dir := filepath.Join(parent, volume.Name)
 	mode := uint32(0o777)
+	if medium == corev1.StorageMediumMemory {
+		mode = 0o1777 // as the kernel makes a tmpfs, and a kubelet leaves it
+	}
 	if m := volume.EmptyDir.Mode; m != nil {
 		mode = uint32(*m)
 	}

@@ -61,7 +61,7 @@ func hostPath(path string, kind corev1.HostPathType) corev1.VolumeSource {
 }
 
 func TestEmptyDir(t *testing.T) {
-	for _, medium := range []corev1.StorageMedium{corev1.StorageMediumDefault, corev1.StorageMediumMemory} {
+	for medium, mode := range map[corev1.StorageMedium]uint32{corev1.StorageMediumDefault: 0o2777, corev1.StorageMediumMemory: 0o3777} {
 		t.Run("medium "+string(medium), func(t *testing.T) {
 			v := newVolumes(t)
 			size := resource.MustParse("1Mi")
@@ -77,7 +77,7 @@ func TestEmptyDir(t *testing.T) {
 				t.Errorf("got %+v", m)
 			}
 			var stat unix.Stat_t
-			if err := unix.Stat(m.Source, &stat); err != nil || stat.Mode&0o7777 != 0o2777 || stat.Gid != 1234 {
+			if err := unix.Stat(m.Source, &stat); err != nil || stat.Mode&0o7777 != mode || stat.Gid != 1234 {
 				t.Errorf("mode %o, group %d, %v", stat.Mode, stat.Gid, err)
 			}
 			if err := os.WriteFile(m.Source+"/kept", nil, 0o600); err != nil {
