@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,6 +60,8 @@ func subvolume(request uintptr, parent, name string) error {
 	return nil
 }
 
+var errNoSubvolume = errors.New("it is not a subvolume of its own, as one is not that was copied from elsewhere")
+
 // limitSubvolume fails where quotas are not enabled.
 func limitSubvolume(fd int, size int64) error {
 	if _, err := qgroup(fd); err != nil {
@@ -71,6 +74,12 @@ func limitSubvolume(fd int, size int64) error {
 // qgroup returns the directory of sysfs that describes the qgroup of an open subvolume. There is none if quotas are not
 // enabled.
 func qgroup(fd int) (string, error) {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return "", err
+	} else if is.Ino != rootInode { // what follows would be about all of the subvolume that it is in
+		return "", errNoSubvolume
+	}
 	var info [1024]byte // struct btrfs_ioctl_fs_info_args, which has the UUID at 16
 	if err := ioctl(fd, fsInfo, unsafe.Pointer(&info)); err != nil {
 		return "", err

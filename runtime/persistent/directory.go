@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,8 +39,11 @@ func (v *Volumes) limit(data string, is *record) (warning string, err error) {
 	}
 	defer unix.Close(fd)
 	if onBtrfs(data) {
-		if limitSubvolume(fd, is.Size) == nil {
+		switch err := limitSubvolume(fd, is.Size); {
+		case err == nil:
 			return "", nil
+		case errors.Is(err, errNoSubvolume):
+			return v.unlimited(data, "can limit subvolumes only, and "+err.Error()), nil
 		}
 		return v.unlimited(data, "quotas of btrfs are not enabled: `btrfs quota enable` enables them"), nil
 	}
@@ -55,8 +59,14 @@ func (v *Volumes) limit(data string, is *record) (warning string, err error) {
 		}
 		crash.At("persistent.project.chosen")
 	}
-	if err := joinProject(fd, is.Project); err != nil {
-		return v.unlimited(data, err.Error()), nil
+	if !inProject(fd, is.Project) {
+		// What is there already has come from elsewhere, or is from before there were quotas.
+		if err := joinBelow(data, is.Project); err != nil {
+			return "", fmt.Errorf("count what is in %s: %w", data, err)
+		}
+		if err := joinProject(fd, is.Project); err != nil {
+			return v.unlimited(data, err.Error()), nil
+		}
 	}
 	if err := limitProject(fd, is.Project, is.Size); err != nil {
 		return "", fmt.Errorf("limit project %d of %s: %w", is.Project, data, err)

@@ -210,6 +210,49 @@ func TestProjectsDoNotMeet(t *testing.T) {
 	}
 }
 
+// A volume that is copied back from a backup is limited as it was, with what is in it.
+func TestRestoredDirectory(t *testing.T) {
+	root := disk(t, 100*mib, "ext4", "prjquota", "-O", "quota,project", "-E", "quotatype=prjquota")
+	v := open(t, root)
+	const size = 20 * mib
+	out := provision(t, v, Spec{Name: "a", Type: Directory, Size: size})
+	old := filepath.Join(v.dir("a"), "old")
+	err := errors.Join(os.Rename(out.Path, old), os.Mkdir(out.Path, 0o777), os.Mkdir(filepath.Join(out.Path, "below"), 0o777),
+		os.WriteFile(filepath.Join(out.Path, "below", "half"), make([]byte, size/2), 0o600),
+		os.Symlink(root, filepath.Join(out.Path, "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := attach(t, v, "a")
+	if used, err := v.Usage("a"); err != nil || used.Used < size/2 || used.InodesUsed < 3 {
+		t.Errorf("usage %+v, %v", used, err)
+	}
+	if got, err := fill(t, filepath.Join(data, "below", "rest")); err == nil || got > size/2 {
+		t.Errorf("wrote %d, %v", got, err)
+	}
+}
+
+// On btrfs a directory that is not a subvolume is not limited: that would be a limit of all that is around it.
+func TestDirectoryThatIsNoSubvolume(t *testing.T) {
+	root := disk(t, 400*mib, "btrfs", "")
+	run(t, "btrfs", "quota", "enable", root)
+	v := open(t, root)
+	spec := Spec{Name: "a", Type: Directory, Size: 20 * mib}
+	out := provision(t, v, spec)
+	if err := errors.Join(os.Remove(out.Path), os.Mkdir(out.Path, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if out = provision(t, v, spec); out.Enforced || !strings.Contains(out.Warning, "not a subvolume") {
+		t.Errorf("got %+v", out)
+	}
+	if got, err := fill(t, filepath.Join(root, "around")); got < 100*mib {
+		t.Errorf("the file system takes no more than %d bytes: %v", got, err)
+	}
+	if err := v.Delete(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLoop(t *testing.T) {
 	for _, kind := range FSTypes() {
 		t.Run(kind, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -137,16 +138,54 @@ func takesProjects(fd int) bool {
 	return ioctl(fd, setAttributes, unsafe.Pointer(&is)) == nil
 }
 
-// joinProject makes what is in a directory from now on part of a project.
+// inProject reports whether a directory is part of a project, and what is made in it will be.
+func inProject(fd int, project uint32) bool {
+	is, err := attributes(fd)
+	return err == nil && is.Project == project && is.Flags&inherit != 0
+}
+
+// joinBelow makes all files and directories in a directory part of a project. Those of other kinds have no content that
+// counts.
+func joinBelow(dir string, project uint32) error {
+	root, err := os.OpenRoot(dir) // no symlink leads out of it
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		} else if err != nil {
+			return err
+		}
+		if path == "." || !entry.IsDir() && !entry.Type().IsRegular() {
+			return nil
+		}
+		file, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+				return nil
+			}
+			return err
+		}
+		defer file.Close()
+		return joinProject(int(file.Fd()), project)
+	})
+}
+
+// joinProject makes a file part of a project; of a directory, what is made in it from now on is too.
 func joinProject(fd int, project uint32) error {
 	is, err := attributes(fd)
 	if err != nil {
 		return fmt.Errorf("has no project ids: %w", err)
 	}
-	if is.Project == project && is.Flags&inherit != 0 {
-		return nil
+	var file unix.Stat_t
+	if err := unix.Fstat(fd, &file); err != nil {
+		return err
 	}
-	is.Project, is.Flags = project, is.Flags|inherit
+	if is.Project = project; file.Mode&unix.S_IFMT == unix.S_IFDIR {
+		is.Flags |= inherit
+	}
 	if err := ioctl(fd, setAttributes, unsafe.Pointer(&is)); err != nil {
 		return fmt.Errorf("takes no project id: %w", err)
 	}
