@@ -86,6 +86,16 @@ spec.volumes[2].name: Duplicate value: "a"`},
 spec.volumes[1].hostPath.path: Invalid value: "/a/../b": must not contain '..'
 spec.volumes[2].hostPath.type: Unsupported value: "Pipe": supported values: "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"`},
 		{"a volume's size is not negative", `volumes: [{name: a, emptyDir: {sizeLimit: -1}}]`, `spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource quantity`},
+		{"a mode of a volume has no set-ID bits", `volumes: [{name: a, emptyDir: {mode: 0o2777}}]`, `spec.volumes[0].emptyDir.mode: Invalid value: 1535: must be a number between 0 and 01777 (octal), both inclusive`},
+		{"an image volume names an image", `volumes: [{name: a, image: {}}]`, `spec.volumes[0].image.reference: Required value`},
+		{"an image volume has a known pull policy", `volumes: [{name: a, image: {reference: i, pullPolicy: Sometimes}}]`, `spec.volumes[0].image.pullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`},
+		{"an image volume takes no mount options", `volumes: [{name: a, image: {reference: i}}]
+containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a, bindMountOptions: [noexec]}]}]`, `spec.containers[0].volumeMounts[0].bindMountOptions: Invalid value: ["noexec"]: bindMountOptions may not be used with image volumes`},
+		{"mount options are known ones, each once", `volumes: [{name: a, emptyDir: {}}]
+containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /a, bindMountOptions: [nosuid, exec, nosuid]}]}]`, `spec.containers[0].volumeMounts[0].bindMountOptions[1]: Unsupported value: "exec": supported values: "nodev", "noexec", "nosuid"
+spec.containers[0].volumeMounts[0].bindMountOptions[2]: Duplicate value: "nosuid"`},
+		{"an NFS volume has a server and an absolute path", `volumes: [{name: a, nfs: {path: export}}]`, `spec.volumes[0].nfs.server: Required value
+spec.volumes[0].nfs.path: Invalid value: "export": must be an absolute path`},
 		{"what is mounted exists", `containers: [{name: a, image: i, volumeMounts: [{name: v, mountPath: /a}]}]`, `spec.containers[0].volumeMounts[0].name: Not found: "v"`},
 		{"where it is mounted is one place", `{volumes: [{name: v}], containers: [{name: a, image: i, volumeMounts: [{name: v}, {name: v, mountPath: /a}, {name: v, mountPath: /a}]}]}`,
 			`spec.containers[0].volumeMounts[0].mountPath: Required value

@@ -66,6 +66,29 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+// Images are mounted at every level, NFS only where a pod is not restricted.
+func TestVolumeTypes(t *testing.T) {
+	p, err := New(Configuration{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i"}}
+	nfs := corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}}
+	for _, tc := range []struct {
+		level   string
+		source  corev1.VolumeSource
+		refused bool
+	}{{"baseline", image, false}, {"restricted", image, false}, {"baseline", nfs, false}, {"restricted", nfs, true}} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"pod-security.kubernetes.io/enforce": tc.level}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: tc.source}}
+		err := p.Refusal(t.Context(), ns, pod, admissionv1.Create, "you")
+		if refused := err != nil && strings.Contains(err.Error(), "restricted volume types"); refused != tc.refused {
+			t.Errorf("%s, %+v: %v", tc.level, tc.source, err)
+		}
+	}
+}
+
 // A list of host paths is an exception from what a level forbids, and forbids the rest.
 func TestListedHostPaths(t *testing.T) {
 	p, err := New(Configuration{})
