@@ -18,7 +18,7 @@ import (
 // fieldManager names the commands among those who write objects.
 const fieldManager = "jobctl"
 
-// Manifests returns the Job of a template, as that of a file.
+// manifestsOf returns a Job that flags describe as if it came from a file.
 func manifestsOf(j *batchv1.Job) (*Manifests, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(j)
 	if err != nil {
