@@ -63,8 +63,8 @@ func (e *explanation) Get(ctx context.Context, name string, _ *metav1.GetOptions
 	return &explained{of: m, json: append(text, '\n')}, nil
 }
 
-// mayRead returns a function that reports whether the client of a request may read a resource ("pods", "pods/log") in
-// a namespace.
+// mayRead returns a function that reports whether the client of a request may read a resource in a namespace: "pods",
+// "pods/log", "jobs.batch".
 func (s *Server) mayRead(ctx context.Context) func(resource, namespace string) bool {
 	known := map[[2]string]bool{}
 	return func(resource, namespace string) bool {
@@ -77,7 +77,7 @@ func (s *Server) mayRead(ctx context.Context) func(resource, namespace string) b
 			return false
 		}
 		whole, part, _ := strings.Cut(resource, "/")
-		group, whole, _ := cutLast(whole)
+		whole, group, _ := strings.Cut(whole, ".")
 		decision, _, err := s.authorize(ctx, authorizer.AttributesRecord{
 			User: who, Verb: "get", Namespace: namespace, APIGroup: group, APIVersion: "v1", Resource: whole, Subresource: part,
 			ResourceRequest: true,
@@ -85,12 +85,6 @@ func (s *Server) mayRead(ctx context.Context) func(resource, namespace string) b
 		known[key] = err == nil && decision == authorizer.DecisionAllow
 		return known[key]
 	}
-}
-
-// cutLast splits "jobs.batch" into its group and resource.
-func cutLast(resource string) (group, name string, found bool) {
-	name, group, found = strings.Cut(resource, ".")
-	return group, name, found
 }
 
 // explained is the response. Like a log it is no object of the API, but it is whole when it begins.

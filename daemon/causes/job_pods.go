@@ -70,8 +70,12 @@ func (v *jobView) tell(kind, verb string, all []*group, explain func(*corev1.Pod
 	return told
 }
 
+// singular returns the form of a verb for one pod: wait, run or failed.
 func singular(verb string) string {
-	return map[string]string{"wait": "waits", "run": "runs"}[verb] + map[string]string{"failed": "failed"}[verb]
+	if verb == "failed" {
+		return verb
+	}
+	return verb + "s"
 }
 
 // indexes lists the indexes of a few pods.

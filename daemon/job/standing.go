@@ -30,8 +30,6 @@ type Standing struct {
 	// Failed is how many failures count against spec.backoffLimit so far, and Restarts how many restarts in place do.
 	Failed   int64
 	Restarts int64
-	// Active, Ready and Terminating are numbers of pods.
-	Active, Ready, Terminating int32
 }
 
 // HeldIndex is an index whose last pod has failed, and whose next one waits.
@@ -48,7 +46,6 @@ func (r *Record) Standing(s Settings) Standing {
 		Base: s.BackoffBase, Cap: s.BackoffCap,
 		Refused: r.refusals, RefusedUntil: r.refusedUntil(),
 		Failed: int64(r.status.Failed) + int64(r.failed),
-		Active: r.active, Ready: r.ready, Terminating: r.terminating,
 	}
 	if r.spec.backoffBase > 0 {
 		st.Base = r.spec.backoffBase
