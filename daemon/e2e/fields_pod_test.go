@@ -40,7 +40,6 @@ var podFieldCases = []fieldCase{
 				t.Errorf("it is %s: %s, %s", s.Phase, s.Reason, s.Message)
 			}
 		}},
-	{fields: "PodSpec.ephemeralContainers", spec: `ephemeralContainers: [{name: e, image: "busybox:1.36", terminationMessagePolicy: File}]`},
 
 	{fields: "PodSpec.hostname", pod: "names", spec: `hostname: me`, run: `hostname; cat /etc/hostname`, want: "me\nme"},
 	{fields: "PodSpec.subdomain", pod: "names", spec: `subdomain: headless`, needs: bridge,
@@ -79,12 +78,26 @@ var podFieldCases = []fieldCase{
 		}},
 	{fields: "NodeAffinity.preferredDuringSchedulingIgnoredDuringExecution", pod: "preferences",
 		spec: `affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Exists}]}}]}}`},
-	{fields: "Affinity.podAffinity", pod: "preferences",
+	{fields: "PodAffinity.preferredDuringSchedulingIgnoredDuringExecution", pod: "preferences",
 		spec: `affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a, labelSelector: {}}}]}}`},
-	{fields: "Affinity.podAntiAffinity", pod: "preferences",
+	{fields: "PodAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution", pod: "preferences",
 		spec: `affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: a, labelSelector: {}}}]}}`},
-	{fields: "PodSpec.topologySpreadConstraints", pod: "preferences",
+	{fields: "TopologySpreadConstraint.whenUnsatisfiable", pod: "preferences",
 		spec: `topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]`},
+	// The names put them behind the others: these are on the node by then.
+	{fields: "Affinity.podAffinity PodAffinity.requiredDuringSchedulingIgnoredDuringExecution PodAffinityTerm.labelSelector PodAffinityTerm.topologyKey PodAffinityTerm.namespaces", pod: "zz-affine",
+		spec:  `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: {matchLabels: {pod: nobody}}}]}}`,
+		check: func(t *testing.T, p *fieldPod) { p.waits("Unschedulable", "node(s) didn't match pod affinity rules") }},
+	{fields: "Affinity.podAntiAffinity PodAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution PodAffinityTerm.namespaceSelector PodAffinityTerm.matchLabelKeys PodAffinityTerm.mismatchLabelKeys", pod: "zz-apart",
+		spec: `affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, namespaceSelector: {}, labelSelector: {}, mismatchLabelKeys: [pod]}]}}`,
+		check: func(t *testing.T, p *fieldPod) {
+			p.waits("Unschedulable", "node(s) didn't match pod anti-affinity rules")
+		}},
+	{fields: "PodSpec.topologySpreadConstraints TopologySpreadConstraint.maxSkew TopologySpreadConstraint.topologyKey TopologySpreadConstraint.labelSelector TopologySpreadConstraint.minDomains TopologySpreadConstraint.nodeAffinityPolicy TopologySpreadConstraint.nodeTaintsPolicy TopologySpreadConstraint.matchLabelKeys", pod: "zz-spread",
+		spec: `topologySpreadConstraints: [{maxSkew: 1, minDomains: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, labelSelector: {}, matchLabelKeys: [pod], nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor}]`,
+		check: func(t *testing.T, p *fieldPod) {
+			p.waits("Unschedulable", "node(s) didn't match pod topology spread constraints")
+		}},
 	{fields: "PodSpec.schedulerName", pod: "preferences", spec: `schedulerName: mine`},
 	{fields: "PodSpec.tolerations Toleration.key Toleration.operator Toleration.value Toleration.effect Toleration.tolerationSeconds", test: "TestTaints"},
 	{fields: "PodSpec.priorityClassName PodSpec.preemptionPolicy", test: "TestAHigherPriorityTakesTheRoomOfALowerOne"},

@@ -82,7 +82,7 @@ func podFields(t *testing.T) map[string]fieldSupport {
 }
 
 func fieldCases() []fieldCase {
-	return slices.Concat(podFieldCases, securityFieldCases, containerFieldCases, volumeFieldCases, probeFieldCases)
+	return slices.Concat(podFieldCases, securityFieldCases, containerFieldCases, volumeFieldCases, probeFieldCases, debugFieldCases)
 }
 
 // names returns the rows that a case is for.
@@ -120,12 +120,12 @@ func TestEveryFieldOfAPodHasACase(t *testing.T) {
 				t.Errorf("%s works: its case needs one of run, want and check, or a test that shows it", name)
 			case row.effect != fieldWorks && c.spec == "":
 				t.Errorf("%s is not honoured: its case needs a spec that has it", name)
-			case row.effect == fieldRefused && (shown || c.test != "" || c.pod != ""):
-				t.Errorf("%s is refused: its case has a spec, and no pod", name)
+			case row.effect == fieldRefused && c.check == nil && (shown || c.test != "" || c.pod != ""):
+				t.Errorf("%s is refused: its case has a spec, and no pod unless it has a check", name)
 			case c.test != "" && !tests[c.test]:
 				t.Errorf("%s is shown by %s, and there is no such test", name, c.test)
 			}
-			if row.effect != fieldRefused && c.test == "" {
+			if (row.effect != fieldRefused || c.check != nil) && c.test == "" {
 				pods[c.podName()] = append(pods[c.podName()], c)
 			}
 		}
@@ -245,7 +245,7 @@ func TestFieldsOfAPod(t *testing.T) {
 	for _, c := range fieldCases() {
 		switch effect := rows[c.title()].effect; {
 		case c.test != "":
-		case effect == fieldRefused:
+		case effect == fieldRefused && c.check == nil:
 			t.Run(c.title(), func(t *testing.T) { w.refuses(t, c, rows) })
 		default:
 			pods[c.podName()] = append(pods[c.podName()], c)
