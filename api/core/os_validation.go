@@ -99,6 +99,10 @@ func eachContainer(spec *corev1.PodSpec, path *field.Path, visit func(*corev1.Co
 	for i := range spec.Containers {
 		visit(&spec.Containers[i], path.Child("containers").Index(i))
 	}
+	for i := range spec.EphemeralContainers {
+		c := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
+		visit(&c, path.Child("ephemeralContainers").Index(i))
+	}
 }
 
 // The rules of a user's name in Windows (WindowsSecurityContextOptions.RunAsUserName).

@@ -30,10 +30,18 @@ func (r *Runtime) Handlers() []string {
 	return slices.Compact(names)
 }
 
+// nvidiaHandler is the handler that the RuntimeClass of NVIDIA's tools names. The OCI runtime of that name does no more
+// than give containers the devices of CDI files, which every pod gets here: unless it is configured, pods have the default
+// runtime.
+const nvidiaHandler = "nvidia"
+
 // Handler returns a handler by its name, once its OCI runtime has run a container here. The error is
 // errdefs.ErrNotFound when there is none of that name.
 func (r *Runtime) Handler(ctx context.Context, name string) (runtime.Handler, error) {
 	h, err := r.config.handler(name)
+	if name == nvidiaHandler && errdefs.IsNotFound(err) {
+		return runtime.Handler{}, nil
+	}
 	if err != nil {
 		return h, fmt.Errorf("no runtime for %q is configured (runtime-handlers): this node has %s: %w",
 			name, strings.Join(r.Handlers(), ", "), err)

@@ -47,6 +47,10 @@ var differences = []*difference{
 		why: "what has no effect in jobd is named in the answer",
 	},
 	{
+		kinds: withPods, side: `both`, field: `stored .*EvictionResponders.*`,
+		why: "a cluster drops these while its feature is switched off; here the answer says that they have no effect",
+	},
+	{
 		kinds: withPods, side: `cluster`, field: `.*\.resizePolicy.*`,
 		why: "this has no effect in jobd, which says so, and is not checked in full",
 	},
