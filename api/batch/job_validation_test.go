@@ -59,8 +59,8 @@ spec.successPolicy.rules[1].succeededCount: Invalid value: -1: must be greater t
 			`spec.successPolicy.rules: Too many: 21: must have at most 20 items`},
 		{"exit codes are at most 255", `podFailurePolicy: {rules: [{action: Count, onExitCodes: {operator: In, values: [` + codes + `]}}]}`,
 			`spec.podFailurePolicy.rules[0].onExitCodes.values: Too many: 256: must have at most 255 items`},
-		{"what the template cannot have is refused with it", `template: {spec: {nodeName: here, containers: [{name: c, image: i}], restartPolicy: Never}}`,
-			`spec.template.spec.nodeName: Forbidden: jobd does not support this: jobd itself binds pods to its node`},
+		{"what the template cannot have is refused with it", `template: {spec: {resourceClaims: [{name: c, resourceClaimName: x}], containers: [{name: c, image: i}], restartPolicy: Never}}`,
+			`spec.template.spec.resourceClaims: Forbidden: jobd does not support this: resource claims are not implemented yet; request a device that a CDI file describes instead`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := said(create(minimalJobWithTemplate(t, tc.spec), "u1"))
