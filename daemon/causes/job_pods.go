@@ -17,10 +17,7 @@ import (
 const shownKinds = 3
 
 // group are pods of which one stands for all, since they fail or wait in the same way.
-type group struct {
-	pods   []*corev1.Pod
-	causes []why.Cause // of the first
-}
+type group struct{ pods []*corev1.Pod }
 
 // groups puts pods together that have the same key. The groups keep the order of their first pods.
 func groups(pods []*corev1.Pod, key func(*corev1.Pod) string) (all []*group) {
