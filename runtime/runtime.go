@@ -106,6 +106,8 @@ type Status struct {
 	PodUID  string
 	Name    string
 	Attempt int
+	// Image is the full name of the image that it was made from; empty where that is not known.
+	Image string
 
 	State State
 	// User is whom the first process ran as when it was started, by the ids of the container. Nil: that is not known.

@@ -86,12 +86,7 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 	} else {
 		errs = append(errs, dnsLabel(path.Child("name"), c.Name)...)
 	}
-	switch {
-	case c.Image == "":
-		errs = append(errs, field.Required(path.Child("image"), ""))
-	case strings.TrimSpace(c.Image) != c.Image:
-		errs = append(errs, field.Invalid(path.Child("image"), c.Image, "must not have leading or trailing whitespace"))
-	}
+	errs = append(errs, validateImage(c.Image, path.Child("image"))...)
 	errs = append(errs, requiredOneOf(path.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
 		[]corev1.TerminationMessagePolicy{corev1.TerminationMessageFallbackToLogsOnError,
 			corev1.TerminationMessageReadFile})...)
@@ -113,6 +108,16 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 		p.names[c.Name] = true
 	}
 	return errs
+}
+
+func validateImage(image string, path *field.Path) field.ErrorList {
+	switch {
+	case image == "":
+		return field.ErrorList{field.Required(path, "")}
+	case strings.TrimSpace(image) != image:
+		return field.ErrorList{field.Invalid(path, image, "must not have leading or trailing whitespace")}
+	}
+	return nil
 }
 
 // longRunning checks the fields that make sense only for a container that keeps running.

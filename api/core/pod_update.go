@@ -12,11 +12,26 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validatePodUpdate checks a changed Pod. Little of a Pod can change once it exists: the deadline may become earlier,
-// tolerations may be added, scheduling gates removed, and a negative grace period corrected.
+// validatePodUpdate checks a changed Pod. Little of a Pod can change once it exists: containers may get other images, the
+// deadline may become earlier, tolerations may be added, scheduling gates removed, and a negative grace period corrected.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
+	for _, list := range []struct {
+		name     string
+		now, was []corev1.Container
+	}{
+		{"containers", pod.Spec.Containers, old.Spec.Containers},
+		{"initContainers", pod.Spec.InitContainers, old.Spec.InitContainers},
+	} {
+		path := path.Child(list.name)
+		if len(list.now) != len(list.was) {
+			return append(errs, field.Forbidden(path, "pod updates may not add or remove containers"))
+		}
+		for i := range list.now {
+			errs = append(errs, validateImage(list.now[i].Image, path.Index(i).Child("image"))...)
+		}
+	}
 	errs = append(errs, validateDeadlineUpdate(pod.Spec.ActiveDeadlineSeconds, old.Spec.ActiveDeadlineSeconds,
 		path.Child("activeDeadlineSeconds"))...)
 	if !slices.EqualFunc(pod.Spec.SchedulingGates, old.Spec.SchedulingGates, func(a, b corev1.PodSchedulingGate) bool { return a == b }) {
@@ -48,8 +63,17 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 		ptr.Deref(rest.TerminationGracePeriodSeconds, 0) == 1 {
 		rest.TerminationGracePeriodSeconds = old.Spec.TerminationGracePeriodSeconds
 	}
+	for i := range rest.Containers {
+		rest.Containers[i].Image = old.Spec.Containers[i].Image
+	}
+	for i := range rest.InitContainers {
+		rest.InitContainers[i].Image = old.Spec.InitContainers[i].Image
+	}
 	if !equality.Semantic.DeepEqual(*rest, old.Spec) {
-		errs = append(errs, field.Forbidden(path, "pod updates may not change fields other than `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative); jobd does not support changing a container's image yet"))
+		errs = append(errs, field.Forbidden(path, "pod updates may not change fields other than "+
+			"`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"+
+			"`spec.tolerations` (only additions to existing tolerations),"+
+			"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"))
 	}
 	return errs
 }

@@ -44,7 +44,9 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 			p.Spec.SchedulingGates = append(p.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "c/d"})
 		}, "spec.schedulingGates[1]: Forbidden: only deletion is allowed, but found new scheduling gate 'c/d'"},
 		{"a command is not changed", func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"x"} }, "spec: Forbidden: pod updates may not change fields other than"},
-		{"an image neither, since it would not be honoured", func(p *corev1.Pod) { p.Spec.Containers[0].Image = "j" }, "spec: Forbidden: pod updates may not change fields other than"},
+		{"an image is changed", func(p *corev1.Pod) { p.Spec.Containers[0].Image, p.Spec.InitContainers[0].Image = "j", "k" }, ""},
+		{"but not taken away", func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "" }, "spec.initContainers[0].image: Required value"},
+		{"nor a container added", func(p *corev1.Pod) { p.Spec.Containers = append(p.Spec.Containers, p.Spec.Containers[0]) }, "spec.containers: Forbidden: pod updates may not add or remove containers"},
 		{"nor its node", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, "spec: Forbidden: pod updates may not change fields other than"},
 		{"nor its grace period", func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(1)) }, "spec: Forbidden: pod updates may not change fields other than"},
 	} {

@@ -59,6 +59,7 @@ type issued struct {
 	failed   int // launches of it that failed in a row
 	failedAt time.Time
 	failedOf string    // the volume whose image could not be had; empty if it was something else
+	image    string    // of the last one that failed
 	stopping time.Time // when the first Stop was given, or the first one after cut
 	killed   time.Time // when the last SIGKILL was given
 	hooking  time.Time // when the RunPreStop was given

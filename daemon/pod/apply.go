@@ -218,8 +218,11 @@ func (c container) begin(pod *corev1.Pod, o Observation) {
 	s := c.status
 	s.RestartCount = int32(o.Attempt)
 	s.ContainerID = "containerd://" + runtime.ContainerID(string(pod.UID), c.spec.Name, o.Attempt)
-	if o.Image.Name != "" {
+	switch {
+	case o.Image.Name != "":
 		s.Image, s.ImageID = o.Image.Name, o.Image.ID
+	case o.Status.Image != "" && o.Status.Image != s.Image:
+		s.Image, s.ImageID = o.Status.Image, ""
 	}
 	s.StopSignal = stopSignal(c.spec, o.Image)
 	s.User = userStatus(o.Status.User)
@@ -276,6 +279,7 @@ func (f *folder) exited(c container, o Observation) {
 		})
 		return
 	}
+	again := started && f.startsAgain(c)
 	if !started {
 		f.started(c, o)
 	}
@@ -290,6 +294,9 @@ func (f *folder) exited(c container, o Observation) {
 		end.Reason = reasonCompleted
 	}
 	f.end(c, end)
+	if again {
+		c.renew(reasonCreating)
+	}
 }
 
 // end records how the newest attempt ended.
@@ -330,6 +337,9 @@ func (i *Issued) fail(c container, o Observation) {
 		return // it was folded in before, and the next launch may be under way
 	}
 	e.launched = 0
+	if e.image != c.spec.Image {
+		e.image, e.failed = c.spec.Image, 0
+	}
 	e.failed++
 	e.failedAt, e.failedOf = o.At, o.Volume
 }
@@ -374,6 +384,7 @@ func (f *folder) derive() {
 		}
 		last, ok := winding(pod)
 		if !ok {
+			f.replacing()
 			f.holdRestarts()
 			f.holdPulls()
 			break

@@ -37,7 +37,7 @@ func restartDelay(c container) time.Duration {
 	if end.StartedAt.Unix() <= 0 {
 		ran = 0 // it could not be started
 	}
-	if c.status.RestartCount == 0 || ran >= backoffReset {
+	if c.status.RestartCount == 0 || c.redefined() || ran >= backoffReset {
 		return 0
 	}
 	step := int(c.status.RestartCount) - 1
@@ -56,7 +56,7 @@ func restartDelay(c container) time.Duration {
 
 // restartAt returns when a container that has ended is to be restarted.
 func restartAt(c container) time.Time {
-	if w := c.status.State.Waiting; w != nil && w.Reason == reasonCrashLoop {
+	if w := c.status.State.Waiting; w != nil && w.Reason == reasonCrashLoop && !c.redefined() {
 		// It was decided when the container ended; what it was decided from is no longer in the status.
 		var delay string
 		if _, err := fmt.Sscanf(w.Message, "back-off %s restarting", &delay); err == nil {
@@ -92,7 +92,7 @@ func (f *folder) holdRestarts() {
 func (f *folder) holdPulls() {
 	containers(f.pod, func(c container) bool {
 		w, i := c.status.State.Waiting, f.issued.find(c.spec.Name)
-		if w == nil || w.Reason != ErrImagePull || i == nil || i.failed == 0 || i.launched == c.next()+1 ||
+		if w == nil || w.Reason != ErrImagePull || i == nil || i.failed == 0 || i.image != c.spec.Image || i.launched == c.next()+1 ||
 			f.now.Before(i.failedAt.Add(imageErrorShown)) {
 			return true
 		}

@@ -53,6 +53,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 		return p.actions, p.wake
 	}
 	p.condemn()
+	p.replace()
 	p.launch()
 	p.launchEphemeral()
 	return p.actions, p.wake
@@ -94,7 +95,7 @@ func (p *planner) due(c container) {
 		}
 		at = restartAt(c)
 	}
-	if i := p.issued.find(c.spec.Name); i != nil && i.failed > 0 {
+	if i := p.issued.find(c.spec.Name); i != nil && i.failed > 0 && i.image == c.spec.Image {
 		if retry := i.failedAt.Add(backoff(i.failed)); retry.After(at) {
 			at = retry
 		}

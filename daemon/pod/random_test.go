@@ -137,7 +137,7 @@ func (w *world) work(a Action) {
 			return
 		default:
 			delete(w.held, w.id(a.Container, a.Attempt-1))
-			s := &runtime.Status{ID: id, Name: a.Container, Attempt: a.Attempt, State: runtime.Running, StartedAt: w.now}
+			s := &runtime.Status{ID: id, Name: a.Container, Attempt: a.Attempt, State: runtime.Running, StartedAt: w.now, Image: find(w.pod, a.Container).spec.Image}
 			w.started[id]++
 			w.held[id] = s
 			w.report(*s)
@@ -252,6 +252,19 @@ func TestAnythingMayHappen(t *testing.T) {
 			"repeat": func(t *rapid.T) {
 				if len(w.seen) > 0 {
 					w.seen = append(w.seen, w.seen[rapid.IntRange(0, len(w.seen)-1).Draw(t, "which")])
+				}
+			},
+			"image": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+					c := &w.pod.Spec.Containers[rapid.IntRange(0, len(w.pod.Spec.Containers)-1).Draw(t, "container")]
+					c.Image = rapid.SampledFrom([]string{"busybox", "other"}).Draw(t, "image")
+				}
+			},
+			"look": func(t *rapid.T) {
+				if n := len(w.pod.Spec.EphemeralContainers); n < 2 && rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+					w.pod.Spec.EphemeralContainers = append(w.pod.Spec.EphemeralContainers, corev1.EphemeralContainer{
+						EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: []string{"x", "y"}[n], Image: "busybox"},
+					})
 				}
 			},
 			"delete": func(t *rapid.T) {

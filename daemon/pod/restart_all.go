@@ -47,7 +47,7 @@ func (f *folder) restartAll() bool {
 	}
 	workload(f.pod, func(c container) bool {
 		if c.begun() {
-			c.renew()
+			c.renew(reasonRestartingAll)
 		}
 		return true
 	})
@@ -57,8 +57,8 @@ func (f *folder) restartAll() bool {
 
 // renew resets a container that has ended to one that waits for the first start of its next attempt. Without a
 // container ID the last state is known to be that of an earlier attempt.
-func (c container) renew() {
-	c.waiting(reasonRestartingAll, "")
+func (c container) renew(reason string) {
+	c.waiting(reason, "")
 	c.status.RestartCount++
 	c.status.ContainerID = ""
 	c.status.Ready, c.status.Started = false, new(bool)

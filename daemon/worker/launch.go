@@ -355,6 +355,10 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	}
 	crash.At("launch.start.after")
 	about.At, about.Image, about.Status = time.Now(), l.image.Image, status
+	if status.Image != "" && status.Image != l.image.Name {
+		// A start before a crash has made it, and the pod was given another image since.
+		about.Image = runtime.Image{Name: status.Image}
+	}
 	switch status.State {
 	case runtime.Running:
 		about.What = pod.Started

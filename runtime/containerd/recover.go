@@ -53,7 +53,7 @@ func (r *Runtime) recover(ctx context.Context) error {
 			ended: make(chan struct{}),
 			status: runtime.Status{
 				ID: object.ID, PodUID: object.Labels[labelPodUID], Name: object.Labels[labelContainer],
-				Attempt: attempt, State: runtime.Created, User: recordedUser(object.Spec),
+				Attempt: attempt, State: runtime.Created, Image: object.Image, User: recordedUser(object.Spec),
 			},
 		}
 		if f, ok := records[object.ID]; ok {

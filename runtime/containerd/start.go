@@ -51,6 +51,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 			ended: make(chan struct{}),
 			status: runtime.Status{
 				ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt, State: runtime.Created,
+				Image: c.Image.Name,
 			},
 		}
 		r.containers[c.ID] = held
