@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -33,7 +34,40 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	for i := range spec.Containers {
 		out = append(out, containerWarnings(&spec.Containers[i], path.Child("containers").Index(i))...)
 	}
+	out = append(out, matchNoPod(spec, path)...)
 	return append(out, warnings(spec, path)...)
+}
+
+// matchNoPod warns of terms about other pods that have no selector of labels, and so are about no pod.
+func matchNoPod(spec *corev1.PodSpec, path *field.Path) (out []string) {
+	warn := func(s *metav1.LabelSelector, at *field.Path) {
+		if s == nil {
+			out = append(out, fmt.Sprintf("%s: a null labelSelector results in matching no pod", at.Child("labelSelector")))
+		}
+	}
+	for i, c := range spec.TopologySpreadConstraints {
+		warn(c.LabelSelector, path.Child("topologySpreadConstraints").Index(i))
+	}
+	if spec.Affinity == nil {
+		return out
+	}
+	terms := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, at *field.Path) {
+		for i, t := range required {
+			warn(t.LabelSelector, at.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i))
+		}
+		for i, t := range preferred {
+			warn(t.PodAffinityTerm.LabelSelector,
+				at.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm"))
+		}
+	}
+	at := path.Child("affinity")
+	if a := spec.Affinity.PodAffinity; a != nil {
+		terms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAffinity"))
+	}
+	if a := spec.Affinity.PodAntiAffinity; a != nil {
+		terms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution, at.Child("podAntiAffinity"))
+	}
+	return out
 }
 
 func fractionalBytes(amounts corev1.ResourceList, path *field.Path) (out []string) {
