@@ -60,7 +60,15 @@ func PrepareClaim(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-func prepareClaimUpdate(claim, old *corev1.PersistentVolumeClaim)       { claim.Status = old.Status }
+// prepareClaimUpdate keeps the status, and the protection, which a client may take away in a cluster: here the volume would be
+// deleted and its device given to others while pods still have it.
+func prepareClaimUpdate(claim, old *corev1.PersistentVolumeClaim) {
+	claim.Status = old.Status
+	if slices.Contains(old.Finalizers, ClaimProtection) && !slices.Contains(claim.Finalizers, ClaimProtection) {
+		claim.Finalizers = append(claim.Finalizers, ClaimProtection)
+	}
+}
+
 func prepareClaimStatusUpdate(claim, old *corev1.PersistentVolumeClaim) { claim.Spec = old.Spec }
 
 func validateClaim(claim *corev1.PersistentVolumeClaim) field.ErrorList {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,5 +160,16 @@ func TestTablesOfClaimsAndVolumes(t *testing.T) {
 	})
 	if got := fmt.Sprint(volumeCells(pv, time.Time{})); got != "[pv 1Gi RWO,ROX Retain Pending default/data local <unset>  <unknown> Filesystem]" {
 		t.Error(got)
+	}
+}
+
+// Without its protection the device of a claim could be given to others while a pod still has it.
+func TestTheProtectionOfAClaimStays(t *testing.T) {
+	old := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"example.com/mine", ClaimProtection}}}
+	now := old.DeepCopy()
+	now.Finalizers = nil
+	prepareClaimUpdate(now, old)
+	if !slices.Equal(now.Finalizers, []string{ClaimProtection}) {
+		t.Errorf("finalizers %v", now.Finalizers)
 	}
 }
