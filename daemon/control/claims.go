@@ -226,7 +226,7 @@ func (c *claims) Settle(p *loop.Pass) (bool, error) {
 	for _, q := range []struct {
 		queue  *loop.Queue[string]
 		settle func(*loop.Pass, string) error
-	}{{c.dirtyPods, c.settlePod}, {c.dirtyClaims, c.settleClaim}, {c.dirtyVolumes, c.settleVolume}} {
+	}{{c.dirtyPods, c.settlePod}, {c.dirtyVolumes, c.settleVolume}, {c.dirtyClaims, c.settleClaim}} {
 		if settled, err := q.queue.Settle(func(key string) error { return q.settle(p, key) }); settled || err != nil {
 			return settled, err
 		}

@@ -123,14 +123,14 @@ func (c *claims) settlePod(p *loop.Pass, key string) error {
 	if !ok || pod.Terminal(obj) || obj.DeletionTimestamp != nil {
 		return nil
 	}
-	for i, u := range c.uses[key].uses {
+	for _, u := range c.uses[key].uses {
 		if u.Own {
-			if err := c.makeOwn(p, key, obj, c.uses[key].uses[i]); err != nil {
+			if err := c.makeOwn(p, key, obj, u); err != nil {
 				return err
 			}
 		}
 	}
-	if obj.Spec.NodeName != "" { // it did not wait to be scheduled
+	if podspec.Bound(obj) { // it did not wait to be scheduled
 		if _, waits := c.waits(key); !waits {
 			rec.issued.Retry()
 			c.pods.dirty.Add(key)

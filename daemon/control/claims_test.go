@@ -156,9 +156,15 @@ func (w *world) newVolume(name, class, size string, change ...func(*corev1.Persi
 // newPod does what the API does with a new pod, which uses claims.
 func (w *world) newPod(name, duration string, volumes ...corev1.Volume) {
 	w.t.Helper()
+	w.newPodFor("", name, duration, volumes...)
+}
+
+// newPodFor makes a pod whose manifest names a node.
+func (w *world) newPodFor(node, name, duration string, volumes ...corev1.Volume) {
+	w.t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: simulate("", duration, "0").Spec.Template.Annotations}}
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox"}}
-	p.Spec.RestartPolicy, p.Spec.Volumes = corev1.RestartPolicyNever, volumes
+	p.Spec.RestartPolicy, p.Spec.Volumes, p.Spec.NodeName = corev1.RestartPolicyNever, volumes, node
 	core.SetPodDefaults(p)
 	core.PreparePod(p, time.Now())
 	w.put(objects.Key(objects.Pods, p), p)
@@ -451,6 +457,34 @@ func TestOnePodAtATime(t *testing.T) {
 		for _, name := range []string{first, second} {
 			if p := w.podNamed(name); !pod.Terminal(p) {
 				t.Errorf("%s: %+v", name, p.Status)
+			}
+		}
+	})
+}
+
+// Nobody looks for room for a pod whose manifest names the node; it waits for its claims all the same.
+func TestPodsThatNameTheNodeWaitForClaims(t *testing.T) {
+	withClaims(t, func(w *world, d *disk) {
+		d.slow = 10 * time.Second
+		w.newClaim("data", "", func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		})
+		w.newPodFor("test", "a", "10s", using("data"))
+		w.newPodFor("test", "b", "10s", using("data"))
+		time.Sleep(5 * time.Second)
+		for _, name := range []string{"a", "b"} {
+			if p := w.podNamed(name); p.Status.Phase != corev1.PodPending || p.Status.StartTime != nil {
+				t.Errorf("%s is %s before its volume is there", name, p.Status.Phase)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if a, b := w.podNamed("a").Status.Phase, w.podNamed("b").Status.Phase; a == b {
+			t.Errorf("of two pods of a claim for one pod both are %s", a)
+		}
+		time.Sleep(time.Minute)
+		for _, name := range []string{"a", "b"} {
+			if p := w.podNamed(name); p.Status.Phase != corev1.PodSucceeded {
+				t.Errorf("%s is %s in the end", name, p.Status.Phase)
 			}
 		}
 	})

@@ -28,6 +28,10 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		return a.unschedulable(p, key, obj, fmt.Sprintf("0/1 nodes are available: 1 node(s) didn't match the requested "+
 			"node name. The pod is for the node %s, and jobd's only node is %s.", obj.Spec.NodeName, a.name))
 	}
+	if why, waits := a.claims.waits(key); waits { // another pod took the claim in the same pass, or it is being deleted
+		a.hold(uid, why)
+		return nil
+	}
 	refusal := a.capacity.Refuses(a.pods.known[uid].request)
 	if other := a.refuses(obj); other != nil {
 		refusal = other // of these a kubelet thinks first

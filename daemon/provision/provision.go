@@ -85,15 +85,13 @@ func New(volumes Volumes, nudge func()) *Worker {
 	return w
 }
 
-// Do has a task done, unless it is already being done or about to be.
+// Do has a task done after the volume's others, unless the last of them is the same.
 func (w *Worker) Do(t Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue := w.queued[t.Volume.Name]
-	for _, other := range queue {
-		if other == t {
-			return
-		}
+	if n := len(queue); n > 0 && queue[n-1] == t {
+		return
 	}
 	w.queued[t.Volume.Name] = append(queue, t)
 	if len(queue) == 0 && w.ctx.Err() == nil {
