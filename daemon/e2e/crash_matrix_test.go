@@ -23,12 +23,28 @@ import (
 )
 
 // crashJobs are what runs while something crashes. Each container notes on the host that it was run, in a file named
-// after the pod and the container. `never` and `onfailure` fail in their first run.
+// after the pod and the container. `never` and `onfailure` fail in their first run, which they know from their claims.
 const crashJobs = `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: words}
 data: {word: hello}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: loop}
+provisioner: jobd.dev/local
+parameters: {type: loop}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: directory}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: loop}
+spec: {storageClassName: loop, accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}
 ---
 apiVersion: batch/v1
 kind: Job
@@ -51,8 +67,8 @@ spec:
     spec:
       restartPolicy: Never
       containers:
-      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo end; [ $(cat /out/never-* | wc -l) -gt 1 ]"], volumeMounts: [OUT]}
-      volumes: [NOTES]
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo run >> /claim/runs; echo end; [ $(cat /claim/runs | wc -l) -gt 1 ]"], volumeMounts: [OUT, {name: claim, mountPath: /claim}]}
+      volumes: [NOTES, {name: claim, persistentVolumeClaim: {claimName: directory}}]
 ---
 apiVersion: batch/v1
 kind: Job
@@ -62,8 +78,8 @@ spec:
     spec:
       restartPolicy: OnFailure
       containers:
-      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo end; [ $(cat /out/onfailure-* | wc -l) -gt 1 ]"], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [OUT]}
-      volumes: [NOTES]
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo run >> /claim/runs; echo end; [ $(cat /claim/runs | wc -l) -gt 1 ]"], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [OUT, {name: claim, mountPath: /claim}]}
+      volumes: [NOTES, {name: claim, persistentVolumeClaim: {claimName: loop}}]
 ---
 apiVersion: batch/v1
 kind: Job
@@ -78,8 +94,8 @@ spec:
       - {name: first, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE first; echo begin; cat /words/word > /disk/word; echo end"], volumeMounts: [OUT, {name: disk, mountPath: /disk}, {name: words, mountPath: /words}]}
       - {name: side, image: "busybox:1.36", restartPolicy: Always, ENV, command: [sh, -c, "trap 'echo end; exit 0' TERM; NOTE side; echo begin; touch /memory/up; sleep 1000 & wait"], volumeMounts: [OUT, {name: memory, mountPath: /memory}]}
       containers:
-      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; until [ -f /memory/up ]; do sleep 0.02; done; sleep 0.3; echo end; [ $(cat /sub/word) = hello ]"], volumeMounts: [OUT, {name: memory, mountPath: /memory}, {name: disk, mountPath: /sub/word, subPath: word}]}
-      volumes: [NOTES, {name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: words, configMap: {name: words}}]
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; until [ -f /memory/up ]; do sleep 0.02; done; sleep 0.3; echo end; [ -x /image/bin/busybox ] && [ $(cat /sub/word) = hello ]"], volumeMounts: [OUT, {name: image, mountPath: /image}, {name: memory, mountPath: /memory}, {name: disk, mountPath: /sub/word, subPath: word}]}
+      volumes: [NOTES, {name: image, image: {reference: "busybox:1.36"}}, {name: disk, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}, {name: words, configMap: {name: words}}]
 ---
 apiVersion: batch/v1
 kind: Job

@@ -64,7 +64,7 @@ func (d *daemon) shards() (pids []int) {
 	return pids
 }
 
-// remove deletes the Jobs and waits until the host is as it was before.
+// remove deletes the Jobs and their claims and waits until the host is as it was before.
 func (c *crashing) remove() {
 	c.t.Helper()
 	c.until("the Jobs are gone", func() error {
@@ -81,6 +81,19 @@ func (c *crashing) remove() {
 			return fmt.Errorf("%d Jobs are left", len(jobs.Items))
 		}
 		return errors.Join(err, err2)
+	})
+	c.until("the claims and their volumes are gone", func() error {
+		if err := c.CoreV1().PersistentVolumeClaims("default").DeleteCollection(c.t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			return err
+		}
+		volumes, err := c.CoreV1().PersistentVolumes().List(c.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if left, _ := filepath.Glob(filepath.Join(c.root, "volumes", "*")); len(left) > 0 || len(volumes.Items) > 0 {
+			return fmt.Errorf("%d volumes are left: %v", len(volumes.Items), left)
+		}
+		return nil
 	})
 	c.until("the host is as it was", func() error {
 		if err := c.ready(); err != nil {

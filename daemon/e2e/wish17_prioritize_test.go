@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -10,44 +10,61 @@ import (
 func TestWish17MoveUpInTheQueue(t *testing.T) {
 	d := start(t, "--allocatable", "cpu=1", "--network", "none")
 	asks := ", resources: {requests: {cpu: 1}}"
-	for _, name := range []string{"runs", "first", "second", "third"} {
+	for _, name := range []string{"runs", "a", "b", "c"} {
 		d.apply(with(name, asks, "", ""))
 		if name == "runs" {
 			d.running("runs", 1)
 		}
 	}
+	placeOf := func(name string) string {
+		t.Helper()
+		out := d.jobctl("get", "jobs", name, "-o", "wide")
+		fields := strings.Fields(out)
+		if header := strings.Fields(strings.SplitN(out, "\n", 2)[0]); header[len(header)-1] != "QUEUE" {
+			t.Fatalf("no column QUEUE:\n%s", out)
+		}
+		return fields[len(fields)-1]
+	}
 	place := func(name, want string) {
 		t.Helper()
 		d.eventually("the place of "+name, func() error {
-			out := d.jobctl("get", "jobs", name, "-o", "wide")
-			fields := strings.Fields(out)
-			header := strings.Fields(strings.SplitN(out, "\n", 2)[0])
-			if header[len(header)-1] != "QUEUE" || fields[len(fields)-1] != want {
-				return errors.New(out)
+			if is := placeOf(name); is != want {
+				return fmt.Errorf("%s, want %s", is, want)
 			}
 			return nil
 		})
 	}
-	place("first", "1")
-	place("third", "3")
+	// Those that were created within a second are in any order.
+	order := map[string]string{}
+	d.eventually("the three wait", func() error {
+		clear(order)
+		for _, name := range []string{"a", "b", "c"} {
+			order[placeOf(name)] = name
+		}
+		if order["1"] == "" || order["2"] == "" || order["3"] == "" {
+			return fmt.Errorf("%v", order)
+		}
+		return nil
+	})
+	first, second, third := order["1"], order["2"], order["3"]
 	if out := d.jobctl("get", "jobs"); strings.Contains(out, "QUEUE") {
 		t.Errorf("the columns of kubectl have changed:\n%s", out)
 	}
-	if out := d.jobctl("prioritize", "jobs/third"); out != "job.batch/third prioritized\n" {
+	if out := d.jobctl("prioritize", "jobs/"+third); out != "job.batch/"+third+" prioritized\n" {
 		t.Errorf("it says %q", out)
 	}
-	place("third", "1")
-	place("first", "2")
+	place(third, "1")
+	place(first, "2")
 	d.kill()
 	d.serve()
-	place("third", "1")
+	place(third, "1")
 	d.jobctl("delete", "jobs/runs", "--grace-period=0", "--force")
-	d.running("third", 1)
-	d.jobctl("prioritize", "second")
-	place("second", "1")
-	d.jobctl("prioritize", "second", "--undo")
-	place("second", "2")
-	if out, err := d.try("jobctl", nil, "annotate", "jobs/first", "jobd.dev/prioritized-at=soon"); err == nil || !strings.Contains(out, "must be a time") {
+	d.running(third, 1)
+	d.jobctl("prioritize", second)
+	place(second, "1")
+	d.jobctl("prioritize", second, "--undo")
+	place(second, "2")
+	if out, err := d.try("jobctl", nil, "annotate", "jobs/"+first, "jobd.dev/prioritized-at=soon"); err == nil || !strings.Contains(out, "must be a time") {
 		t.Errorf("a wrong time: %v, %s", err, out)
 	}
 }
