@@ -108,6 +108,22 @@ func bridge(d *daemon) string {
 	return "a bridge"
 }
 
+// users says what a kernel cannot show that maps the ids of no file system, or not of those that the daemon is on.
+func users(d *daemon) string {
+	if strings.Contains(d.output.String(), "no pod can have a user namespace of its own") {
+		return "user namespaces of pods"
+	}
+	return ""
+}
+
+// loops says what a kernel without loop devices cannot show.
+func loops(*daemon) string {
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		return "loop devices"
+	}
+	return ""
+}
+
 // hasSaid checks the message with which a container has ended.
 func (p *fieldPod) hasSaid(container, message string) {
 	p.t.Helper()

@@ -55,7 +55,7 @@ var securityFieldCases = []fieldCase{
 		spec: of("read-only", `securityContext: {readOnlyRootFilesystem: true}`), in: "read-only", run: `touch /x`, want: "touch: /x: Read-only file system"},
 	{fields: "SecurityContext.allowPrivilegeEscalation", pod: "contexts",
 		spec: of("content", `securityContext: {allowPrivilegeEscalation: false}`), in: "content", run: `grep NoNewPrivs /proc/1/status`, want: "NoNewPrivs:\t1"},
-	{fields: "SecurityContext.procMount", pod: "unmasked", spec: `{hostUsers: false, containers: [{name: c, securityContext: {procMount: Unmasked}}, {name: masked}]}`,
+	{fields: "SecurityContext.procMount", pod: "unmasked", spec: `{hostUsers: false, containers: [{name: c, securityContext: {procMount: Unmasked}}, {name: masked}]}`, needs: users,
 		run: `grep -c ' /proc/' /proc/mounts`, want: "0",
 		check: func(t *testing.T, p *fieldPod) {
 			if p.sh("masked", "grep -c ' /proc/' /proc/mounts") == "0\n" {
