@@ -26,7 +26,7 @@ func newKubeconfigCommand(
 		Use:                   "kubeconfig [--role read|submit|admin] [--namespace NAMESPACE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Print a kubeconfig for the address that jobd listens on",
-		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). Without --role it holds an administrator's token: keep it to yourself. With --role it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, everywhere or in the namespace of --namespace.
+		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). For the role admin in all namespaces, which is the default, it holds the administrator's token: keep it to yourself. With another --role, or with --namespace, it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, or do anything in that namespace alone.
 
 Who may submit Jobs can become root of the host in a namespace that allows privileged pods, as every namespace does unless its label pod-security.kubernetes.io/enforce is baseline or restricted, or that is the default (jobd serve --pod-security-enforce). A warning says where that is so.`,
 		Args: cobra.NoArgs,

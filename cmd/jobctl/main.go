@@ -81,7 +81,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
 		newPrioritizeCommand(factory, streams), newSimulateCommand(factory, streams))
 	speakOfJobctl(root)
-	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig or --context it speaks to that cluster instead."
+	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig, --context or --server it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)
 	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
 	return root, nil

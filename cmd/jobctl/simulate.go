@@ -77,7 +77,7 @@ Before its colon, --pod says which starts of containers it is for: index=3 or in
 	flags.StringVarP(&s.file, "filename", "f", "", "The file with the Job, or with a CronJob, of which one Job is played; - is the standard input")
 	flags.StringVar(&s.from, "from", "", "The Job whose durations and exit codes are taken: jobs/NAME")
 	flags.StringArrayVar(&s.pods, "pod", nil, "How containers end: 'index=3 attempt=1: exit=1 after=2s'")
-	flags.Uint64Var(&s.seed, "seed", 1, "What all that is left to chance follows from")
+	flags.Uint64Var(&s.seed, "seed", 1, "Seed of what is left to chance: the same seed gives the same result")
 	flags.StringVar(&s.allocatable, "allocatable", "", "What pods may request together, as in cpu=4,memory=8Gi (default anything)")
 	flags.IntVar(&s.maxPods, "max-pods", 0, "How many pods may be on the machine at a time (default any number)")
 	flags.DurationVar(&s.base, "pod-backoff-base", 10*time.Second, "The back-off after the first failure, as in jobd serve")

@@ -1,5 +1,5 @@
-// Command jobd is the daemon, and the commands that look after its data: serve, clean, db and version; and run, which is
-// a daemon for one Job. Flags and a settings file come in as a config.Config; the work is done by packages daemon,
+// Command jobd is the daemon, and the commands that look after its data: serve, clean, db, config, doctor and version; and
+// run, which is a daemon for one Job. Flags and a settings file come in as a config.Config; the work is done by packages daemon,
 // daemon/maintenance and daemon/ephemeral, and what is printed is for people and scripts.
 package main
 
