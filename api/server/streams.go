@@ -206,7 +206,10 @@ func openWebSocket(w http.ResponseWriter, r *http.Request, o streamOptions) (*st
 	case o.Stderr:
 		first = s.stderr
 	}
-	_, _ = first.Write(nil)
+	// Only kubectl speaks v5; it does not wait for this, and before 1.37 complains when it comes too early.
+	if protocol != remotecommand.StreamProtocolV5Name {
+		_, _ = first.Write(nil)
+	}
 	return s, true
 }
 
