@@ -50,7 +50,7 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 	return func(getter genericclioptions.RESTClientGetter, object, options runtime.Object, timeout time.Duration, allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 		opts, ok := options.(*corev1.PodLogOptions)
 		if !ok {
-			return nil, fmt.Errorf("%T are no options of a log", options)
+			return nil, fmt.Errorf("a log needs PodLogOptions, not %T", options)
 		}
 		opts = opts.DeepCopy()
 		switch l.stream {

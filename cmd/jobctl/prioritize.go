@@ -59,7 +59,7 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 		return err
 	}
 	if !strings.Contains(version.GitVersion, "+jobd") {
-		return errors.New("the server is not jobd, and the scheduler of a cluster does not heed this; use a PriorityClass there")
+		return errors.New("the server is not jobd, and the scheduler of a cluster ignores this annotation: use a PriorityClass there")
 	}
 	var value *string
 	done := "put back"

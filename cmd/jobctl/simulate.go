@@ -101,7 +101,7 @@ func (s *simulate) run(ctx context.Context) error {
 		return errors.New("--pod-backoff-base must be longer than 0, and --pod-backoff-cap not shorter than that")
 	}
 	if s.maxPods < 0 {
-		return fmt.Errorf("--max-pods is %d, which is no number of pods", s.maxPods)
+		return fmt.Errorf("--max-pods must not be negative, and is %d", s.maxPods)
 	}
 	var err error
 	if c.Allocatable, err = amounts(s.allocatable); err != nil {
@@ -225,7 +225,7 @@ func (s *simulate) read() (*batchv1.Job, error) {
 			return nil, fmt.Errorf("%s: %w", s.file, err)
 		}
 		if j != nil && found != nil {
-			return nil, fmt.Errorf("%s has several Jobs, and one at a time is played", s.file)
+			return nil, fmt.Errorf("%s has several Jobs, and only one can be simulated at a time", s.file)
 		}
 		if j != nil {
 			found = j

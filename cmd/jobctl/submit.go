@@ -208,7 +208,7 @@ func jobName(args []string) (string, error) {
 	switch kind {
 	case "job", "jobs", "job.batch", "jobs.batch", "job.v1.batch", "jobs.v1.batch":
 	default:
-		return "", fmt.Errorf("%s is no Job: name one as jobs/NAME", given)
+		return "", fmt.Errorf("%s is not a Job: name one as jobs/NAME", given)
 	}
 	if name == "" || strings.Contains(name, "/") {
 		return "", errors.New("name one Job, as jobs/NAME")

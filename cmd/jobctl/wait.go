@@ -135,7 +135,7 @@ func (w finishedWait) jobs(cmd *cobra.Command, args []string) ([]*batchv1.Job, e
 	for _, i := range infos {
 		j, ok := i.Object.(*batchv1.Job)
 		if !ok {
-			return nil, fmt.Errorf("--for=finished is for Jobs, and %s is none", i.ObjectName())
+			return nil, fmt.Errorf("--for=finished is for Jobs, and %s is not one", i.ObjectName())
 		}
 		jobs = append(jobs, j)
 	}

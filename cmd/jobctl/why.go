@@ -108,7 +108,7 @@ func named(f cmdutil.Factory, kinds, args []string) ([]object, error) {
 	}
 	switch {
 	case len(args) == 0:
-		return nil, fmt.Errorf("name what it is about: %s", strings.Join(alternativesOf(kinds), ", "))
+		return nil, fmt.Errorf("no object was named: give %s", strings.Join(alternativesOf(kinds), ", "))
 	case len(args) == 1 && !all:
 		args = []string{kinds[0] + "/" + args[0]}
 	case !all:

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/kubernetes"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/scheme"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/daemon/job"
+)
+
+// suspended are the kinds that have a field spec.suspend.
+var suspended = []string{"jobs", "cronjobs"}
+
+// selection is which objects a command is about: some by name, or all, or those with a label.
+type selection struct {
+	labels          string
+	all, everywhere bool
+}
+
+func (s *selection) addFlags(cmd *cobra.Command) {
+	cmdutil.AddLabelSelectorFlagVar(cmd, &s.labels)
+	cmd.Flags().BoolVar(&s.all, "all", false, "All of them in the namespace")
+	cmd.Flags().BoolVarP(&s.everywhere, "all-namespaces", "A", false, "With --all or --selector: those of all namespaces")
+}
+
+// find returns the objects that the arguments name and the flags select. Without a kind they are Jobs.
+func (s *selection) find(f cmdutil.Factory, args []string) ([]*resource.Info, error) {
+	chosen := s.all || s.labels != ""
+	switch {
+	case len(args) == 0 && !chosen:
+		return nil, errors.New("name the Jobs or CronJobs, or select them with --selector or --all")
+	case s.everywhere && !chosen:
+		return nil, errors.New("--all-namespaces needs --selector or --all")
+	case len(args) == 0:
+		args = []string{"jobs"}
+	case len(args) == 1 && !chosen && !strings.Contains(args[0], "/"):
+		args = []string{"jobs", args[0]}
+	}
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	return f.NewBuilder().WithScheme(scheme.Scheme, scheme.Scheme.PrioritizedVersionsAllGroups()...).
+		NamespaceParam(namespace).DefaultNamespace().AllNamespaces(s.everywhere).
+		LabelSelectorParam(s.labels).ResourceTypeOrNameArgs(s.all, args...).
+		ContinueOnError().Latest().Flatten().Do().Infos()
+}
+
+// newSuspendCommand makes the command that holds Jobs and CronJobs.
+func newSuspendCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	return suspendCommand(f, streams, true, &cobra.Command{
+		Use:   "suspend (jobs/NAME | cronjobs/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs]",
+		Short: "Hold Jobs and CronJobs until they are resumed",
+		Long: `Hold Jobs and CronJobs until they are resumed: set their spec.suspend. A name alone is that of a Job.
+
+The pods of a Job that is suspended are ended and do not count as failed; what has succeeded stays. When the Job is resumed it creates pods for the rest, and its activeDeadlineSeconds begins anew. A CronJob that is suspended starts no more Jobs; those that it has started go on.
+
+With --all or --selector, Jobs that have finished are left alone.`,
+		Example: `  # Hold a Job, and let it go on
+  jobctl suspend jobs/train
+  jobctl resume jobs/train
+
+  # Hold all Jobs of the namespace that have not finished
+  jobctl suspend --all
+
+  # Hold those with a label, and the CronJobs with it
+  jobctl suspend jobs,cronjobs -l team=research
+
+  # Let a CronJob start no more Jobs
+  jobctl suspend cronjobs/backup`,
+	})
+}
+
+// newResumeCommand makes the command that lets Jobs and CronJobs go on.
+func newResumeCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	return suspendCommand(f, streams, false, &cobra.Command{
+		Use:   "resume (jobs/NAME | cronjobs/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs]",
+		Short: "Let suspended Jobs and CronJobs go on",
+		Long: `Let suspended Jobs and CronJobs go on: unset their spec.suspend. A name alone is that of a Job.
+
+A Job creates pods for what has not succeeded yet, and its activeDeadlineSeconds begins anew. A CronJob starts a Job at once if it has missed a time while it was suspended and its startingDeadlineSeconds allows it.`,
+		Example: `  # Let a Job go on
+  jobctl resume jobs/train
+
+  # Let all suspended Jobs of the namespace go on
+  jobctl resume --all
+
+  # Let a CronJob start Jobs again
+  jobctl resume cronjobs/backup`,
+	})
+}
+
+func suspendCommand(f cmdutil.Factory, streams genericiooptions.IOStreams, suspend bool, cmd *cobra.Command) *cobra.Command {
+	var which selection
+	cmd.DisableFlagsInUseLine = true
+	cmd.ValidArgsFunction = completion.SpecifiedResourceTypeAndNameCompletionFunc(f, suspended)
+	cmd.Run = func(cmd *cobra.Command, args []string) {
+		cmdutil.CheckErr(setSuspended(contextOf(cmd), f, streams, which, args, suspend))
+	}
+	which.addFlags(cmd)
+	return cmd
+}
+
+// setSuspended sets spec.suspend of what was chosen, and prints a line for each object. An object that is refused does
+// not keep it from the others.
+func setSuspended(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, which selection, args []string, suspend bool) error {
+	infos, err := which.find(f, args)
+	if err != nil {
+		return err
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return err
+	}
+	if len(infos) == 0 {
+		fmt.Fprintln(streams.ErrOut, "No resources found")
+	}
+	named := which.labels == "" && !which.all
+	var failed []error
+	for _, info := range infos {
+		failed = append(failed, suspendOne(ctx, client, streams, info.Object, suspend, named))
+	}
+	return errors.Join(failed...)
+}
+
+func suspendOne(ctx context.Context, client kubernetes.Interface, streams genericiooptions.IOStreams, obj runtime.Object, suspend, named bool) error {
+	patch := fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend)
+	options := metav1.PatchOptions{FieldManager: "jobctl-resume"}
+	done := "resumed"
+	if suspend {
+		options.FieldManager, done = "jobctl-suspend", "suspended"
+	}
+	say := func(name, done string) { fmt.Fprintln(streams.Out, name, done) }
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		name := "job.batch/" + o.Name
+		if end := job.End(&o.Status); end != nil {
+			if named {
+				return fmt.Errorf("%s has finished (%s)", name, end.Type)
+			}
+			return nil
+		}
+		if ptr.Deref(o.Spec.Suspend, false) == suspend {
+			say(name, "is "+map[bool]string{true: "suspended already", false: "not suspended"}[suspend])
+			return nil
+		}
+		if _, err := client.BatchV1().Jobs(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, options); err != nil {
+			return err
+		}
+		say(name, done)
+	case *batchv1.CronJob:
+		name := "cronjob.batch/" + o.Name
+		if ptr.Deref(o.Spec.Suspend, false) == suspend {
+			say(name, "is "+map[bool]string{true: "suspended already", false: "not suspended"}[suspend])
+			return nil
+		}
+		if _, err := client.BatchV1().CronJobs(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, options); err != nil {
+			return err
+		}
+		say(name, done)
+	default:
+		return fmt.Errorf("%s has no spec.suspend: name Jobs or CronJobs", strings.ToLower(obj.GetObjectKind().GroupVersionKind().Kind))
+	}
+	return nil
+}
