@@ -28,6 +28,10 @@ type Runtime interface {
 	// to the function passed to OnExit, even when it comes before Start returns.
 	Start(ctx context.Context, c Container) (Status, error)
 
+	// Usage returns what a running container uses now. One that does not run is errdefs.ErrNotFound, as is every one of a
+	// runtime without processes.
+	Usage(podUID, id string) (Usage, error)
+
 	// CallOff ends the start of a container that is under way: Start returns errdefs.ErrAborted then, and nothing runs.
 	// The error is errdefs.ErrFailedPrecondition when the start is over, and errdefs.ErrNotFound when it has not begun.
 	CallOff(ctx context.Context, id string) error
@@ -119,11 +123,33 @@ type Status struct {
 	ExitCode  int
 	Signal    int
 	OOMKilled bool
+	// Used is what the container has used until its end; it is zero before.
+	Used Used
 	// StartError is set when the process could not be started at all (no such command, bad mount, ...): the OCI
 	// runtime's own error message. ExitCode is 128 then.
 	StartError string
 	// Message is the content of the termination message file, if the spec has one.
 	Message string
+}
+
+// Used is what all processes of a container have used from its start to its end. A figure that is not known is 0.
+type Used struct {
+	CPU        time.Duration // processor time
+	PeakMemory int64         // the most memory that they had at once, with the page cache, in bytes
+}
+
+// Usage is what a running container uses, as a kubelet shows it. A figure that is not known is 0. Memory is in bytes.
+type Usage struct {
+	// CPU is the processor time since the start, of which User and System are the parts.
+	CPU, User, System time.Duration
+	// Memory is all that is in use, with the page cache; PeakMemory is the most that it has been.
+	Memory, PeakMemory int64
+	// WorkingSet is Memory without what the kernel can take back at once, RSS the anonymous memory, Cache the page cache.
+	WorkingSet, RSS, Cache int64
+	// MajorFaults and MinorFaults count the page faults that did, and did not, wait for a disk.
+	MajorFaults, MinorFaults int64
+	// OOMKills is how many processes the kernel has killed for want of memory.
+	OOMKills int
 }
 
 // User is the user of a process, and the groups that it has besides its primary one, which may be among them.

@@ -364,4 +364,5 @@ func fold(status *runtime.Status, s protocol.Container) {
 	status.StartedAt, status.FinishedAt = s.StartedAt, s.FinishedAt
 	status.ExitCode, status.Signal, status.OOMKilled = s.ExitCode, s.Signal, s.OOMKilled
 	status.StartError, status.Message = s.StartError, s.Message
+	status.Used = runtime.Used{CPU: s.CPUTime, PeakMemory: s.PeakMemory}
 }

@@ -134,6 +134,17 @@ func (t *task) Process(_ context.Context, id string) (runtime.ExecProcess, error
 	return nil, fmt.Errorf("process %s of task %s: %w", id, t.id, errdefs.ErrNotFound)
 }
 
+// Usage returns what a container uses now, by its control group.
+func (r *Runtime) Usage(podUID, id string) (jobd.Usage, error) {
+	parent := r.config.CgroupParent
+	for _, group := range []string{cgroup.PodGroup(parent, podUID), parent} { // the container is in one of them
+		if u, ok := r.cgroups.Usage(group + "/" + id); ok {
+			return jobd.Usage(u), nil
+		}
+	}
+	return jobd.Usage{}, fmt.Errorf("usage of container %s: %w", id, errdefs.ErrNotFound)
+}
+
 func (t *task) unsupported(what string) error {
 	return fmt.Errorf("%s of task %s: %w", what, t.id, errdefs.ErrNotImplemented)
 }

@@ -114,6 +114,11 @@ func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status,
 	return s.Status, nil
 }
 
+// Usage finds nothing: there are no processes.
+func (r *Runtime) Usage(_, id string) (runtime.Usage, error) {
+	return runtime.Usage{}, fmt.Errorf("usage of container %s: it is only simulated: %w", id, errdefs.ErrNotFound)
+}
+
 // CallOff finds no start under way: they take no time.
 func (r *Runtime) CallOff(_ context.Context, id string) error {
 	return fmt.Errorf("call off container %s: its start is over: %w", id, errdefs.ErrFailedPrecondition)

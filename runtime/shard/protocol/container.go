@@ -79,6 +79,10 @@ type Container struct {
 	// Signal is the one that ended the process, if one did.
 	Signal    int  `json:"signal,omitempty"`
 	OOMKilled bool `json:"oomKilled,omitempty"`
+	// CPUTime is the processor time that all processes of the container have taken, in nanoseconds, and PeakMemory the
+	// most memory, in bytes, that they had at once, page cache included. Both are set at its end; 0: not known.
+	CPUTime    time.Duration `json:"cpuTime,omitempty"`
+	PeakMemory int64         `json:"peakMemory,omitempty"`
 	// StartError holds the OCI runtime's error message when the process could not be started at all.
 	StartError string `json:"startError,omitempty"`
 	// Message is the termination message, at most MaxMessage bytes of it.

@@ -361,6 +361,7 @@ func (c *container) end(end protocol.Container, out *output) {
 	// The first process is the container: what it leaves in a shared PID namespace is killed, which closes its ends of
 	// the output.
 	c.host.cgroups.Kill(c.record.Cgroup)
+	c.account(&end)
 	if err := out.drain(); err != nil {
 		end.LogError = err.Error()
 		c.host.logger.Error("cannot write the whole log", "container", c.record.ID, "error", err)
@@ -374,6 +375,11 @@ func (c *container) end(end protocol.Container, out *output) {
 	c.mu.Unlock()
 	c.finish(end)
 	c.clean()
+}
+
+// account notes what the container has used, while its control group still exists.
+func (c *container) account(end *protocol.Container) {
+	end.CPUTime, end.PeakMemory = c.host.cgroups.Used(c.record.Cgroup)
 }
 
 // finish records how the container ended and reports it.

@@ -296,10 +296,23 @@ func TestOOMKill(t *testing.T) {
 		spec.Linux.Devices = []specs.LinuxDevice{{Path: "/dev/hungry", Type: "c", Major: 1, Minor: 5}} // zero
 		_, err := b.Start(b.context(), b.request("c", spec))
 		must(t, err)
-		if end := b.exit("c"); !end.OOMKilled || end.ExitCode == 0 {
+		end := b.exit("c")
+		if !end.OOMKilled || end.ExitCode == 0 {
 			t.Errorf("ended as %+v", end)
 		}
+		// cgroup v2 has no peak before Linux 5.19.
+		if v1 := fileExists("/sys/fs/cgroup/memory/memory.usage_in_bytes"); (v1 || end.PeakMemory != 0) && (end.PeakMemory > limit || end.PeakMemory < limit/2) {
+			t.Errorf("a peak of %d bytes, the limit was %d", end.PeakMemory, limit)
+		}
+		if end.CPUTime <= 0 || end.CPUTime > time.Minute {
+			t.Errorf("it took %v of processor time", end.CPUTime)
+		}
 	})
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func TestTerminationMessage(t *testing.T) {
