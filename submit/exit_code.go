@@ -9,10 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/submit/progress"
 )
 
-// Failures remembers which pods of a Job have failed, as they are seen.
+// Failures remembers which pods of a Job's present attempt have failed, as they are seen.
 type Failures struct {
 	job  *batchv1.Job
 	seen []failure
@@ -34,6 +35,9 @@ func NewFailures(j *batchv1.Job) *Failures { return &Failures{job: j} }
 
 // See takes in a pod as it is now.
 func (f *Failures) See(p *corev1.Pod) {
+	if batch.PodAttempt(p.Annotations) != batch.AttemptOf(f.job.Annotations) {
+		return // of an attempt before the Job was retried
+	}
 	if p.Status.Phase == corev1.PodFailed {
 		if !ignored(f.job, p) {
 			f.add(podFailure(p))

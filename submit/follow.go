@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/submit/progress"
 )
 
@@ -314,6 +315,9 @@ func (r *following) take(u update) (done bool, err error) {
 
 func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	p := u.pod
+	if batch.PodAttempt(p.Annotations) != batch.AttemptOf(r.job.Annotations) {
+		return false, nil // of an attempt before the Job was retried
+	}
 	r.failures.See(p)
 	if r.Pods != nil {
 		r.Pods(p)

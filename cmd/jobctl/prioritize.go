@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,11 +53,9 @@ func prioritize(ctx context.Context, f cmdutil.Factory, streams genericiooptions
 	if err != nil {
 		return err
 	}
-	version, err := client.Discovery().ServerVersion()
-	if err != nil {
+	if ours, err := isJobd(client.Discovery()); err != nil {
 		return err
-	}
-	if !strings.Contains(version.GitVersion, "+jobd") {
+	} else if !ours {
 		return errors.New("the server is not jobd, and the scheduler of a cluster ignores this annotation: use a PriorityClass there")
 	}
 	var value *string

@@ -72,6 +72,7 @@ func (q *apiQuestion) job(j *batchv1.Job) (*why.Explanation, error) {
 	j = j.DeepCopy() // without what only jobd heeds
 	delete(j.Annotations, batch.BackoffBaseAnnotation)
 	delete(j.Annotations, batch.BackoffCapAnnotation)
+	delete(j.Annotations, batch.AttemptsAnnotation)
 	w := q.world()
 	list, err := q.client.CoreV1().Pods(j.Namespace).List(q.ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(j.Spec.Selector)})
 	if err != nil {

@@ -61,6 +61,7 @@ type jobCause func(*jobView) []why.Cause
 var jobCauses = []jobCause{
 	jobElsewhere,
 	jobEnd,
+	jobAttempts,
 	jobTerminating,
 	jobSuspended,
 	jobRefused,

@@ -55,7 +55,7 @@ func cronJobSuspended(v *cronJobView) []why.Cause {
 		c.Details["manager"] = name
 		c.Since = at(when)
 	}
-	c.Help = []string{fmt.Sprintf(`jobctl patch cronjobs/%s%s -p '{"spec":{"suspend":false}}'`, v.cronJob.Name, inNamespace(v.cronJob.Namespace))}
+	c.Help = []string{fmt.Sprintf("jobctl resume cronjobs/%s%s", v.cronJob.Name, inNamespace(v.cronJob.Namespace))}
 	return []why.Cause{c}
 }
 

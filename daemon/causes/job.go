@@ -128,8 +128,54 @@ func jobEnd(v *jobView) []why.Cause {
 	case batchv1.JobReasonSuccessPolicy:
 		c.Message = "Its successPolicy is met: " + sentence(end.Message)
 	}
+	if v.end != nil && v.end.Type == batchv1.JobFailed && v.Source == why.FromRecords && job.Managed(v.job) {
+		c.Help = append(c.Help, "jobctl retry jobs/"+v.job.Name+inNamespace(v.job.Namespace)+v.moreMemory())
+	}
 	if v.end == nil {
 		c.Message += fmt.Sprintf(" It ends once %s that are still terminating have gone.", pods(int(ptr.Deref(status.Terminating, 0))))
+	}
+	return []why.Cause{c}
+}
+
+// moreMemory returns the flag for twice the memory, if a container was killed for want of it.
+func (v *jobView) moreMemory() string {
+	for _, p := range v.failed() {
+		for _, c := range p.Status.ContainerStatuses {
+			if end := c.State.Terminated; end != nil && end.Reason == "OOMKilled" {
+				if len(p.Spec.Containers) > 1 {
+					return " --memory 2x -c " + c.Name
+				}
+				return " --memory 2x"
+			}
+		}
+	}
+	return ""
+}
+
+// jobAttempts are the attempts before this one, of a Job that was retried.
+func jobAttempts(v *jobView) []why.Cause {
+	before := batch.Attempts(v.job.Annotations)
+	if len(before) == 0 {
+		return nil
+	}
+	c := why.Cause{
+		Type: "Retried", Message: fmt.Sprintf("This is attempt %d.", batch.AttemptOf(v.job.Annotations)),
+		Since:   at(before[len(before)-1].RetriedAt.Time),
+		Details: map[string]string{"attempt": fmt.Sprint(batch.AttemptOf(v.job.Annotations))},
+	}
+	for _, a := range before {
+		inner := why.Cause{
+			Type: "AttemptFailed", Since: at(a.EndTime.Time),
+			Message: fmt.Sprintf("Attempt %d failed (%s), with %d succeeded and %s failed.", a.Attempt, a.Reason, a.Succeeded, pods(int(a.Failed))),
+			Details: map[string]string{"attempt": fmt.Sprint(a.Attempt), "reason": a.Reason},
+		}
+		if a.FailedIndexes != "" {
+			inner.Message += " Indexes that had failed: " + a.FailedIndexes + "."
+		}
+		if len(a.Changes) > 0 {
+			inner.Message += " Changed after it: " + strings.Join(a.Changes, "; ") + "."
+		}
+		c.Causes = append(c.Causes, inner)
 	}
 	return []why.Cause{c}
 }
@@ -170,7 +216,7 @@ func jobSuspended(v *jobView) []why.Cause {
 	if batch.AwaitsKueue(v.job.Labels, &v.job.Spec) && v.Source == why.FromRecords {
 		c.Message += " Its label " + batch.KueueLabel + " has no effect here: there is no Kueue that would resume it."
 	}
-	c.Help = []string{fmt.Sprintf(`jobctl patch jobs/%s%s -p '{"spec":{"suspend":false}}'`, v.job.Name, inNamespace(v.job.Namespace))}
+	c.Help = []string{"jobctl resume jobs/" + v.job.Name + inNamespace(v.job.Namespace)}
 	return []why.Cause{c}
 }
 

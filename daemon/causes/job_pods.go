@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -92,14 +93,20 @@ func indexes(list []*corev1.Pod) string {
 	return " (index " + strings.Join(all, ", ") + ")"
 }
 
-// jobFailures are the pods that have failed, the one that decided first.
-func jobFailures(v *jobView) []why.Cause {
-	var failed []*corev1.Pod
+// failed returns the pods of this attempt that have failed.
+func (v *jobView) failed() (failed []*corev1.Pod) {
+	attempt := batch.AttemptOf(v.job.Annotations)
 	for _, p := range v.pods {
-		if p.Status.Phase == corev1.PodFailed {
+		if p.Status.Phase == corev1.PodFailed && batch.PodAttempt(p.Annotations) == attempt {
 			failed = append(failed, p)
 		}
 	}
+	return failed
+}
+
+// jobFailures are the pods that have failed, the one that decided first.
+func jobFailures(v *jobView) []why.Cause {
+	failed := v.failed()
 	slices.SortFunc(failed, func(a, b *corev1.Pod) int {
 		return cmp.Or(boolFirst(v.decided(a), v.decided(b)), finished(b).Compare(finished(a)), cmp.Compare(a.Name, b.Name))
 	})

@@ -72,13 +72,14 @@ func (c *jobs) Fold(p *loop.Pass, change loop.Change) error {
 	if err != nil || !ok || string(j.UID) != change.Object.UID {
 		return err // it has changed again, is gone, or is another Job: that change is folded in too
 	}
+	known := c.known[j.UID] != nil
 	if err := c.set(p, key, j); err != nil {
 		return err
 	}
 	if change.Previous == nil && !job.Managed(j) {
 		p.Figures.JobElsewhere(*j.Spec.ManagedBy)
 	}
-	if change.Previous == nil && j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
+	if !known && !objects.Finished(j) && j.Spec.ManualSelector != nil && *j.Spec.ManualSelector {
 		return c.showOrphans(p, j)
 	}
 	return nil

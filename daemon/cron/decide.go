@@ -77,6 +77,12 @@ func (d *decision) follow() {
 		case j.end != "" && active:
 			d.drop(j.UID)
 			d.say("SawCompletedJob", "Saw completed job: %s, condition: %s", j.Name, j.end)
+		case j.end == "" && !active && j.retried:
+			d.Status.Active = append(d.Status.Active, corev1.ObjectReference{
+				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: d.cj.Namespace, Name: j.Name, UID: j.UID,
+			})
+			d.Changed = true
+			d.say("SawRetriedJob", "Saw retried job: %s", j.Name)
 		case j.end == "" && !active && !j.known:
 			d.warn("UnexpectedJob", "Saw a job that the controller did not create or forgot: %s", j.Name)
 		}

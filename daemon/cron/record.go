@@ -13,6 +13,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/daemon/job"
 )
 
@@ -35,6 +36,7 @@ type Job struct {
 	started   time.Time
 	completed time.Time
 	deleting  bool
+	retried   bool // it goes on after it had finished
 	known     bool // a decision has seen it before
 }
 
@@ -53,7 +55,8 @@ func (r *Record) SetCronJob(cj *batchv1.CronJob, now time.Time) {
 
 // SetJob folds in a Job that the CronJob controls, and reports whether Decide is to be called.
 func (r *Record) SetJob(j *batchv1.Job) bool {
-	next := Job{UID: j.UID, Name: j.Name, end: end(j), deleting: j.DeletionTimestamp != nil}
+	next := Job{UID: j.UID, Name: j.Name, end: end(j), deleting: j.DeletionTimestamp != nil,
+		retried: batch.AttemptOf(j.Annotations) > 1}
 	if t := j.Status.StartTime; t != nil {
 		next.started = t.Time
 	}

@@ -104,7 +104,7 @@ var causesToFind = map[string]provoked{
 	},
 	"suspended": {
 		strings.Replace(with("suspended", "", "", "  suspend: true"), "{name: suspended}", `{name: suspended, labels: {kueue.x-k8s.io/queue-name: q}}`, 1),
-		"jobs/suspended", "Suspended", []string{"kubectl-client-side-apply has set its spec.suspend", "no Kueue", `"suspend":false`},
+		"jobs/suspended", "Suspended", []string{"kubectl-client-side-apply has set its spec.suspend", "no Kueue", "jobctl resume jobs/suspended"},
 	},
 	"a deadline that comes":    {with("deadline", "", "", "  activeDeadlineSeconds: 3000"), "jobs/deadline", "Deadline", []string{"50m0s", "[until"}},
 	"a deadline that has come": {with("late", "", "", "  activeDeadlineSeconds: 1"), "jobs/late", "DeadlineExceeded", []string{"activeDeadlineSeconds (1s)"}},

@@ -127,6 +127,9 @@ func (d *decision) decide() {
 		d.orphan()
 	}
 	if d.next.StartTime == nil && !r.spec.suspend {
+		if r.spec.attempt > 1 && standing(r.status.Conditions, batchv1.JobSuspended) == nil {
+			d.Events = append(d.Events, retried(r.spec.attempt))
+		}
 		d.start()
 	}
 	if d.end = d.judge(); d.end != nil {

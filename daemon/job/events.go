@@ -1,6 +1,8 @@
 package job
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
@@ -27,6 +29,11 @@ func deleted(pod string) Event {
 
 func resumed() Event   { return Event{corev1.EventTypeNormal, "Resumed", "Job resumed"} }
 func completed() Event { return Event{corev1.EventTypeNormal, "Completed", "Job completed"} }
+
+// retried returns the event of a Job that begins another attempt (batch.RetryJob).
+func retried(attempt int) Event {
+	return Event{corev1.EventTypeNormal, "Retried", fmt.Sprintf("Attempt %d begins", attempt)}
+}
 
 func tooManySucceeded() Event {
 	return Event{corev1.EventTypeWarning, "TooManySucceededPods", "Too many succeeded pods recorded"}

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // NewPod is a pod to be created.
@@ -47,6 +49,9 @@ func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 		end := "-" + strconv.Itoa(int(n.Index)) + "-"
 		pod.GenerateName = job.Name[:min(len(job.Name), maxGenerateName-len(end))] + end
 		setIndex(pod, job.Name, n.Index)
+	}
+	if attempt := batch.AttemptOf(job.Annotations); attempt > 1 {
+		put(&pod.Annotations, batch.AttemptAnnotation, strconv.Itoa(attempt))
 	}
 	if n.PerIndex {
 		put(&pod.Annotations, batchv1.JobIndexFailureCountAnnotation, strconv.Itoa(int(n.Failures)))

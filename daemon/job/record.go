@@ -69,6 +69,7 @@ type spec struct {
 	indexed, unknownMode       bool
 	replaceFailed, managed     bool
 	backoffBase, backoffCap    time.Duration // 0: the daemon's
+	attempt                    int           // from 1 on, see batch.AttemptsAnnotation
 }
 
 func specOf(job *batchv1.Job) spec {
@@ -91,6 +92,7 @@ func specOf(job *batchv1.Job) spec {
 		managed:          Managed(job),
 		backoffBase:      base,
 		backoffCap:       limit,
+		attempt:          batch.AttemptOf(job.Annotations),
 	}
 }
 
@@ -123,6 +125,9 @@ func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 		r.written = now
 	}
 	switch {
+	case spec.attempt != r.spec.attempt: // batch.RetryJob: nothing that was counted before counts now
+		r.counted, r.refusals, r.slow = Memory{}, 0, 0
+		r.recount()
 	case spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:
 		r.recount()
 	case status.CompletedIndexes == r.status.CompletedIndexes && ptr.Deref(status.FailedIndexes, "") == ptr.Deref(r.status.FailedIndexes, ""):

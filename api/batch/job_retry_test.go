@@ -1,0 +1,156 @@
+package batch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// failedJob is a Job that has failed.
+func failedJob(t *testing.T) *batchv1.Job {
+	t.Helper()
+	job := minimalJob(t, "j", "")
+	if errs := create(job, "u1"); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	job.Status = batchv1.JobStatus{
+		StartTime: &metav1.Time{Time: time.Unix(100, 0)}, Succeeded: 2, Failed: 7,
+		CompletedIndexes: "0,1", FailedIndexes: ptr.To("2-4"),
+		Conditions: []batchv1.JobCondition{
+			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: "FailedIndexes"},
+			{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse},
+			{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "FailedIndexes", LastTransitionTime: metav1.NewTime(time.Unix(200, 0))},
+		},
+	}
+	return job
+}
+
+func TestRetryJob(t *testing.T) {
+	job := failedJob(t)
+	if err := RetryJob(job, Retry{}, "me", time.Unix(300, 0)); err != nil {
+		t.Fatal(err)
+	}
+	want := batchv1.JobStatus{
+		Succeeded: 2, CompletedIndexes: "0,1", FailedIndexes: ptr.To(""),
+		Conditions: []batchv1.JobCondition{{Type: batchv1.JobSuspended, Status: corev1.ConditionFalse}},
+	}
+	if diff := cmp.Diff(want, job.Status); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	all := Attempts(job.Annotations)
+	if len(all) != 1 || all[0].FailedIndexes != "2-4" || all[0].EndTime.Unix() != 200 || all[0].RetriedBy != "me" || AttemptOf(job.Annotations) != 2 {
+		t.Errorf("%+v", all)
+	}
+	if job.Generation != 1 {
+		t.Errorf("generation %d, and the spec has not changed", job.Generation)
+	}
+	long := strings.Repeat("€", 1000)
+	for range 2 * maxAttempts {
+		again := failedJob(t)
+		again.Status.FailedIndexes = &long
+		again.Annotations = job.Annotations
+		if err := RetryJob(again, Retry{}, long, time.Unix(300, 0)); err != nil {
+			t.Fatal(err)
+		}
+		job = again
+	}
+	all = Attempts(job.Annotations)
+	if len(all) != maxAttempts || all[len(all)-1].Attempt != 2*maxAttempts+1 || len(job.Annotations[AttemptsAnnotation]) > 64<<10 {
+		t.Errorf("%d attempts of %d bytes", len(all), len(job.Annotations[AttemptsAnnotation]))
+	}
+}
+
+func TestRetryJobIsRefused(t *testing.T) {
+	for want, change := range map[string]func(*batchv1.Job){
+		"the Job has not finished":   func(j *batchv1.Job) { j.Status.Conditions = nil },
+		"the Job is being deleted":   func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+		"another controller manages": func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("example.com/other") },
+		"the Job is complete": func(j *batchv1.Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+		},
+	} {
+		job := failedJob(t)
+		change(job)
+		if err := RetryJob(job, Retry{}, "", time.Unix(300, 0)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestRetryJobWithOtherResources(t *testing.T) {
+	for name, tc := range map[string]struct {
+		limit, request string
+		ask            ContainerRetry
+		want           string // the change, or the error
+	}{
+		"a factor":                         {"64Mi", "", ContainerRetry{Memory: "2x"}, "memory of container c: 128Mi instead of 64Mi"},
+		"a factor with a fraction":         {"64Mi", "32Mi", ContainerRetry{Memory: "1.5x"}, "memory of container c: 96Mi (request 48Mi) instead of 64Mi (request 32Mi)"},
+		"a quantity":                       {"64Mi", "32Mi", ContainerRetry{Memory: "1Gi"}, "memory of container c: 1Gi (request 512Mi) instead of 64Mi (request 32Mi)"},
+		"a quantity where there is none":   {"", "", ContainerRetry{Memory: "1Gi"}, "memory of container c: 1Gi instead of none"},
+		"a request alone":                  {"", "1Gi", ContainerRetry{Memory: "2x"}, "memory of container c: request 2Gi instead of request 1Gi"},
+		"an image":                         {"", "", ContainerRetry{Image: "other:1"}, "image of container c: other:1 instead of busybox"},
+		"nothing new":                      {"1Gi", "", ContainerRetry{Memory: "1Gi", Image: "busybox"}, ""},
+		"by name":                          {"64Mi", "", ContainerRetry{Name: "c", Memory: "3x"}, "memory of container c: 192Mi instead of 64Mi"},
+		"a factor of nothing":              {"", "", ContainerRetry{Memory: "2x"}, `containers[0].memory: Invalid value: "2x": container c has neither a limit nor a request`},
+		"no container of this name":        {"", "", ContainerRetry{Name: "d", Memory: "2x"}, `containers[0].name: Unsupported value: "d": supported values: "c"`},
+		"no quantity":                      {"1Gi", "", ContainerRetry{CPU: "much"}, `containers[0].cpu: Invalid value: "much": must be a quantity`},
+		"less than nothing":                {"1Gi", "", ContainerRetry{Memory: "-1x"}, "the factor must be above 0 and at most 1000"},
+		"no number":                        {"1Gi", "", ContainerRetry{Memory: "NaNx"}, "must be a factor"},
+		"beyond all measure":               {"1Gi", "", ContainerRetry{Memory: "Infx"}, "must be a factor"},
+		"an image that cannot be a name":   {"", "", ContainerRetry{Image: " "}, "spec.template.spec.containers[0].image"},
+		"the largest quantity that exists": {"4Ei", "", ContainerRetry{Memory: "1000x"}, "memory of container c: 9223372036854775807 instead of 4Ei"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := failedJob(t)
+			c := &job.Spec.Template.Spec.Containers[0]
+			c.Name, c.Image = "c", "busybox"
+			c.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{}}
+			if tc.limit != "" {
+				c.Resources.Limits["memory"] = resource.MustParse(tc.limit)
+			}
+			if tc.request != "" {
+				c.Resources.Requests["memory"] = resource.MustParse(tc.request)
+			}
+			err := RetryJob(job, Retry{Containers: []ContainerRetry{tc.ask}}, "", time.Unix(300, 0))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = strings.Join(Attempts(job.Annotations)[0].Changes, "; ")
+			}
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// What a client writes does not change the history.
+func TestAttemptsAreKept(t *testing.T) {
+	forged := map[string]string{AttemptsAnnotation: `[{"attempt":7}]`, "a": "b"}
+	job := minimalJob(t, "j", "")
+	job.Annotations = forged
+	if create(job, "u1"); AttemptOf(job.Annotations) != 1 {
+		t.Error("a new Job has had attempts")
+	}
+	old := failedJob(t)
+	if err := RetryJob(old, Retry{}, "", time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for name, prepare := range map[string]func(job, old *batchv1.Job){"spec": prepareJobUpdate, "status": prepareJobStatusUpdate} {
+		for _, annotations := range []map[string]string{nil, {AttemptsAnnotation: "x"}} {
+			changed := old.DeepCopy()
+			changed.Annotations = annotations
+			if prepare(changed, old); AttemptOf(changed.Annotations) != 2 {
+				t.Errorf("%s: %v", name, changed.Annotations)
+			}
+		}
+	}
+}

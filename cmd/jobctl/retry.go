@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/daemon/job"
+)
+
+// retrying is one call of the command retry.
+type retrying struct {
+	genericiooptions.IOStreams
+	which  selection
+	change batch.ContainerRetry
+}
+
+// newRetryCommand makes the command that runs again what failed of a Job.
+func newRetryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	r := retrying{IOStreams: streams}
+	cmd := &cobra.Command{
+		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Run again what failed of a Job",
+		Long: `Run again what failed of a Job that has failed. Of an Indexed Job these are all indexes that have not succeeded, of any other the completions that are missing; what has succeeded stays, with its pods and logs. With --all or --selector it is about those of the Jobs that have failed.
+
+The Job begins another attempt: failures are counted anew for backoffLimit, backoffLimitPerIndex and maxFailedIndexes, back-offs begin with the first, and activeDeadlineSeconds and ttlSecondsAfterFinished begin anew too. The attempts before are kept in the annotation ` + batch.AttemptsAnnotation + ` (the last 20), and "jobctl why" shows them.
+
+--memory and --cpu change what the container of the next attempt has: a factor such as 2x multiplies limit and request, a quantity such as 4Gi is the new limit, with the request in proportion. With several containers in the pod, --container names the one.
+
+A cluster has no such request: a Job that has failed stays so there.`,
+		Example: `  # Run again what failed
+  jobctl retry jobs/train
+
+  # The same with twice the memory
+  jobctl retry jobs/train --memory 2x
+
+  # With another image for one of several containers, and follow it
+  jobctl retry jobs/train -c main --image train:1.1 && jobctl follow jobs/train
+
+  # All Jobs of the namespace that have failed
+  jobctl retry --all`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(r.run(contextOf(cmd), f, args))
+		},
+	}
+	r.which.addFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&r.change.Memory, "memory", "", "How much memory the container has: a quantity (4Gi) or a factor (2x)")
+	flags.StringVar(&r.change.CPU, "cpu", "", "How many CPUs the container has: a quantity (500m) or a factor (2x)")
+	flags.StringVar(&r.change.Image, "image", "", "The image of the container")
+	flags.StringVarP(&r.change.Name, "container", "c", "", "The container that --memory, --cpu and --image are about; not needed if there is one")
+	return cmd
+}
+
+func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) error {
+	var ask batch.Retry
+	if r.change != (batch.ContainerRetry{Name: r.change.Name}) {
+		ask.Containers = []batch.ContainerRetry{r.change}
+	} else if r.change.Name != "" {
+		return errors.New("--container needs --memory, --cpu or --image")
+	}
+	infos, err := r.which.find(f, args)
+	if err != nil {
+		return err
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return err
+	}
+	if ours, err := isJobd(client.Discovery()); err != nil {
+		return err
+	} else if !ours {
+		return errors.New("the server is not jobd, and in a cluster a Job that has failed stays so: create another one, with \"jobctl create job NEW --from\" if it is a CronJob's")
+	}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return err
+	}
+	named := r.which.labels == "" && !r.which.all
+	var failed []error
+	found := false
+	for _, info := range infos {
+		j, ok := info.Object.(*batchv1.Job)
+		if !ok {
+			return fmt.Errorf("%s is not a Job", info.ObjectName())
+		}
+		if end := job.End(&j.Status); !named && (end == nil || end.Type != batchv1.JobFailed) {
+			continue
+		}
+		found = true
+		request := client.BatchV1().RESTClient().Post().Namespace(j.Namespace).Resource("jobs").Name(j.Name).SubResource("retry").
+			SetHeader("Content-Type", "application/json").Body(body)
+		next := &batchv1.Job{}
+		if err := request.Do(ctx).Into(next); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		r.tell(next)
+	}
+	if !found {
+		fmt.Fprintln(r.ErrOut, "No Jobs found that have failed")
+	}
+	return errors.Join(failed...)
+}
+
+// tell prints what was begun, and what the new attempt has that the one before had not.
+func (r *retrying) tell(j *batchv1.Job) {
+	fmt.Fprintf(r.Out, "job.batch/%s retried: attempt %d\n", j.Name, batch.AttemptOf(j.Annotations))
+	if all := batch.Attempts(j.Annotations); len(all) > 0 {
+		for _, change := range all[len(all)-1].Changes {
+			fmt.Fprintf(r.Out, "  %s\n", change)
+		}
+	}
+	if ptr.Deref(j.Spec.Suspend, false) {
+		fmt.Fprintf(r.ErrOut, "job.batch/%s is suspended: jobctl resume jobs/%s\n", j.Name, j.Name)
+	}
+}
+
+// isJobd reports whether the server is jobd, not a cluster.
+func isJobd(server discovery.ServerVersionInterface) (bool, error) {
+	version, err := server.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	return strings.Contains(version.GitVersion, "+jobd"), nil
+}
