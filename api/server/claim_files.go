@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/http"
 
 	"github.com/containerd/errdefs"
@@ -28,6 +29,7 @@ type ClaimFiles interface {
 type claimFiles struct {
 	claims *registry.Store
 	files  ClaimFiles // nil: there are none
+	logger *slog.Logger
 }
 
 var _ rest.Connecter = claimFiles{}
@@ -68,7 +70,7 @@ func (c claimFiles) serve(w http.ResponseWriter, r *http.Request, claim *corev1.
 	query := r.URL.Query()
 	path := query.Get("path")
 	if r.Method == http.MethodPut {
-		if err := tree.Read(r.Body, path, query.Get("name")); err != nil {
+		if err := tree.Read(r.Context(), r.Body, path, query.Get("name")); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -78,20 +80,28 @@ func (c claimFiles) serve(w http.ResponseWriter, r *http.Request, claim *corev1.
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
-	if err := tree.Write(w, path); err != nil {
+	if err := tree.Write(r.Context(), w, path); err != nil {
+		if r.Context().Err() == nil {
+			c.logger.Warn("cannot copy all files of a claim", "namespace", claim.Namespace, "claim", claim.Name, "error", err)
+		}
 		panic(http.ErrAbortHandler) // the client must not take what it has for the whole
 	}
 	return nil
 }
 
 func claimFilesError(err error) error {
+	var code int
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		status := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", corev1.Resource("persistentvolumeclaims"), "", "", 0, false)
-		status.ErrStatus.Message = err.Error()
-		return status
+		code = http.StatusNotFound
+	case errdefs.IsResourceExhausted(err):
+		code = http.StatusInsufficientStorage
 	case errdefs.IsInternal(err), errdefs.IsUnavailable(err):
 		return apierrors.NewInternalError(err)
+	default:
+		return apierrors.NewBadRequest(err.Error())
 	}
-	return apierrors.NewBadRequest(err.Error())
+	status := apierrors.NewGenericServerResponse(code, "get", corev1.Resource("persistentvolumeclaims"), "", "", 0, false)
+	status.ErrStatus.Message = err.Error()
+	return status
 }

@@ -70,7 +70,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }
 		objects.AfterUpdate = func(updated runtime.Object, _ *metav1.UpdateOptions) { s.keepKubernetesService(updated) }
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
-		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles}
+		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles, s.config.Logger}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
 	case schema.GroupResource{Resource: "namespaces"}:

@@ -4,6 +4,7 @@ package archive
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,12 @@ import (
 	"path"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // local returns a path as one below the top of a tree.
@@ -19,8 +26,23 @@ func local(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
+// maxPath is the longest path of an entry in bytes, as the kernel has it for one call. Paths take memory for each entry,
+// and trees can be deeper.
+const maxPath = 4096
+
+func checkPath(name string) error {
+	if len(name) > maxPath {
+		return fmt.Errorf("the path %.60q... is longer than %d bytes: %w", name, maxPath, errdefs.ErrOutOfRange)
+	}
+	return nil
+}
+
 // Tree is a directory whose content is copied.
-type Tree struct{ root *os.Root }
+type Tree struct {
+	root  *os.Root
+	top   *os.File
+	disks []*os.File // where to ask for free space
+}
 
 // Open opens a tree.
 func Open(dir string) (*Tree, error) {
@@ -28,11 +50,33 @@ func Open(dir string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tree{root}, nil
+	top, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	t := &Tree{root, top, []*os.File{top}}
+	if err := t.findDisks(); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
 }
 
 // Close closes it.
-func (t *Tree) Close() error { return t.root.Close() }
+func (t *Tree) Close() error {
+	err := t.root.Close()
+	for _, disk := range t.disks {
+		err = errors.Join(err, disk.Close())
+	}
+	return err
+}
+
+// open opens what is at a path, which may lead through symlinks within the tree.
+func (t *Tree) open(name string) (*os.File, error) {
+	if err := checkPath(name); err != nil {
+		return nil, err
+	}
+	return untrusted.OpenIn(t.top, dot(local(name)), untrusted.Beneath)
+}
 
 func dot(name string) string {
 	if name == "" {
@@ -41,40 +85,39 @@ func dot(name string) string {
 	return name
 }
 
-// Check returns an error if there is nothing at a path.
+// Check returns an error if there is no file or directory at a path.
 func (t *Tree) Check(name string) error {
-	_, err := t.root.Stat(dot(local(name)))
-	return err
-}
-
-// Write writes what is at a path as an archive. The entry of the path itself is named ".", those below it by their
-// relative paths. Sockets, FIFOs and devices are left out, and so is what is removed meanwhile.
-func (t *Tree) Write(to io.Writer, name string) error {
-	start := dot(local(name))
-	out := tar.NewWriter(to)
-	info, err := t.root.Stat(start)
+	file, err := t.open(name)
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() {
-		err = t.writeFile(out, start, ".")
-	} else {
-		var below fs.FS = t.root.FS()
-		if start != "." {
-			// The walk does not enter a symlink, and the path may lead through one.
-			if below, err = fs.Sub(below, start); err != nil {
+	return file.Close()
+}
+
+// Write writes what is at a path as an archive. The entry of the path itself is named ".", those below it by their
+// relative paths, and they are in the order of the file system. Owners are numbers: names of the host's users are not part
+// of it. Sockets, FIFOs and devices are left out, and so are what is mounted there and what is removed meanwhile. A path of
+// more than 4096 bytes is ErrOutOfRange.
+func (t *Tree) Write(ctx context.Context, to io.Writer, name string) error {
+	start, err := t.open(name)
+	if err != nil {
+		return err
+	}
+	defer start.Close()
+	info, err := start.Stat()
+	if err != nil {
+		return err
+	}
+	out := tar.NewWriter(to)
+	if info.IsDir() {
+		err = untrusted.Walk(start, maxPath, func(dir int, name, rel string, is *unix.Stat_t) error {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-		}
-		err = fs.WalkDir(below, ".", func(rel string, d fs.DirEntry, err error) error {
-			if err == nil {
-				err = t.writeEntry(out, path.Join(start, rel), rel, d)
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
+			return writeEntry(ctx, out, dir, name, rel, is)
 		})
+	} else {
+		err = writeFile(ctx, out, start, ".")
 	}
 	if err != nil {
 		return err
@@ -82,75 +125,86 @@ func (t *Tree) Write(to io.Writer, name string) error {
 	return out.Close()
 }
 
-func (t *Tree) writeEntry(out *tar.Writer, name, rel string, d fs.DirEntry) error {
-	switch {
-	case d.IsDir():
-		info, err := d.Info()
-		if err != nil {
-			return err
+// newHeader returns what all headers have. tar.FileInfoHeader would look up the names of owners on the host.
+func newHeader(kind byte, name string, is *unix.Stat_t) *tar.Header {
+	return &tar.Header{
+		Typeflag: kind, Name: name, Mode: int64(is.Mode & 0o7777), Uid: int(is.Uid), Gid: int(is.Gid),
+		ModTime: time.Unix(is.Mtim.Unix()),
+	}
+}
+
+func writeEntry(ctx context.Context, out *tar.Writer, dir int, name, rel string, is *unix.Stat_t) error {
+	switch is.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		return out.WriteHeader(newHeader(tar.TypeDir, rel+"/", is))
+	case unix.S_IFLNK:
+		target := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(dir, name, target)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
+			return nil // removed or replaced meanwhile
+		} else if err != nil {
+			return &fs.PathError{Op: "readlink", Path: rel, Err: err}
 		}
-		header, err := tar.FileInfoHeader(info, "")
-		if err != nil {
-			return err
-		}
-		header.Name = rel + "/"
+		header := newHeader(tar.TypeSymlink, rel, is)
+		header.Linkname = string(target[:n])
 		return out.WriteHeader(header)
-	case d.Type() == fs.ModeSymlink:
-		info, err := d.Info()
-		if err != nil {
+	case unix.S_IFREG:
+		file, err := untrusted.OpenAt(dir, name)
+		if errors.Is(err, fs.ErrNotExist) || errdefs.IsFailedPrecondition(err) {
+			return nil
+		} else if err != nil {
 			return err
 		}
-		target, err := t.root.Readlink(name)
-		if err != nil {
-			return err
-		}
-		header, err := tar.FileInfoHeader(info, target)
-		if err != nil {
-			return err
-		}
-		header.Name = rel
-		return out.WriteHeader(header)
-	case d.Type().IsRegular():
-		return t.writeFile(out, name, rel)
+		defer file.Close()
+		return writeFile(ctx, out, file, rel)
 	}
 	return nil
 }
 
-func (t *Tree) writeFile(out *tar.Writer, name, rel string) error {
-	// It may have become a FIFO since it was found, for which nothing is waited.
-	file, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return err
+func writeFile(ctx context.Context, out *tar.Writer, file *os.File, rel string) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &is); err != nil {
+		return &fs.PathError{Op: "stat", Path: rel, Err: err}
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
+	if is.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil // a directory has taken the place of the file
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is neither a file nor a directory", name)
-	}
-	header, err := tar.FileInfoHeader(info, "")
-	if err != nil {
-		return err
-	}
-	header.Name = rel
+	header := newHeader(tar.TypeReg, rel, &is)
+	header.Size = is.Size
 	if err := out.WriteHeader(header); err != nil {
 		return err
 	}
-	n, err := io.Copy(out, io.LimitReader(file, header.Size))
+	n, err := io.Copy(out, io.LimitReader(reader{ctx, file}, header.Size))
 	if err == nil && n < header.Size {
-		return fmt.Errorf("%s became shorter while it was read", name)
+		return fmt.Errorf("%s became shorter while it was read", rel)
 	}
 	return err
 }
 
-// Read puts the content of an archive at a path. Its entries are named as those of Write. A single file goes into the path if
-// that is a directory, under the name base. What is made belongs to the owner of the directory that it is in, and has no
-// special bits; files that exist are replaced. Anything but files and directories is an error.
-func (t *Tree) Read(from io.Reader, name, base string) error {
+// reader reads until a context ends.
+type reader struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
+}
+
+// Read puts the content of an archive at a path. Its entries are named as those of Write. A single file goes into the path
+// if that is a directory, under the name base. What is made belongs to the owner of the directory that it is in, and has no
+// special bits; files that exist are replaced. Anything but files and directories is an error, and so are sparse files, of
+// which a small archive can hold any size. A path of more than 4096 bytes is ErrOutOfRange. It stops with
+// ErrResourceExhausted before the volume or its disk is full.
+func (t *Tree) Read(ctx context.Context, from io.Reader, name, base string) error {
+	if err := checkPath(name); err != nil {
+		return err
+	}
 	start := local(name)
-	in := tar.NewReader(from)
+	in := tar.NewReader(reader{ctx, from})
 	for {
 		header, err := in.Next()
 		if err == io.EOF {
@@ -160,6 +214,15 @@ func (t *Tree) Read(from io.Reader, name, base string) error {
 		}
 		rel := local(header.Name)
 		to := dot(path.Join(start, rel))
+		if err := checkPath(to); err != nil {
+			return err
+		}
+		if isSparse(header) {
+			return fmt.Errorf("%s is a sparse file, which is not supported: archive it without --sparse", header.Name)
+		}
+		if err := t.checkRoom(header.Size); err != nil {
+			return err
+		}
 		switch header.Typeflag {
 		case tar.TypeDir:
 			err = t.makeDir(to, header.FileInfo().Mode().Perm())
@@ -178,6 +241,16 @@ func (t *Tree) Read(from io.Reader, name, base string) error {
 			return err
 		}
 	}
+}
+
+// isSparse reports whether an entry has holes that take no space in the archive.
+func isSparse(header *tar.Header) bool {
+	for key := range header.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return header.Typeflag == tar.TypeGNUSparse
 }
 
 // own gives what was made to the owner of the directory that it is in.
@@ -229,7 +302,7 @@ func (t *Tree) makeFile(content io.Reader, name string, mode fs.FileMode) error 
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content)
+	err = t.fill(file, content)
 	if err == nil {
 		err = file.Chmod(mode)
 	}

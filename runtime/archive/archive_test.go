@@ -3,14 +3,21 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // world is a tree with something beside it that must not be reached.
@@ -55,7 +62,7 @@ func TestWhatIsWritten(t *testing.T) {
 		"../../../top": ".=top",
 	} {
 		var out bytes.Buffer
-		if err := tree.Write(&out, path); err != nil {
+		if err := tree.Write(t.Context(), &out, path); err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
@@ -66,6 +73,9 @@ func TestWhatIsWritten(t *testing.T) {
 				break
 			} else if err != nil {
 				t.Fatal(err)
+			}
+			if h.Uname != "" || h.Gname != "" {
+				t.Errorf("%s has the host's names %s and %s", h.Name, h.Uname, h.Gname)
 			}
 			content, _ := io.ReadAll(in)
 			switch {
@@ -79,13 +89,14 @@ func TestWhatIsWritten(t *testing.T) {
 				got = append(got, h.Name)
 			}
 		}
+		slices.Sort(got) // directories have no order of their own
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", path, got, want)
 		}
 	}
 	for _, path := range []string{"out/secret", "up", "missing", "fifo"} {
 		var out bytes.Buffer
-		if err := tree.Write(&out, path); err == nil || strings.Contains(out.String(), "secret\x00") {
+		if err := tree.Write(t.Context(), &out, path); err == nil || strings.Contains(out.String(), "secret\x00") {
 			t.Errorf("%s: %v, %q", path, err, out.String())
 		}
 	}
@@ -134,7 +145,7 @@ func TestWhatIsRead(t *testing.T) {
 		{"/a", "", &tar.Header{Typeflag: tar.TypeSymlink, Name: "link", Linkname: "/"}, ""},
 		{"/a", "", &tar.Header{Typeflag: tar.TypeChar, Name: "device"}, ""},
 	} {
-		err := tree.Read(archiveOf(t, c.header), c.path, c.base)
+		err := tree.Read(t.Context(), archiveOf(t, c.header), c.path, c.base)
 		if (err == nil) != (c.at != "") {
 			t.Errorf("%s of %s: %v", c.header.Name, c.path, err)
 			continue
@@ -149,5 +160,173 @@ func TestWhatIsRead(t *testing.T) {
 	}
 	if content, err := os.ReadFile(beside + "/secret"); string(content) != "secret" {
 		t.Errorf("beside the tree: %q, %v", content, err)
+	}
+}
+
+func TestPathsHaveALimit(t *testing.T) {
+	dir, _, tree := world(t)
+	deep := filepath.Join(dir, "deep")
+	if err := os.Mkdir(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = untrusted.Remove(deep) })
+	fd, err := unix.Open(deep, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for range 10000 {
+		if err == nil {
+			err = unix.Mkdirat(fd, "d", 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		above := fd
+		fd, err = unix.Openat(above, "d", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		unix.Close(above)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	long := strings.Repeat("d/", 2100)
+	for what, err := range map[string]error{
+		"a deep tree":      tree.Write(t.Context(), io.Discard, "/"),
+		"a path to write":  tree.Write(t.Context(), io.Discard, long),
+		"a path to check":  tree.Check(long),
+		"a path to read":   tree.Read(t.Context(), archiveOf(t), long, ""),
+		"a name to read":   tree.Read(t.Context(), archiveOf(t, &tar.Header{Typeflag: tar.TypeDir, Name: long}), "/", ""),
+		"a name of a file": tree.Read(t.Context(), archiveOf(t, &tar.Header{Typeflag: tar.TypeReg, Name: long + "x"}), "/", ""),
+	} {
+		if !errdefs.IsOutOfRange(err) || !strings.Contains(err.Error(), "longer than 4096 bytes") || len(err.Error()) > 200 {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "d")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was made: %v", err)
+	}
+}
+
+// disguised returns an archive of one file whose header is changed.
+func disguised(t *testing.T, header *tar.Header, content string, change func(block []byte)) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	header.Typeflag, header.Size = tar.TypeReg, int64(len(content))
+	if err := w.WriteHeader(header); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	block := out.Bytes()[:512]
+	change(block)
+	copy(block[148:156], "        ")
+	sum := 0
+	for _, b := range block {
+		sum += int(b)
+	}
+	copy(block[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	return out.Bytes()
+}
+
+func TestSparseFilesAreRefused(t *testing.T) {
+	dir, _, tree := world(t)
+	const size = 1 << 35
+	records := ""
+	for _, r := range []string{
+		"GNU.sparse.major=0", "GNU.sparse.minor=1", "GNU.sparse.name=sparse", fmt.Sprintf("GNU.sparse.size=%d", size),
+		"GNU.sparse.numblocks=1", fmt.Sprintf("GNU.sparse.map=%d,0", size),
+	} {
+		records += fmt.Sprintf("%d %s\n", len(r)+4, r)
+	}
+	pax := append(disguised(t, &tar.Header{Name: "pax"}, records, func(block []byte) { block[156] = tar.TypeXHeader }),
+		disguised(t, &tar.Header{Name: "sparse"}, "", func([]byte) {})...)
+	gnu := disguised(t, &tar.Header{Name: "sparse", Format: tar.FormatGNU}, "", func(block []byte) {
+		block[156] = tar.TypeGNUSparse
+		copy(block[257:265], "ustar  \x00")
+		copy(block[386:398], fmt.Sprintf("%012o", size))
+		copy(block[398:410], fmt.Sprintf("%012o", 0))
+		copy(block[483:495], fmt.Sprintf("%012o", size))
+	})
+	for name, content := range map[string][]byte{"PAX": pax, "GNU": gnu} {
+		if h, err := tar.NewReader(bytes.NewReader(content)).Next(); err != nil || h.Size != size {
+			t.Fatalf("the archive with a %s header is not what it is meant to be: %+v, %v", name, h, err)
+		}
+		err := tree.Read(t.Context(), bytes.NewReader(content), "/", "")
+		if err == nil || !strings.Contains(err.Error(), "sparse is a sparse file") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "sparse")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: something was made: %v", name, err)
+		}
+	}
+}
+
+func TestDevicesAreNotOpened(t *testing.T) {
+	dir, _, tree := world(t)
+	// No driver has this number: opening it fails, and not in the way that is expected here.
+	if err := unix.Mknod(filepath.Join(dir, "device"), unix.S_IFCHR|0o600, int(unix.Mkdev(10, 999))); err != nil {
+		t.Skipf("devices cannot be made here: %v", err)
+	}
+	if err := os.Symlink("device", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"device", "link", "fifo"} {
+		for _, err := range []error{tree.Write(t.Context(), io.Discard, path), tree.Check(path)} {
+			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "neither a file nor a directory") {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if err := tree.Write(t.Context(), io.Discard, "/"); err != nil {
+		t.Errorf("what they are in: %v", err)
+	}
+}
+
+// until calls a function after some bytes were read or written.
+type until struct {
+	left int
+	then func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	if u.left -= len(p); u.left <= 0 {
+		u.then()
+	}
+	return len(p), nil
+}
+
+func (u *until) Read(p []byte) (int, error) {
+	clear(p)
+	return u.Write(p)
+}
+
+func TestCopyingEndsWithItsContext(t *testing.T) {
+	dir, _, tree := world(t)
+	const size = 16 << 20
+	if err := os.Truncate(filepath.Join(dir, "top"), size); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "top"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := tree.Write(ctx, &until{2 << 20, cancel}, path); !errors.Is(err, context.Canceled) {
+			t.Errorf("writing %s: %v", path, err)
+		}
+	}
+	var header bytes.Buffer
+	if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "fresh", Size: size}); err != nil {
+		t.Fatal(err)
+	}
+	cut := io.MultiReader(bytes.NewReader(header.Bytes()), strings.NewReader("less"))
+	if err := tree.Read(t.Context(), cut, "/a/b", ""); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("reading what is cut off: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := tree.Read(ctx, io.MultiReader(&header, &until{2 << 20, cancel}), "/a/b", ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("reading: %v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "a/b")); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

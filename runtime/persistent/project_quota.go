@@ -15,6 +15,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/untrusted"
 )
 
 // Project quotas (ext4, xfs, f2fs) limit all files that have the same project id. A directory hands its id down to what
@@ -147,25 +149,20 @@ func inProject(fd int, project uint32) bool {
 // joinBelow makes all files and directories in a directory part of a project. Those of other kinds have no content that
 // counts.
 func joinBelow(dir string, project uint32) error {
-	root, err := os.OpenRoot(dir) // no symlink leads out of it
+	top, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
-		} else if err != nil {
-			return err
-		}
-		if path == "." || !entry.IsDir() && !entry.Type().IsRegular() {
+	defer top.Close()
+	return untrusted.Walk(top, 0, func(in int, name, _ string, is *unix.Stat_t) error {
+		kind := is.Mode & unix.S_IFMT
+		if name == "." || kind != unix.S_IFDIR && kind != unix.S_IFREG {
 			return nil
 		}
-		file, err := root.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
-				return nil
-			}
+		file, err := untrusted.OpenAt(in, name)
+		if errors.Is(err, fs.ErrNotExist) || errdefs.IsFailedPrecondition(err) {
+			return nil // removed or replaced meanwhile
+		} else if err != nil {
 			return err
 		}
 		defer file.Close()

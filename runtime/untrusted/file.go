@@ -28,6 +28,8 @@ const (
 	Beneath Scope = unix.RESOLVE_BENEATH
 )
 
+var errOutside = errors.New("leads out of the directory")
+
 // Read returns the content of a plain file. The error is fs.ErrNotExist for what does not exist, ErrFailedPrecondition
 // for what is not a plain file, and ErrOutOfRange for one with more than most bytes.
 func Read(dir, path string, scope Scope, most int64) ([]byte, error) {
@@ -54,7 +56,23 @@ func Open(dir, path string, scope Scope) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer unix.Close(in)
-	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: uint64(scope) | unix.RESOLVE_NO_MAGICLINKS}
+	return open(in, path, &unix.OpenHow{Resolve: uint64(scope)}, false)
+}
+
+// OpenIn is Open for an open directory, and also opens directories.
+func OpenIn(dir *os.File, path string, scope Scope) (*os.File, error) {
+	return open(int(dir.Fd()), path, &unix.OpenHow{Resolve: uint64(scope)}, true)
+}
+
+// OpenAt opens a plain file or a directory that has a name in an open directory, as Walk passes them. The errors are those
+// of Open; a symlink is no plain file.
+func OpenAt(dir int, name string) (*os.File, error) {
+	return open(dir, name, &unix.OpenHow{Flags: unix.O_NOFOLLOW, Resolve: uint64(Beneath)}, true)
+}
+
+func open(in int, path string, how *unix.OpenHow, dirs bool) (*os.File, error) {
+	how.Flags |= unix.O_PATH | unix.O_CLOEXEC
+	how.Resolve |= unix.RESOLVE_NO_MAGICLINKS
 	place, err := unix.Openat2(in, filepath.Clean(path), how)
 	// something was mounted or renamed on the host meanwhile
 	for tries := 1; err == unix.EAGAIN && tries < 100; tries++ {
@@ -62,6 +80,9 @@ func Open(dir, path string, scope Scope) (*os.File, error) {
 	}
 	if errors.Is(err, unix.ENOTDIR) {
 		err = fs.ErrNotExist // something on the way is no directory
+	}
+	if errors.Is(err, unix.EXDEV) {
+		err = errOutside
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -71,7 +92,11 @@ func Open(dir, path string, scope Scope) (*os.File, error) {
 	if err := unix.Fstat(place, &is); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	if is.Mode&unix.S_IFMT != unix.S_IFREG {
+	switch kind := is.Mode & unix.S_IFMT; {
+	case kind == unix.S_IFREG, kind == unix.S_IFDIR && dirs:
+	case dirs:
+		return nil, fmt.Errorf("%s is neither a file nor a directory: %w", path, errdefs.ErrFailedPrecondition)
+	default:
 		return nil, fmt.Errorf("%s is no plain file: %w", path, errdefs.ErrFailedPrecondition)
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(place), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
