@@ -170,6 +170,10 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	if err != nil {
 		return err
 	}
+	kept, err := c.History()
+	if err != nil {
+		return err
+	}
 	workers := worker.New(k.workers)
 	d.onStop(workers.Close)
 	volumes := provision.New(k.volumes, from.inbox.Nudge)
@@ -201,6 +205,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		Sysctls: sysctls,
 		RootCA:  d.authority.Certificate(),
 		Epoch:   k.epoch,
+		History: kept,
 		Events:  events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
 	})
 	if err := d.control.Recover(ctx); err != nil {

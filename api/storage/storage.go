@@ -81,6 +81,7 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 		if there, ok := tx.Get(key); ok {
 			return storage.NewKeyExistsError(key, int64(there.Version))
 		}
+		noteCreator(ctx, tx, o)
 		version = tx.Put(o)
 		return nil
 	})

@@ -84,6 +84,10 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"how long the logs of a Job's pods are kept after the pods are gone, at most until the Job is removed")
 	flags.StringVar(&settings.KeptLogsSize, "kept-logs-size", settings.KeptLogsSize,
 		"how much space the logs of pods that are gone may take; the oldest are removed first")
+	flags.DurationVar(&settings.HistoryAge.Duration, "history-age", settings.HistoryAge.Duration,
+		"how long \"jobctl history\" shows a Job after its end; 0 keeps no history")
+	flags.StringVar(&settings.HistorySize, "history-size", settings.HistorySize,
+		"how much of the database the history of Jobs may take; the oldest goes first")
 	flags.StringVar(&settings.RegistryHosts, "registry-hosts", settings.RegistryHosts,
 		"directory of mirrors and certificates of registries, as containerd's /etc/containerd/certs.d (ROOT/hosts)")
 	flags.IntVar(&settings.ImageGCHighThreshold, "image-gc-high-threshold", settings.ImageGCHighThreshold,

@@ -25,6 +25,7 @@ import (
 	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/daemon/eviction"
+	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/image"
 	"github.com/jobd/jobd/runtime/network"
@@ -116,6 +117,10 @@ type Config struct {
 	// removed first.
 	KeptLogsAge  metav1.Duration `json:"kept-logs-age,omitempty"`
 	KeptLogsSize string          `json:"kept-logs-size,omitempty"`
+	// HistoryAge is how long it is kept what Jobs have run and used, from their end on; HistorySize, such as "128Mi", is how
+	// much of the database that may take, of which the oldest goes first. Either at 0 keeps none.
+	HistoryAge  metav1.Duration `json:"history-age,omitempty"`
+	HistorySize string          `json:"history-size,omitempty"`
 	// RegistryHosts is the directory that configures mirrors and certificates of registries, as containerd has it: it
 	// contains REGISTRY/hosts.toml. By default it is Root/hosts.
 	RegistryHosts string `json:"registry-hosts,omitempty"`
@@ -187,6 +192,8 @@ func Default() Config {
 		ContainerLogMaxSize:   "10Mi", ContainerLogMaxFiles: 5,
 		KeptLogsAge:  metav1.Duration{Duration: 7 * 24 * time.Hour},
 		KeptLogsSize: "1Gi",
+		HistoryAge:   metav1.Duration{Duration: 365 * 24 * time.Hour},
+		HistorySize:  "128Mi",
 		// A kubelet's 85 and 80 assume a disk of its own; this disk also holds the user's files.
 		ImageGCHighThreshold: 95, ImageGCLowThreshold: 90,
 		MinimumImageTTLDuration: metav1.Duration{Duration: 2 * time.Minute},
@@ -292,6 +299,12 @@ func (c *Config) Complete() error {
 	if c.KeptLogsAge.Duration < 0 {
 		return errors.New("kept-logs-age must not be below 0")
 	}
+	if c.HistoryAge.Duration < 0 {
+		return errors.New("history-age must not be below 0")
+	}
+	if _, err := c.History(); err != nil {
+		return err
+	}
 	if _, _, err := c.LogSizes(); err != nil {
 		return err
 	}
@@ -382,6 +395,12 @@ func (c *Config) LogSizes() (kept, container int64, err error) {
 	}
 	container, err = parseSize("container-log-max-size", c.ContainerLogMaxSize)
 	return kept, container, err
+}
+
+// History returns how much is kept of the history of Jobs.
+func (c *Config) History() (history.Limits, error) {
+	size, err := parseSize("history-size", c.HistorySize)
+	return history.Limits{Age: c.HistoryAge.Duration, Size: size}, err
 }
 
 func parseSize(name, size string) (int64, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
+	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/metrics"
@@ -66,6 +67,9 @@ type Config struct {
 	// UnknownStorageClassWaits says that claims of a storage class that does not exist wait for it. Otherwise they get
 	// volumes of the default class.
 	UnknownStorageClassWaits bool
+
+	// History bounds what is kept of Jobs that have ended.
+	History history.Limits
 
 	// Events limits the rate of events; each is removed EventTTL after it was last seen.
 	Events   *events.Recorder
@@ -130,12 +134,14 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		tokens    = newTokenRenewal(timers, files)
 		disk      = newDiskLimits(timers, pods)
 		ttl       = newJobTTL(timers, jobs)
+		accounts  = newAccounts(timers, config.History)
 		kinds     = &kinds{pods, jobs, cronJobs, claims}
 		garbage   = gc.New(kinds, jobs)
 	)
 	// Pods, Jobs and CronJobs follow each other, so none of them can be made complete before the others.
 	pods.jobs, pods.admission, pods.garbage = jobs, admission, garbage
-	pods.followers = []podFollower{files, tokens, disk, taints, claims}
+	pods.followers = []podFollower{files, tokens, disk, taints, claims, accounts}
+	pods.accounts, jobs.accounts = accounts, accounts
 	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
 	jobs.security = config.PodSecurity
 	cronJobs.jobs, cronJobs.garbage = jobs, garbage
@@ -164,6 +170,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		tokens,
 		disk,
 		ttl,
+		accounts,
 		newSweep(timers),
 		&epoch{control: c},
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gc"
@@ -100,6 +101,7 @@ func (c *cronJobs) set(p *loop.Pass, key string, cj *batchv1.CronJob) {
 func (c *cronJobs) gone(p *loop.Pass, uid types.UID, key string) {
 	delete(c.known, uid)
 	c.timers.Set(c, key, time.Time{})
+	forgetCreator(p, key, uid)
 	c.garbage.OwnerGone(p, uid)
 }
 
@@ -220,6 +222,9 @@ func (c *cronJobs) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *
 		p.Jobs.Changed(jobKey, j)
 		if err := p.Jobs.Write(jobKey); err != nil { // a revision of its own, before its pods'
 			return err
+		}
+		if user := creator(p, key, cj.UID); user != "" {
+			p.PutStored(store.Object{Key: storage.CreatorKey(jobKey), UID: string(j.UID), Value: []byte(user)})
 		}
 		revision = strconv.FormatUint(p.Version(), 10)
 		if err := c.jobs.set(p, jobKey, j); err != nil {

@@ -31,6 +31,7 @@ type jobs struct {
 	pods     *pods
 	cronJobs *cronJobs
 	gangs    *gang.Gangs
+	accounts *accounts
 	ttl      *jobTTL
 	garbage  *gc.Collector
 
@@ -65,7 +66,11 @@ func (c *jobs) Fold(p *loop.Pass, change loop.Change) error {
 	}
 	key := change.Object.Key
 	if change.Deleted {
-		c.gone(p, types.UID(change.Object.UID), key)
+		gone := &batchv1.Job{}
+		if err := objects.Decode(change.Object, gone); err != nil {
+			return err
+		}
+		c.gone(p, gone, key)
 		return nil
 	}
 	j, ok, err := p.Jobs.Get(key)
@@ -176,6 +181,9 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 	}
 	if n := len(d.Status); n > 0 && job.End(&d.Status[n-1]) != nil {
 		p.Delete(memoryKey(j)) // no decision needs it any more
+		if job.End(&j.Status) == nil {
+			c.accounts.jobEnded(p, j, &d.Status[n-1])
+		}
 	} else if d.Memory != nil {
 		if err := putMemory(p, j, d.Memory); err != nil {
 			return err
@@ -270,12 +278,14 @@ func (c *jobs) remove(p *loop.Pass, key string, j *batchv1.Job) error {
 	if err := p.Jobs.Delete(key); err != nil {
 		return err
 	}
-	c.gone(p, j.UID, key)
+	c.gone(p, j, key)
 	return nil
 }
 
 // gone takes in the end of a Job: what it left behind is collected.
-func (c *jobs) gone(p *loop.Pass, uid types.UID, key string) {
+func (c *jobs) gone(p *loop.Pass, j *batchv1.Job, key string) {
+	uid := j.UID
+	c.accounts.jobGone(p, j)
 	c.forget(uid)
 	c.ttl.forget(key)
 	c.cronJobs.forgetChild(uid)

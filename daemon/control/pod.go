@@ -29,6 +29,7 @@ type pods struct {
 	jobs      *jobs
 	admission *admission
 	garbage   *gc.Collector
+	accounts  *accounts
 	followers []podFollower
 
 	// known are the pods that still wait, run or have to be counted.
@@ -119,8 +120,7 @@ func (c *pods) Fold(p *loop.Pass, change loop.Change) error {
 		if err := objects.Decode(change.Object, gone); err != nil {
 			return err
 		}
-		c.gone(p, gone, key)
-		return nil
+		return c.gone(p, gone, key)
 	}
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || string(obj.UID) != change.Object.UID {
@@ -167,7 +167,11 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 		return nil // nothing is left to be done for it
 	}
 	ended := pod.Terminal(obj)
-	result := pod.Apply(obj, &rec.issued, p.TakeObserved(obj.UID), p.Now)
+	observed := p.TakeObserved(obj.UID)
+	result := pod.Apply(obj, &rec.issued, observed, p.Now)
+	if err := c.accounts.observed(p, obj, observed); err != nil {
+		return err
+	}
 	for _, e := range result.Events {
 		about := objects.PodReference(obj)
 		about.FieldPath = e.FieldPath
@@ -345,15 +349,15 @@ func (c *pods) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, er
 	if err := p.Pods.Delete(key); err != nil {
 		return false, err
 	}
-	c.gone(p, obj, key)
-	return true, nil
+	return true, c.gone(p, obj, key)
 }
 
 // gone takes in the end of a pod's object: whatever the pod still has on this machine is removed.
-func (c *pods) gone(p *loop.Pass, obj *corev1.Pod, key string) {
+func (c *pods) gone(p *loop.Pass, obj *corev1.Pod, key string) error {
 	c.drop(key, obj.UID, objects.ControllingJob(obj))
 	if !pod.Done(obj) { // it was deleted by force
 		c.do(p, obj, pod.Action{Kind: pod.TearDown})
 	}
 	p.After(func() { c.logs.PodGone(obj) })
+	return c.accounts.podGone(p, obj)
 }

@@ -23,6 +23,9 @@ func (c *Control) Recover(ctx context.Context) error {
 	if err := dropMemories(ctx, s); err != nil {
 		return err
 	}
+	if err := dropUsages(ctx, s); err != nil {
+		return err
+	}
 	if err := renameNode(ctx, s, c.config.Node); err != nil {
 		return fmt.Errorf("name of the node: %w", err)
 	}

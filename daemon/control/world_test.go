@@ -22,6 +22,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/loop"
@@ -90,8 +91,9 @@ func (w *world) start() {
 		Settings:    job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},
 		PodSecurity: w.security(), MaxPods: 1000, Allocatable: w.allocatable,
 		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self,
-		Epoch:  "one",
-		Events: events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(w.store), Logger: logger, Clock: func() time.Time { return w.clock() },
+		Epoch:   "one",
+		History: history.Limits{Age: 1000 * time.Hour, Size: 1 << 20},
+		Events:  events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(w.store), Logger: logger, Clock: func() time.Time { return w.clock() },
 	})
 	if err := w.control.Recover(w.t.Context()); err != nil {
 		w.t.Fatal(err)

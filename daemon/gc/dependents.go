@@ -55,8 +55,8 @@ func (d *dependents) Rebuild(s *store.Snapshot, _ time.Time) error {
 
 // Gone takes in the end of an object, for what it owned and for what owned it.
 func (d *dependents) Gone(p *loop.Pass, o store.Object) {
-	if objects.ResourceOf(o.Key) == objects.Memories {
-		return // its UID is that of its Job, which may still exist
+	if objects.Hidden(o.Key) {
+		return // its UID is that of an object which may still exist
 	}
 	d.recheckOwners(&o)
 	d.OwnerGone(p, types.UID(o.UID))

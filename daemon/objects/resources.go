@@ -9,6 +9,7 @@ import (
 
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 )
 
 // Resources whose objects the daemon itself reads and writes; they are the first part of the keys.
@@ -32,7 +33,18 @@ const (
 	Provisionings = "provisionings.jobd.dev"
 	// Memories hold what decisions need to know about pods of a Job that are gone. Clients do not see them.
 	Memories = "memories.jobd.dev"
+	// Usages hold what ended containers of a pod have used, Accounts what ended pods of a Job have. Clients do not see
+	// them.
+	Usages   = "usages.jobd.dev"
+	Accounts = "accounts.jobd.dev"
 )
+
+// Hidden reports whether a key is that of something which clients do not see, and which is about an object whose UID it
+// may have.
+func Hidden(key string) bool {
+	resource := ResourceOf(key)
+	return strings.HasSuffix(resource, ".jobd.dev") || strings.HasPrefix(resource, storage.CreatorPrefix)
+}
 
 // Served returns the kinds of the API by their resource, for code that handles objects of any kind.
 var Served = sync.OnceValue(func() map[string]*kind.Kind {

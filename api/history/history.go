@@ -1,0 +1,149 @@
+// Package history is the format in which jobd says what Jobs have run, and what they have used:
+// GET /apis/history.jobd.dev/v1/jobs and .../namespaces/NAMESPACE/jobs, which only jobd has, answer with a List as JSON.
+//
+// A Job is listed when it has ended, and stays listed after its object is gone. Programs can rely on the fields; further
+// ones may be added within the version.
+package history
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Group, Version and Kind are those of a List.
+const (
+	Group   = "history.jobd.dev"
+	Version = "v1"
+	Kind    = "JobHistoryList"
+)
+
+// Path returns the path of the requests about one namespace, or about all of them if it is empty.
+func Path(namespace string) string {
+	if namespace == "" {
+		return "/apis/" + Group + "/" + Version + "/jobs"
+	}
+	return "/apis/" + Group + "/" + Version + "/namespaces/" + namespace + "/jobs"
+}
+
+// Parameters of a request, all of them optional.
+const (
+	// ParameterLimit is how many Jobs the answer has at most; at most MaxLimit, which is also what is meant without it.
+	ParameterLimit = "limit"
+	// ParameterContinue is what an answer said in metadata.continue: the next one goes on there.
+	ParameterContinue = "continue"
+	// ParameterLabels is a label selector.
+	ParameterLabels = "labelSelector"
+	// ParameterName, ParameterCronJob and ParameterUser are the name of the Job, the CronJob that started it, and who
+	// created it.
+	ParameterName    = "name"
+	ParameterCronJob = "cronJob"
+	ParameterUser    = "user"
+	// ParameterSince, in the form of RFC 3339, leaves out what has ended before.
+	ParameterSince = "since"
+	// ParameterPods adds what each pod has used: "true" or "false".
+	ParameterPods = "pods"
+)
+
+// MaxLimit is how many Jobs an answer has at most.
+const MaxLimit = 500
+
+// List is an answer: the Jobs that ended last come first.
+type List struct {
+	metav1.TypeMeta `json:",inline"`
+	// Metadata.Continue is set if there are, or may be, more. Such an answer may have fewer Jobs than the limit, even
+	// none.
+	Metadata metav1.ListMeta `json:"metadata"`
+	Items    []Job           `json:"items"`
+}
+
+// Results of a Job.
+const (
+	Complete = "Complete"
+	Failed   = "Failed"
+	// Deleted: its object was deleted before it had finished.
+	Deleted = "Deleted"
+)
+
+// Job is a Job that has ended. One that was made to run again, and has ended again, is listed for each end.
+type Job struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// User is who created the Job or, of a Job of a CronJob, the CronJob. Empty: that is not known.
+	User    string            `json:"user,omitempty"`
+	CronJob string            `json:"cronJob,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+
+	Created metav1.Time  `json:"created"`
+	Started *metav1.Time `json:"started,omitempty"` // status.startTime
+	Ended   metav1.Time  `json:"ended"`
+	// Result is Complete, Failed or Deleted; Reason is that of the Job's condition.
+	Result string `json:"result"`
+	Reason string `json:"reason,omitempty"`
+
+	Use `json:",inline"`
+	// Succeeded, Failed and Stopped count the pods that ran, by their ends. Stopped are those that were deleted.
+	Succeeded int `json:"succeeded,omitempty"`
+	Failed    int `json:"failed,omitempty"`
+	Stopped   int `json:"stopped,omitempty"`
+	// Retries is how often something of the Job was run again: pods that have replaced failed ones, and restarts of
+	// containers within pods.
+	Retries int `json:"retries,omitempty"`
+	// ExitCodes are those of the pods, the most frequent first. That of a failed pod is that of the container that has
+	// failed.
+	ExitCodes []ExitCode `json:"exitCodes,omitempty"`
+
+	// Pods are the attempts in the order of their ends, if they were asked for.
+	Pods []Pod `json:"pods,omitempty"`
+	// Part: this is no Job, but more Pods of the Job with the same UID that is the last one before it in the answers.
+	Part bool `json:"part,omitempty"`
+}
+
+// Use is what something has used from its start to its end.
+type Use struct {
+	// CPUSeconds is the time on processors.
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// PeakMemory is the most memory that one container had at a time, with the page cache, in bytes. 0: not known.
+	PeakMemory int64 `json:"peakMemory"`
+}
+
+// Add adds what something else has used.
+func (u *Use) Add(v Use) {
+	u.CPUSeconds += v.CPUSeconds
+	u.PeakMemory = max(u.PeakMemory, v.PeakMemory)
+}
+
+// ExitCode is an exit code, and how many pods had it.
+type ExitCode struct {
+	Code  int `json:"code"`
+	Count int `json:"count"`
+}
+
+// Pod is one attempt.
+type Pod struct {
+	Name    string       `json:"name"`
+	Index   string       `json:"index,omitempty"` // the completion index of an Indexed Job
+	Started *metav1.Time `json:"started,omitempty"`
+	Ended   metav1.Time  `json:"ended"`
+	// Result is Succeeded, Failed or Stopped; Reason is that of the pod or of the container that has failed.
+	Result string `json:"result"`
+	Reason string `json:"reason,omitempty"`
+
+	Use        `json:",inline"`
+	Containers []Container `json:"containers,omitempty"`
+}
+
+// Results of a pod.
+const (
+	PodSucceeded = "Succeeded"
+	PodFailed    = "Failed"
+	// PodStopped: it was deleted before it had ended, by somebody or with its Job.
+	PodStopped = "Stopped"
+)
+
+// Container is a container of a pod that has been started. The exit code and the reason are those of its last end.
+type Container struct {
+	Name     string `json:"name"`
+	ExitCode int    `json:"exitCode"`
+	Reason   string `json:"reason,omitempty"`
+	Restarts int    `json:"restarts,omitempty"`
+
+	Use `json:",inline"`
+}

@@ -1,0 +1,295 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	wire "github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+// pruneInterval is how often the history is looked at for what is too old.
+const pruneInterval = time.Hour
+
+// accounts keeps the history of Jobs: what their pods have used is added up as they end, and written together with the
+// pod's status, so that each end counts once.
+//
+// What is not yet history is stored under two resources that no client sees: what the ended containers of a running pod
+// have used, by the pod's UID, and the sums of a Job of which pods have ended, by the Job's UID.
+type accounts struct {
+	loop.Base
+	noPods
+	timers *loop.Timers
+	limits history.Limits
+
+	log     *history.Log
+	pods    map[types.UID]*accountedPod // those that run
+	jobs    map[types.UID]*account      // those of which pods run or have ended
+	changed map[types.UID]bool          // those of jobs that the pass has to write or to close
+	// ended are the Jobs that the pass adds to the history.
+	ended []wire.Job
+	// prune: the history may be larger or older than it should be.
+	prune bool
+}
+
+// accountedPod is what is known of a pod that runs.
+type accountedPod struct{ history.Pod }
+
+// account is what is known of a Job.
+type account struct {
+	history.Account
+	running map[types.UID]bool // pods
+}
+
+func newAccounts(timers *loop.Timers, limits history.Limits) *accounts {
+	return &accounts{
+		timers: timers, limits: limits,
+		pods: map[types.UID]*accountedPod{}, jobs: map[types.UID]*account{}, changed: map[types.UID]bool{},
+	}
+}
+
+// Rebuild implements loop.Controller.
+func (c *accounts) Rebuild(s *store.Snapshot, now time.Time) (err error) {
+	if c.log, err = history.Open(s, c.limits); err != nil {
+		return err
+	}
+	s.Range(objects.Accounts+"/", "", func(o store.Object) bool {
+		var a *history.Account
+		if a, err = history.DecodeAccount(o.Value); err == nil {
+			j, _ := s.Get(store.Key(objects.Jobs, a.Job.Namespace, a.Job.Name))
+			a.Gone = j.UID != o.UID
+			c.jobs[types.UID(o.UID)] = &account{Account: *a, running: map[types.UID]bool{}}
+			if a.Gone { // it is closed if it has no pods either
+				c.changed[types.UID(o.UID)] = true
+			}
+		}
+		return err == nil
+	})
+	c.timers.Set(c, "", now.Add(time.Minute)) // the limits may have been changed
+	return err
+}
+
+// podBound implements podFollower.
+func (c *accounts) podBound(key string, p *corev1.Pod, _ time.Time) {
+	of := objects.ControllingJob(p)
+	if of == "" || c.pods[p.UID] != nil || pod.Terminal(p) {
+		return
+	}
+	c.pods[p.UID] = &accountedPod{history.Pod{Key: key, Of: string(of)}}
+	c.of(of).running[p.UID] = true
+}
+
+// of returns the account of a Job.
+func (c *accounts) of(job types.UID) *account {
+	a := c.jobs[job]
+	if a == nil {
+		a = &account{running: map[types.UID]bool{}}
+		c.jobs[job] = a
+	}
+	return a
+}
+
+// used returns what is known of a pod that runs; nil if it is none of a Job.
+func (c *accounts) used(p *loop.Pass, uid types.UID) (*accountedPod, error) {
+	use := c.pods[uid]
+	if use == nil || use.Containers != nil {
+		return use, nil
+	}
+	o, ok := p.Get(usageKey(uid))
+	if !ok {
+		return use, nil
+	}
+	stored, err := history.DecodePod(o.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Key, err)
+	}
+	use.Pod = *stored
+	return use, nil
+}
+
+func usageKey(pod types.UID) string   { return store.Key(objects.Usages, "", string(pod)) }
+func accountKey(job types.UID) string { return store.Key(objects.Accounts, "", string(job)) }
+
+// observed takes in what was observed of a pod, which the pod's status by now has too.
+func (c *accounts) observed(p *loop.Pass, obj *corev1.Pod, observations []pod.Observation) error {
+	use, err := c.used(p, obj.UID)
+	if err != nil || use == nil {
+		return err
+	}
+	changed := use.Fold(observations)
+	over := pod.Terminal(obj)
+	// What explains why a container ran out of memory stays as long as the pod.
+	if changed && (!over || len(use.OOMPeaks) > 0) {
+		value, err := json.Marshal(&use.Pod)
+		if err != nil {
+			return err
+		}
+		p.PutStored(store.Object{Key: usageKey(obj.UID), UID: string(obj.UID), Value: value})
+	} else if over && len(use.OOMPeaks) == 0 {
+		p.Delete(usageKey(obj.UID))
+	}
+	if over {
+		return c.end(p, obj, use)
+	}
+	return nil
+}
+
+// podGone takes in that the object of a pod is gone.
+func (c *accounts) podGone(p *loop.Pass, obj *corev1.Pod) error {
+	use, err := c.used(p, obj.UID)
+	p.Delete(usageKey(obj.UID))
+	if err != nil || use == nil {
+		return err
+	}
+	return c.end(p, obj, use)
+}
+
+// end adds a pod to the account of its Job.
+func (c *accounts) end(p *loop.Pass, obj *corev1.Pod, use *accountedPod) error {
+	delete(c.pods, obj.UID)
+	of := types.UID(use.Of)
+	a := c.of(of)
+	delete(a.running, obj.UID)
+	if a.Job.UID == "" { // so that it is known whose it is, if the Job goes first
+		if j, ok, err := c.job(p, obj); err != nil {
+			return err
+		} else if ok {
+			a.Describe(j, creator(p, objects.Key(objects.Jobs, j), j.UID))
+		}
+	}
+	if part := a.Add(use.End(obj, p.Now)); part != nil {
+		c.ended = append(c.ended, *part)
+	}
+	c.changed[of] = true
+	return nil
+}
+
+// job returns the Job of a pod.
+func (c *accounts) job(p *loop.Pass, obj *corev1.Pod) (*batchv1.Job, bool, error) {
+	for _, ref := range obj.OwnerReferences {
+		if ref.UID != objects.ControllingJob(obj) {
+			continue
+		}
+		j, ok, err := p.Jobs.Get(store.Key(objects.Jobs, obj.Namespace, ref.Name))
+		return j, ok && j.UID == ref.UID, err
+	}
+	return nil, false, nil
+}
+
+// creator returns who has created a Job or CronJob; empty if that is not known.
+func creator(p *loop.Pass, key string, uid types.UID) string {
+	if o, ok := p.Get(storage.CreatorKey(key)); ok && o.UID == string(uid) {
+		return string(o.Value)
+	}
+	return ""
+}
+
+// forgetCreator forgets who has created an object that is gone.
+func forgetCreator(p *loop.Pass, key string, uid types.UID) {
+	if o, ok := p.Get(storage.CreatorKey(key)); ok && o.UID == string(uid) {
+		p.Delete(o.Key)
+	}
+}
+
+// jobEnded takes in that a Job is to have a status that says that it has ended.
+func (c *accounts) jobEnded(p *loop.Pass, j *batchv1.Job, status *batchv1.JobStatus) {
+	a := c.of(j.UID)
+	a.Describe(j, creator(p, objects.Key(objects.Jobs, j), j.UID))
+	c.close(p, j.UID, a.Close(j, status, p.Now))
+}
+
+// jobGone takes in that the object of a Job is gone. One that had not ended is closed when its pods have.
+func (c *accounts) jobGone(p *loop.Pass, j *batchv1.Job) {
+	key := objects.Key(objects.Jobs, j)
+	user := creator(p, key, j.UID)
+	forgetCreator(p, key, j.UID)
+	if objects.Finished(j) {
+		return
+	}
+	a := c.of(j.UID)
+	a.Describe(j, user)
+	a.Gone, c.changed[j.UID] = true, true
+}
+
+func (c *accounts) close(p *loop.Pass, uid types.UID, end wire.Job) {
+	c.ended = append(c.ended, end)
+	delete(c.jobs, uid)
+	p.Delete(accountKey(uid))
+}
+
+// Due implements loop.Controller.
+func (c *accounts) Due(p *loop.Pass, _ string) error {
+	c.prune = true
+	c.timers.Set(c, "", p.Now.Add(pruneInterval))
+	return nil
+}
+
+// Dirty implements loop.Controller.
+func (c *accounts) Dirty() bool { return c.prune || len(c.changed) > 0 }
+
+// Finish implements loop.Finisher: it writes what the pass has changed.
+func (c *accounts) Finish(p *loop.Pass) error {
+	for _, uid := range slices.Sorted(maps.Keys(c.changed)) {
+		a := c.jobs[uid]
+		switch {
+		case a == nil: // closed
+		case a.Gone && len(a.running) == 0 && a.Job.UID != "":
+			c.close(p, uid, a.Close(nil, nil, p.Now))
+		default:
+			value, err := json.Marshal(&a.Account)
+			if err != nil {
+				return err
+			}
+			p.PutStored(store.Object{Key: accountKey(uid), UID: string(uid), Value: value})
+		}
+	}
+	clear(c.changed)
+	if len(c.ended) > 0 {
+		if err := c.log.Append(p, p.Snapshot().Version(), c.ended); err != nil {
+			return err
+		}
+		c.ended, c.prune = nil, true
+	}
+	if c.prune {
+		c.prune = !c.log.Prune(p, p.Now, loop.Budget/2)
+	}
+	return nil
+}
+
+// dropUsages removes what was stored about pods that are gone, and who has created objects that are, since a crash can
+// come between the two removals.
+func dropUsages(ctx context.Context, s *store.Store) error {
+	return s.Update(ctx, func(tx *store.Tx) (err error) {
+		tx.Range(objects.Usages+"/", "", func(o store.Object) bool {
+			var use *history.Pod
+			if use, err = history.DecodePod(o.Value); err != nil {
+				return false
+			}
+			if p, _ := tx.Get(use.Key); p.UID != o.UID {
+				tx.Delete(o.Key)
+			}
+			return true
+		})
+		tx.Range(storage.CreatorPrefix, "", func(o store.Object) bool {
+			if of, _ := tx.Get(strings.TrimPrefix(o.Key, storage.CreatorPrefix)); of.UID != o.UID {
+				tx.Delete(o.Key)
+			}
+			return true
+		})
+		return err
+	})
+}

@@ -1,0 +1,142 @@
+package control
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	wire "github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
+)
+
+// history returns what is kept of Jobs that have ended, with their pods.
+func (w *world) history() (jobs []wire.Job) {
+	w.t.Helper()
+	synctest.Wait()
+	if err := w.store.View(func(s *store.Snapshot) (err error) {
+		jobs, _, err = history.Read(s, history.Query{Pods: true})
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return jobs
+}
+
+// open returns how much is stored of what is not history yet.
+func (w *world) open() (usages, accounts, creators int) {
+	w.t.Helper()
+	_ = w.store.View(func(s *store.Snapshot) error {
+		usages, accounts, creators = s.Count(objects.Usages+"/"), s.Count(objects.Accounts+"/"), s.Count(storage.CreatorPrefix)
+		return nil
+	})
+	return
+}
+
+func (w *world) createdBy(j *batchv1.Job, user string) {
+	w.write(func(tx *store.Tx) error {
+		tx.Put(store.Object{Key: storage.CreatorKey(objects.Key(objects.Jobs, j)), UID: string(j.UID), Value: []byte(user)})
+		return nil
+	})
+}
+
+// What a Job has run is history once it has ended, and stays there after the Job is gone.
+func TestHistoryOutlivesJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("j", "3s", "1,1,0")
+		j.Spec.BackoffLimit, j.Spec.TTLSecondsAfterFinished = ptr.To[int32](5), ptr.To[int32](10)
+		j.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		j.Labels = map[string]string{"app": "report"}
+		w.create(j)
+		w.createdBy(j, "alice")
+		time.Sleep(2 * time.Second)
+		w.stop() // nothing is lost with a daemon
+		w.start()
+		time.Sleep(5 * time.Minute)
+		if w.job("j") != nil {
+			t.Fatal("the Job is still there")
+		}
+		all := w.history()
+		if len(all) != 1 {
+			t.Fatalf("%d Jobs in the history: %+v", len(all), all)
+		}
+		got := all[0]
+		if got.Name != "j" || got.Namespace != "default" || got.User != "alice" || got.Result != wire.Complete || got.Reason != batchv1.JobReasonCompletionsReached ||
+			got.Labels["app"] != "report" || got.Succeeded != 1 || got.Retries < 2 || got.Started == nil || got.Ended.Before(got.Started) {
+			t.Errorf("the history says %+v", got)
+		}
+		if len(got.Pods) != 1 || got.Pods[0].Result != wire.PodSucceeded || len(got.Pods[0].Containers) != 1 || got.Pods[0].Containers[0].Restarts != got.Retries {
+			t.Errorf("pods %+v", got.Pods)
+		}
+		if a, b, c := w.open(); a+b+c != 0 {
+			t.Errorf("%d usages, %d accounts and %d creators are left", a, b, c)
+		}
+	})
+}
+
+// Failed attempts that were replaced are retries, the last one of a Job that fails is none.
+func TestHistoryOfAFailedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("j", "1s", "7")
+		j.Spec.BackoffLimit = ptr.To[int32](2)
+		w.create(j)
+		time.Sleep(10 * time.Minute)
+		all := w.history()
+		if len(all) != 1 || all[0].Result != wire.Failed || all[0].Reason != batchv1.JobReasonBackoffLimitExceeded || all[0].Failed != 3 ||
+			all[0].Retries != 2 || len(all[0].Pods) != 3 || len(all[0].ExitCodes) != 1 || all[0].ExitCodes[0] != (wire.ExitCode{Code: 7, Count: 3}) {
+			t.Errorf("the history says %+v", all)
+		}
+	})
+}
+
+// A Job that is deleted before its end is closed when its pods have ended.
+func TestHistoryOfADeletedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("j", "1h", "0")
+		w.create(j)
+		w.createdBy(j, "bob")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Jobs, j)); return nil })
+		time.Sleep(time.Minute)
+		all := w.history()
+		if len(all) != 1 || all[0].Result != wire.Deleted || all[0].User != "bob" || all[0].Stopped != 1 || len(all[0].Pods) != 1 ||
+			all[0].Pods[0].Result != wire.PodStopped {
+			t.Errorf("the history says %+v", all)
+		}
+		if a, b, c := w.open(); a+b+c != 0 {
+			t.Errorf("%d usages, %d accounts and %d creators are left", a, b, c)
+		}
+	})
+}
+
+// The pods of a large Job are kept in parts.
+func TestHistoryOfManyPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("j", "1s", "0")
+		j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](250), ptr.To[int32](50)
+		w.create(j)
+		time.Sleep(time.Minute)
+		all, pods := w.history(), 0
+		for _, one := range all {
+			pods += len(one.Pods)
+		}
+		if len(all) != 3 || all[0].Part || !all[1].Part || !all[2].Part || all[0].Succeeded != 250 || pods != 250 {
+			t.Errorf("%d entries with %d pods: %+v", len(all), pods, all[0])
+		}
+	})
+}

@@ -1,0 +1,321 @@
+// Package history keeps what ended Jobs have run and used, long after their objects are gone.
+//
+// Ended Jobs come in one by one (Log.Append), in the transaction that ends them. They are stored as they come, and once
+// there are enough of them, together in compressed blocks. A block begins with the hashes of what Jobs can be found by, so
+// that a search decodes only the blocks with something to find. Pages of Jobs go out (Read). The oldest blocks are removed
+// when all are too large or too old. It writes under two resources of its own in the store, which no client sees.
+package history
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/store"
+)
+
+// The first parts of the keys.
+const (
+	// Blocks hold many Jobs.
+	Blocks = "history.jobd.dev"
+	// Pending hold those that have ended since the last block was made.
+	Pending = "historypending.jobd.dev"
+)
+
+const (
+	// blockJobs is how many Jobs make a block.
+	blockJobs = 256
+	// blockBytes is how large pending Jobs may become before they make a block, though they are few.
+	blockBytes = 256 << 10
+)
+
+// Limits bound what is kept.
+type Limits struct {
+	Age  time.Duration // since the end of a Job; 0: nothing is kept
+	Size int64         // of all, in bytes as stored; 0: nothing is kept
+}
+
+// piece is a stored object of Blocks or Pending, as its key describes it. Jobs are numbered as they end.
+type piece struct {
+	key   string
+	first uint64 // number of its first Job
+	jobs  uint64
+	ended int64 // when the last of them ended, in seconds since 1970
+	size  int64
+}
+
+func newPiece(resource string, first uint64, jobs []history.Job, size int) piece {
+	p := piece{first: first, jobs: uint64(len(jobs)), size: int64(size)}
+	for i := range jobs {
+		p.ended = max(p.ended, jobs[i].Ended.Unix())
+	}
+	p.key = fmt.Sprintf("%s/%016x-%x-%x-%x", resource, p.first, p.jobs, p.ended, p.size)
+	return p
+}
+
+func parsePiece(key string) (p piece, err error) {
+	p.key = key
+	_, rest, _ := strings.Cut(key, "/")
+	if n, err := fmt.Sscanf(rest, "%x-%x-%x-%x", &p.first, &p.jobs, &p.ended, &p.size); err != nil || n != 4 {
+		return p, fmt.Errorf("%s: this is no part of the history", key)
+	}
+	return p, nil
+}
+
+// pieces returns the pieces of a resource in the order of the Jobs' ends.
+func pieces(s *store.Snapshot, resource string) (all []piece, err error) {
+	s.Keys(resource+"/", "", func(key string) bool {
+		var p piece
+		if p, err = parsePiece(key); err == nil {
+			all = append(all, p)
+		}
+		return err == nil
+	})
+	return all, err
+}
+
+// Writer is the transaction in which Jobs are appended.
+type Writer interface {
+	Get(key string) (store.Object, bool)
+	PutStored(store.Object)
+	Delete(key string)
+}
+
+// Log appends Jobs. It knows what is stored, and so has to be made anew when what it has written is lost. It serves one
+// goroutine.
+type Log struct {
+	limits          Limits
+	blocks, pending []piece
+}
+
+// Open reads what is stored.
+func Open(s *store.Snapshot, limits Limits) (*Log, error) {
+	l := &Log{limits: limits}
+	var err error
+	if l.blocks, err = pieces(s, Blocks); err != nil {
+		return nil, err
+	}
+	l.pending, err = pieces(s, Pending)
+	return l, err
+}
+
+// Append writes Jobs that have ended. version is a version of the store from which nothing was removed yet: it begins the
+// numbers when there are no Jobs.
+func (l *Log) Append(w Writer, version uint64, jobs []history.Job) error {
+	if len(jobs) == 0 || l.limits.Age <= 0 || l.limits.Size <= 0 {
+		return nil
+	}
+	next := version
+	if all := append(l.blocks[:len(l.blocks):len(l.blocks)], l.pending...); len(all) > 0 {
+		last := all[len(all)-1]
+		next = last.first + last.jobs
+	}
+	value, err := encodeLines(jobs)
+	if err != nil {
+		return err
+	}
+	count, size := uint64(len(jobs)), int64(len(value))
+	for _, p := range l.pending {
+		count += p.jobs
+		size += p.size
+	}
+	if count < blockJobs && size < blockBytes {
+		p := newPiece(Pending, next, jobs, len(value))
+		w.PutStored(store.Object{Key: p.key, Value: value})
+		l.pending = append(l.pending, p)
+		return nil
+	}
+	return l.merge(w, next, jobs)
+}
+
+// merge makes a block of what is pending and of further Jobs.
+func (l *Log) merge(w Writer, next uint64, jobs []history.Job) error {
+	var all []history.Job
+	for _, p := range l.pending {
+		o, ok := w.Get(p.key)
+		if !ok {
+			return fmt.Errorf("%s is missing", p.key)
+		}
+		some, err := decodeLines(o.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.key, err)
+		}
+		all = append(all, some...)
+	}
+	first := next - uint64(len(all)) // the numbers have no gaps
+	all = append(all, jobs...)
+	value, err := encodeBlock(all)
+	if err != nil {
+		return err
+	}
+	for _, p := range l.pending {
+		w.Delete(p.key)
+	}
+	p := newPiece(Blocks, first, all, len(value))
+	w.PutStored(store.Object{Key: p.key, Value: value})
+	l.blocks, l.pending = append(l.blocks, p), nil
+	return nil
+}
+
+// Prune removes what is too old, and the oldest of what is too much, at most n pieces. It reports whether that was all.
+func (l *Log) Prune(w Writer, now time.Time, n int) (done bool) {
+	var size int64
+	for _, of := range [][]piece{l.blocks, l.pending} {
+		for _, p := range of {
+			size += p.size
+		}
+	}
+	oldest := now.Add(-l.limits.Age).Unix()
+	for _, of := range []*[]piece{&l.blocks, &l.pending} {
+		for len(*of) > 0 {
+			p := (*of)[0]
+			if p.ended >= oldest && size <= l.limits.Size {
+				break
+			}
+			if n--; n < 0 {
+				return false
+			}
+			w.Delete(p.key)
+			size -= p.size
+			*of = (*of)[1:]
+		}
+	}
+	return true
+}
+
+// blockFormat is the first byte of a block.
+const blockFormat = 1
+
+// encodeBlock returns a block: its format in a byte, the number of hashes as a uvarint, the hashes in order, 4 bytes each,
+// and the Jobs as compressed lines.
+func encodeBlock(jobs []history.Job) ([]byte, error) {
+	var hashes []uint32
+	for i := range jobs {
+		for _, t := range terms(&jobs[i]) {
+			hashes = append(hashes, hash(t))
+		}
+	}
+	slices.Sort(hashes)
+	hashes = slices.Compact(hashes)
+	b := binary.AppendUvarint([]byte{blockFormat}, uint64(len(hashes)))
+	for _, h := range hashes {
+		b = binary.BigEndian.AppendUint32(b, h)
+	}
+	lines, err := encodeLines(jobs)
+	if err != nil {
+		return nil, err
+	}
+	// A block is small, and so is the window.
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10),
+		zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+	if err != nil {
+		return nil, err
+	}
+	return encoder.EncodeAll(lines, b), nil
+}
+
+// block is a block whose Jobs are still compressed.
+type block struct{ hashes, lines []byte }
+
+func openBlock(value []byte) (b block, err error) {
+	if len(value) == 0 || value[0] != blockFormat {
+		return b, fmt.Errorf("a format of the history that this jobd does not know")
+	}
+	n, size := binary.Uvarint(value[1:])
+	rest := value[min(1+max(size, 0), len(value)):]
+	if size <= 0 || n > uint64(len(rest)/4) {
+		return b, fmt.Errorf("the block is cut short")
+	}
+	return block{rest[:4*n], rest[4*n:]}, nil
+}
+
+// has reports whether a term may be in a block.
+func (b block) has(term string) bool {
+	want := hash(term)
+	low, high := 0, len(b.hashes)/4
+	for low < high {
+		middle := (low + high) / 2
+		switch h := binary.BigEndian.Uint32(b.hashes[4*middle:]); {
+		case h == want:
+			return true
+		case h < want:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return false
+}
+
+// maxBlock bounds what a block is decompressed to, which one Job of many pods may exceed.
+const maxBlock = 256 << 20
+
+func newDecoder() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
+}
+
+func encodeLines(jobs []history.Job) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for i := range jobs {
+		if err := e.Encode(&jobs[i]); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func decodeLines(lines []byte) (jobs []history.Job, err error) {
+	for line := range bytes.Lines(lines) {
+		var j history.Job
+		if err := json.Unmarshal(line, &j); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// terms are what a Job is found by.
+func terms(j *history.Job) []string {
+	t := []string{namespaceTerm(j.Namespace), nameTerm(j.Namespace, j.Name)}
+	if j.User != "" {
+		t = append(t, userTerm(j.User))
+	}
+	if j.CronJob != "" {
+		t = append(t, cronJobTerm(j.Namespace, j.CronJob))
+	}
+	for name, value := range j.Labels {
+		t = append(t, labelTerm(name, value))
+	}
+	return t
+}
+
+func namespaceTerm(namespace string) string     { return "n" + namespace }
+func nameTerm(namespace, name string) string    { return "j" + namespace + "/" + name }
+func cronJobTerm(namespace, name string) string { return "c" + namespace + "/" + name }
+func userTerm(user string) string               { return "u" + user }
+func labelTerm(name, value string) string       { return "l" + name + "=" + value }
+
+func hash(term string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(term))
+	return h.Sum32()
+}
+
+func parseContinue(token string) (uint64, error) {
+	n, err := strconv.ParseUint(token, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not what an answer had in metadata.continue", token)
+	}
+	return n, nil
+}
