@@ -22,7 +22,7 @@ SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cr
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short
+.PHONY: build demo check test test-deps unit e2e upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -52,6 +52,16 @@ e2e crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
+
+# A tag or commit.
+FROM ?=
+upgrade: build ## running pods of an older jobd, that of FROM=v0.1.0, taken over; with RECORD=1 its database is kept in testdata/upgrade
+	@test -n "$(FROM)" || { echo "upgrade: needs FROM=a tag or commit"; exit 1; }
+	@rm -rf .upgrade && mkdir -p .upgrade/src && git archive $(FROM) | tar -C .upgrade/src -x
+	cd .upgrade/src && go build -ldflags '$(subst $(VERSION),$(FROM),$(LDFLAGS))' -o ../bin/ ./cmd/...
+	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_OLDER=$(CURDIR)/.upgrade/bin \
+		$(if $(RECORD),JOBD_E2E_RECORD=$(CURDIR)/testdata/upgrade/$(FROM).tar.gz) \
+		go test -count=1 -vet=off -v -run '^TestUpgradeOfADaemon$$' ./daemon/e2e
 
 VM := .vm
 e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboots, power cuts
@@ -117,4 +127,4 @@ release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of 
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
 
 clean:
-	rm -rf bin dist .demo .vm
+	rm -rf bin dist .demo .upgrade .vm

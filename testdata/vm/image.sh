@@ -80,7 +80,7 @@ jobd() {
   rm -rf jobd.d && mkdir -p jobd.d/{bin,src/daemon/e2e,src/api/core,src/testdata/demo}
   cp "$bin"/{jobd,jobd-shim,jobctl,kubectl,attacker,e2e.test,persistent.test,busybox.tar} jobd.d/bin/
   cp -r "$here/guest" jobd.d/
-  cp -r "$here/../"{examples,oracle} jobd.d/src/testdata/
+  cp -r "$here/../"{examples,oracle,upgrade} jobd.d/src/testdata/
   cp "$here/../demo/pi.txt" jobd.d/src/testdata/demo/
   cp "$here/../../api/core/PODFIELDS.md" jobd.d/src/api/core/
   disk jobd.d jobd.ext4
