@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/containerd/errdefs"
@@ -53,7 +55,8 @@ func fileSystemOf(name string) (fileSystem, error) {
 	return fileSystems[i], nil
 }
 
-// runProgram runs a program of the host, whose package the error names if it is missing.
+// runProgram runs a program of the host, whose package the error names if it is missing. When the context ends, the
+// program is killed with all that it has started.
 func runProgram(ctx context.Context, pack, name string, args ...string) error {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -72,7 +75,15 @@ func runProgram(ctx context.Context, pack, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	if err := cmd.Run(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		if err := unix.Kill(-cmd.Process.Pid, unix.SIGKILL); !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+		return os.ErrProcessDone
+	}
+	cmd.WaitDelay = time.Second // a daemon that it has started may keep the output open: ErrWaitDelay, a success
+	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
@@ -114,6 +125,9 @@ func reserve(file *os.File, size int64) (warning string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if err := haveRoom(file, size); err != nil {
+		return "", err
+	}
 	switch err := unix.Fallocate(int(file.Fd()), 0, 0, size); {
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return "the file of the volume is not reserved on its disk, whose file system cannot do that: " +
@@ -123,6 +137,27 @@ func reserve(file *os.File, size int64) (warning string, err error) {
 	}
 	return "", nil
 }
+
+// haveRoom fails if a disk has not room enough for a file of a size, besides what others need. It is asked first, since
+// what is reserved takes all of the disk away from others until the attempt has failed, and a claim is tried again and
+// again. The error is ErrResourceExhausted of errdefs.
+func haveRoom(file *os.File, size int64) error {
+	var is unix.Stat_t
+	var disk unix.Statfs_t
+	if err := errors.Join(unix.Fstat(int(file.Fd()), &is), unix.Fstatfs(int(file.Fd()), &disk)); err != nil {
+		return fmt.Errorf("free space for %s: %w", file.Name(), err)
+	}
+	need, free := size-is.Blocks*512, int64(disk.Bavail)*disk.Bsize
+	keep := roomKept(int64(disk.Blocks) * disk.Bsize)
+	if need > 0 && need > free-keep {
+		return fmt.Errorf("not enough room: %d bytes more are needed, and %d are free on the disk, of which %d are kept free: %w",
+			need, free, keep, errdefs.ErrResourceExhausted)
+	}
+	return nil
+}
+
+// roomKept returns how many bytes of a disk files of volumes leave free.
+func roomKept(disk int64) int64 { return max(disk/20, 64<<20) }
 
 // growExt4 is what resize2fs does with a mounted file system.
 func growExt4(fd int, size int64) error {

@@ -2,11 +2,15 @@ package persistent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,40 +22,65 @@ type NFS struct {
 	ReadOnly bool
 }
 
-// MountNFS ensures that an export is mounted at a directory, which it creates. It waits as long as mount.nfs tries, or
-// until the context ends.
+// nfsPatience is how long a server has to answer to a mount. One that drops all packets would hold up mount.nfs for
+// minutes, and whoever waits for it.
+const nfsPatience = 30 * time.Second
+
+// MountNFS ensures that an export is mounted at a directory, which it creates. A server that does not answer within 30
+// seconds is ErrUnavailable of errdefs. Once the export is mounted its server is not asked again, so that one that has
+// gone silent since holds up nobody.
 func MountNFS(ctx context.Context, nfs NFS, at string) error {
+	return mountNFS(ctx, nfs, at, nfsPatience)
+}
+
+func mountNFS(ctx context.Context, nfs NFS, at string, patience time.Duration) error {
 	source, err := nfs.source()
 	if err != nil {
 		return err
 	}
-	if mounted, err := isMounted(at); err != nil || mounted {
+	if mounted, err := inMountTable(at); err != nil || mounted {
 		return err
 	}
 	if err := os.MkdirAll(at, 0o700); err != nil {
 		return err
 	}
-	options := append([]string{}, nfs.Options...)
+	options := []string{"retry=0"} // what fails is tried again with the pod; of two such options the last one counts
+	options = append(options, nfs.Options...)
 	if nfs.ReadOnly {
 		options = append(options, "ro")
 	}
-	args := []string{source, at}
-	if len(options) > 0 {
-		args = append(args, "-o", strings.Join(options, ","))
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err = runProgram(limited, "nfs-common", "mount.nfs", source, at, "-o", strings.Join(options, ","))
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("mount.nfs: %s has not answered within %s: %w", source, patience, errdefs.ErrUnavailable)
 	}
-	return runProgram(ctx, "nfs-common", "mount.nfs", args...)
+	return err
+}
+
+// inMountTable reports whether something is mounted at a path, without looking at what is mounted there: to ask a file
+// system of a server that is silent blocks for ever.
+func inMountTable(path string) (bool, error) {
+	// The kernel names mounts by their real paths.
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(filepath.Join(parent, filepath.Base(path))))
+	return len(mounts) > 0, err
 }
 
 // UnmountNFS unmounts an export, whether its server answers or not, and removes the directory. It is no error if it is
 // not mounted.
 func UnmountNFS(at string) error {
 	for {
-		if mounted, err := isMounted(at); err != nil {
-			return err
-		} else if !mounted {
+		err := unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		switch {
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // nothing is mounted there any more
 			return removeEmpty(at)
-		}
-		if err := unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		case err != nil:
 			return fmt.Errorf("unmount %s: %w", at, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -527,8 +528,9 @@ func TestSpecs(t *testing.T) {
 		t.Errorf("listed: %v, %v", names, err)
 	}
 	// The disk has no room for it, and nothing is left of the attempt.
-	if _, err := v.Provision(t.Context(), Spec{Name: "b", Type: Loop, Size: 1 << 50}); err == nil {
-		t.Error("a file of a PiB")
+	_, err := v.Provision(t.Context(), Spec{Name: "b", Type: Loop, Size: 1 << 50})
+	if !errdefs.IsResourceExhausted(err) || !strings.Contains(err.Error(), "not enough room: 1125899906842624 bytes") {
+		t.Errorf("a file of a PiB: %v", err)
 	}
 	if left, err := os.ReadDir(v.root); err != nil || len(left) != 1 {
 		t.Errorf("left: %v, %v", left, err)
@@ -548,7 +550,7 @@ func TestMountNFS(t *testing.T) {
 	export, programs := t.TempDir(), t.TempDir()
 	at := filepath.Join(t.TempDir(), "at")
 	// In place of mount.nfs, since not every kernel has NFS: it notes what it is asked for.
-	script := "#!/bin/sh\necho \"$@\" > " + programs + "/asked\ncase $1 in down:*) echo timed out >&2; exit 32;; esac\n" +
+	script := "#!/bin/sh\necho \"$@\" > " + programs + "/asked\ncase $1 in down:*) echo timed out >&2; exit 32;; silent:*) sleep 1000 & wait;; esac\n" +
 		"exec mount --bind " + export + " \"$2\"\n"
 	if err := os.WriteFile(filepath.Join(programs, "mount.nfs"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -560,8 +562,8 @@ func TestMountNFS(t *testing.T) {
 		want string
 		err  string
 	}{
-		{nfs: NFS{Server: "host", Path: "/a"}, want: "host:/a AT"},
-		{nfs: NFS{Server: "fd00::1", Path: "/", Options: []string{"nfsvers=4.2", "hard"}, ReadOnly: true}, want: "[fd00::1]:/ AT -o nfsvers=4.2,hard,ro"},
+		{nfs: NFS{Server: "host", Path: "/a"}, want: "host:/a AT -o retry=0"},
+		{nfs: NFS{Server: "fd00::1", Path: "/", Options: []string{"nfsvers=4.2", "hard"}, ReadOnly: true}, want: "[fd00::1]:/ AT -o retry=0,nfsvers=4.2,hard,ro"},
 		{nfs: NFS{Server: "down", Path: "/a"}, err: "mount.nfs: timed out"},
 		{nfs: NFS{Server: "-oexec", Path: "/a"}, err: "server"},
 		{nfs: NFS{Server: "a b", Path: "/a"}, err: "server"},
@@ -590,6 +592,10 @@ func TestMountNFS(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+	err := mountNFS(t.Context(), NFS{Server: "silent", Path: "/a"}, at, 100*time.Millisecond)
+	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "silent:/a has not answered within 100ms") {
+		t.Errorf("a silent server: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := os.Stat("/sbin/mount.nfs"); err == nil {

@@ -78,6 +78,10 @@ func groupOwns(dir int, name string, group int) error {
 	case unix.S_IFLNK:
 		return nil
 	default:
+		if int(is.Gid) != group {
+			// As chown(2) does: whoever has made the file must not get a program that runs as another group.
+			mode &^= unix.S_ISUID | unix.S_ISGID
+		}
 		mode |= groupFile
 	}
 	if mode == is.Mode&0o7777 && int(is.Gid) == group {

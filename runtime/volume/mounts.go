@@ -27,23 +27,33 @@ func UnmountBelow(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, point := range below { // all of them before one goes: that would unmount it from its parent's peers too
-		if err := keepAlone(point); err != nil && !gone(err) {
-			return fmt.Errorf("keep %s alone: %w", point, err)
+	for _, m := range below { // all of them before one goes: that would unmount it from its parent's peers too
+		if !mayKeepAlone(m, below) {
+			continue
+		}
+		if err := keepAlone(m.Mountpoint); err != nil && !gone(err) {
+			return fmt.Errorf("keep %s alone: %w", m.Mountpoint, err)
 		}
 	}
-	for _, point := range slices.Backward(below) {
+	for _, m := range slices.Backward(below) {
 		// Detached: a container that still has it open must not keep the pod's directory.
-		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !gone(err) {
-			return fmt.Errorf("unmount %s: %w", point, err)
+		if err := unix.Unmount(m.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !gone(err) {
+			return fmt.Errorf("unmount %s: %w", m.Mountpoint, err)
 		}
 	}
 	if below, err = mountPoints(dir); err != nil {
 		return err
 	} else if len(below) > 0 {
-		return fmt.Errorf("unmount %s: still mounted", below[0])
+		return fmt.Errorf("unmount %s: still mounted", below[0].Mountpoint)
 	}
 	return nil
+}
+
+// mayKeepAlone reports whether a mount may be opened to make it private. To open one of NFS asks its server, which may
+// be silent for ever. It matters only where something else is mounted on it.
+func mayKeepAlone(m *mountinfo.Info, mounts []*mountinfo.Info) bool {
+	return !strings.HasPrefix(m.FSType, "nfs") ||
+		slices.ContainsFunc(mounts, func(other *mountinfo.Info) bool { return other.Parent == m.ID })
 }
 
 // gone reports whether nothing is mounted at a place any more.
@@ -61,18 +71,14 @@ func keepAlone(point string) error {
 }
 
 // mountPoints lists what is mounted below a directory, in the order of mounting.
-func mountPoints(dir string) ([]string, error) {
+func mountPoints(dir string) ([]*mountinfo.Info, error) {
 	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
 		return !strings.HasPrefix(i.Mountpoint, dir+"/"), false
 	})
 	if err != nil {
 		return nil, fmt.Errorf("mounts below %s: %w", dir, err)
 	}
-	var out []string
-	for _, i := range infos {
-		out = append(out, i.Mountpoint)
-	}
-	return out, nil
+	return infos, nil
 }
 
 func isMountPoint(path string) (bool, error) {
