@@ -99,6 +99,10 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	}
 	template, at := &spec.JobTemplate.Spec, path.Child("jobTemplate", "spec")
 	errs = append(errs, validateJobSpec(template, at)...)
+	annotations := path.Child("jobTemplate", "metadata", "annotations")
+	errs = append(errs, validateBackoffAnnotations(spec.JobTemplate.Annotations, annotations)...)
+	errs = append(errs, validatePrioritized(spec.JobTemplate.Annotations, annotations)...)
+	errs = append(errs, validateOOMMemory(spec.JobTemplate.Annotations, template, annotations)...)
 	if template.Selector != nil {
 		errs = append(errs, field.Invalid(at.Child("selector"), template.Selector, "`selector` will be auto-generated"))
 	}
@@ -181,6 +185,7 @@ func cronJobUpdateWarnings(cj, old *batchv1.CronJob) []string {
 func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	template, path := &spec.JobTemplate, field.NewPath("spec", "jobTemplate")
 	warnings := kueueWarnings(template.Labels, &template.Spec, path.Child("metadata"))
+	warnings = append(warnings, oomWarnings(template.Annotations, &template.Spec, path.Child("metadata", "annotations"))...)
 	warnings = append(warnings, jobSpecWarnings(&template.Spec, path.Child("spec"))...)
 	if strings.Contains(spec.Schedule, "TZ") {
 		warnings = append(warnings, "spec.schedule: cannot use TZ or CRON_TZ in schedule, use timeZone field instead")

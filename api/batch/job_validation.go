@@ -37,6 +37,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	errs := validation.ValidateObjectMeta(givenMetadata(job), true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validatePrioritized(job.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
 	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)
 	errs = append(errs, validateSelector(&job.Spec, field.NewPath("spec"))...)

@@ -51,7 +51,7 @@ func newSimulateCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *
 		Short:                 "Play a Job in virtual time, to see what its rules do",
 		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It takes the decisions that the daemon takes, needs none, and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
 
-Before its colon, --pod says which starts of containers it is for: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), attempt=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * is all. After it, exit=CODE and after=DURATION, or after=2s-10s for something in between. The first that fits decides.
+Before its colon, --pod says which starts of containers it is for: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), attempt=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * is all. After it, exit=CODE and after=DURATION, or after=2s-10s for something in between; oom for a kill for want of memory, or needs=100Mi for one if the limit is lower. The first that fits decides.
 
 --from takes the durations and exit codes of a real Job's pods, and the Job itself unless -f names another.`,
 		Example: `  # What does backoffLimit do if every pod fails?
@@ -62,6 +62,9 @@ Before its colon, --pod says which starts of containers it is for: index=3 or in
 
   # One pod in ten fails, on a machine with 4 CPUs; the same seed gives the same pods
   jobctl simulate -f job.yaml --pod 'chance=0.1: exit=1 after=1s-30s' --seed 7 --allocatable cpu=4
+
+  # How often is it killed until jobd.dev/oom-memory-factor has given it enough memory?
+  jobctl simulate -f job.yaml --pod '*: needs=3Gi after=1m'
 
   # What would other rules have done with last night's Job?
   jobctl simulate --from jobs/nightly -f changed.yaml

@@ -95,6 +95,7 @@ var podCauses = []podCause{
 	podRestarts,
 	podExits,
 	podProbes,
+	podGrown,
 	podRuns,
 }
 

@@ -6,7 +6,9 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 )
@@ -105,5 +107,23 @@ func (v *podView) outOfMemory(who, container string, details map[string]string) 
 		return who + " has no limit of memory, and the kernel killed it (SIGKILL) because the machine, or the share of it that all pods have, ran out of memory. Set resources.requests.memory, so that fewer such pods run at a time."
 	}
 	details["memoryLimit"] = limit
-	return fmt.Sprintf("the kernel killed %s (SIGKILL, exit code 137) because it ran out of memory: it reached %s of %s. Raise resources.limits.memory, or let the program use less.", who, of, limit)
+	return fmt.Sprintf("the kernel killed %s (SIGKILL, exit code 137) because it ran out of memory: it reached %s of %s. %s", who, of, limit, v.moreMemory(limit, details))
+}
+
+// moreMemory says what becomes of the memory of the next pod after this one was killed at a limit.
+func (v *podView) moreMemory(limit string, details map[string]string) string {
+	if v.job == nil || v.Source != why.FromRecords {
+		return "Raise resources.limits.memory, or let the program use less."
+	}
+	o := batch.JobOOMMemory(v.job.Annotations)
+	if o == nil {
+		return "Raise resources.limits.memory, or let the program use less; with the annotations " +
+			batch.OOMMemoryFactorAnnotation + " and " + batch.OOMMemoryMaxAnnotation + " of the Job the next pod has more."
+	}
+	details["memoryFactor"], details["memoryMax"] = o.Factor.FloatString(2), o.Max.String()
+	if was, err := resource.ParseQuantity(limit); err == nil && was.Cmp(o.Max) >= 0 {
+		return fmt.Sprintf("That is the most that the Job's annotation %s allows, so the next pod has no more.", batch.OOMMemoryMaxAnnotation)
+	}
+	return fmt.Sprintf("The next pod has %s times as much, up to %s (annotations %s and %s of the Job).",
+		v.job.Annotations[batch.OOMMemoryFactorAnnotation], o.Max.String(), batch.OOMMemoryFactorAnnotation, batch.OOMMemoryMaxAnnotation)
 }

@@ -2,6 +2,7 @@ package causes
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
@@ -244,6 +246,32 @@ func podProbes(v *podView) (all []why.Cause) {
 		return nil
 	}
 	return []why.Cause{{Type: e.Reason, Message: sentence(e.Message), Since: at(seen(e))}}
+}
+
+// podGrown says why a pod has more memory than the template of its Job says.
+func podGrown(v *podView) []why.Cause {
+	kills, err := strconv.Atoi(v.pod.Annotations[batch.OOMKillsAnnotation])
+	if err != nil || v.job == nil || v.Source != why.FromRecords {
+		return nil
+	}
+	var more []string
+	template := &corev1.Pod{Spec: v.job.Spec.Template.Spec}
+	for c := range podspec.Containers(&v.pod.Spec) {
+		for was := range podspec.Containers(&template.Spec) {
+			now, before := c.Resources.Limits.Memory(), was.Resources.Limits.Memory()
+			if c.Name == was.Name && now.Cmp(*before) > 0 {
+				more = append(more, fmt.Sprintf("%s instead of %s in container %s", now, before, c.Name))
+			}
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	return []why.Cause{{
+		Type: "MoreMemory", Details: map[string]string{"kills": fmt.Sprint(kills)},
+		Message: fmt.Sprintf("It has more memory than its Job's template says, %s, since pods before it were killed for want of memory (annotation %s of the Job).",
+			strings.Join(more, " and "), batch.OOMMemoryFactorAnnotation),
+	}}
 }
 
 // podRuns says that a pod runs as it should.

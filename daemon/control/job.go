@@ -179,15 +179,16 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 			return err
 		}
 	}
-	if n := len(d.Status); n > 0 && job.End(&d.Status[n-1]) != nil {
-		p.Delete(memoryKey(j)) // no decision needs it any more
-		if job.End(&j.Status) == nil {
-			c.accounts.jobEnded(p, j, &d.Status[n-1])
-		}
-	} else if d.Memory != nil {
+	ends := len(d.Status) > 0 && job.End(&d.Status[len(d.Status)-1]) != nil
+	if d.Memory != nil {
 		if err := putMemory(p, j, d.Memory); err != nil {
 			return err
 		}
+	} else if ends {
+		p.Delete(memoryKey(j))
+	}
+	if ends && job.End(&j.Status) == nil {
+		c.accounts.jobEnded(p, j, &d.Status[len(d.Status)-1])
 	}
 	for i, status := range d.Status {
 		j.Status = status

@@ -73,7 +73,7 @@ func (r *Record) nextPerIndex(
 ) (create []NewPod, replaced []*pod, next time.Time) {
 	last := min(r.occupied.nthMissing(wanted), r.spec.completions-1)
 	for i := r.blocked.missing(0); i <= last && len(create) < most; i = r.blocked.missing(i + 1) {
-		create = append(create, NewPod{Index: i, PerIndex: true})
+		create = append(create, NewPod{Index: i, PerIndex: true, Grown: r.growthOf(i, nil)})
 	}
 	for n, heap := range r.held {
 		delay := r.delay(n, s)
@@ -87,7 +87,9 @@ func (r *Record) nextPerIndex(
 		}
 	}
 	for _, p := range replaced {
-		create = append(create, replacement(p))
+		n := replacement(p)
+		n.Grown = r.growthOf(p.index, p)
+		create = append(create, n)
 	}
 	slices.SortFunc(create, func(a, b NewPod) int { return int(a.Index - b.Index) })
 	if len(create) > most {

@@ -53,7 +53,7 @@ type Decision struct {
 	// Status holds the revisions to be written one after the other: none, one, or two, so that a watcher sees the
 	// interim condition before the final one.
 	Status []batchv1.JobStatus
-	Memory *Memory // to be stored with the Job; nil: unchanged
+	Memory *Memory // to be stored with the Job; nil: unchanged, or nothing if the Status ends the Job
 	Events []Event // to be recorded after those of the created pods
 
 	More bool      // more is to be done at once: fold this in, then decide again

@@ -1,6 +1,9 @@
 package job
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // remembered is how many failures are kept: doubling a back-off more often than that exceeds every cap.
 const remembered = 64
@@ -13,6 +16,9 @@ type Memory struct {
 	LastSuccess int64 `json:"lastSuccess,omitempty"`
 	// Failures are the finish times, in ascending order, of the latest failed pods that ended after LastSuccess.
 	Failures []int64 `json:"failures,omitempty"`
+	// Grown is, by index, what the next pod's memory depends on; -1 is for a Job without indexes. It outlives the end of
+	// the Job, for a retry. The map is never written.
+	Grown map[int32]Growth `json:"grown,omitempty"`
 }
 
 func (m *Memory) succeeded(at int64) {
@@ -38,9 +44,10 @@ func (m *Memory) failed(at int64) {
 }
 
 func (m *Memory) clone() Memory {
-	return Memory{LastSuccess: m.LastSuccess, Failures: slices.Clone(m.Failures)}
+	return Memory{LastSuccess: m.LastSuccess, Failures: slices.Clone(m.Failures), Grown: m.Grown}
 }
 
 func (m *Memory) equal(o *Memory) bool {
-	return m.LastSuccess == o.LastSuccess && slices.Equal(m.Failures, o.Failures)
+	return m.LastSuccess == o.LastSuccess && slices.Equal(m.Failures, o.Failures) &&
+		maps.EqualFunc(m.Grown, o.Grown, Growth.equal)
 }

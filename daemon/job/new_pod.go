@@ -19,6 +19,8 @@ type NewPod struct {
 	// PerIndex says that the pod is to be annotated with the failures of its index before it.
 	PerIndex                  bool
 	Failures, IgnoredFailures int32
+
+	Grown Growth // how much more memory it has than the template says
 }
 
 const (
@@ -50,6 +52,7 @@ func NewPodFor(job *batchv1.Job, n NewPod, suffix string) *corev1.Pod {
 		pod.GenerateName = job.Name[:min(len(job.Name), maxGenerateName-len(end))] + end
 		setIndex(pod, job.Name, n.Index)
 	}
+	growPod(pod, job.Annotations, n.Grown)
 	if attempt := batch.AttemptOf(job.Annotations); attempt > 1 {
 		put(&pod.Annotations, batch.AttemptAnnotation, strconv.Itoa(attempt))
 	}

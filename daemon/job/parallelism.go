@@ -57,11 +57,11 @@ func (d *decision) scale() {
 		}
 	case r.spec.indexed:
 		for i := r.occupied.missing(0); i < r.spec.completions && len(d.Create) < most; i = r.occupied.missing(i + 1) {
-			d.Create = append(d.Create, NewPod{Index: i})
+			d.Create = append(d.Create, NewPod{Index: i, Grown: r.growthOf(i, nil)})
 		}
 	default:
 		for range most {
-			d.Create = append(d.Create, NewPod{Index: -1})
+			d.Create = append(d.Create, NewPod{Index: -1, Grown: r.growthOf(-1, nil)})
 		}
 	}
 	d.active += int32(len(d.Create))

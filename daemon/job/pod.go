@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 )
 
@@ -32,6 +33,9 @@ type Pod struct {
 
 	// Unix times; clusters compare them in whole seconds.
 	Created, ReadySince, Finished int64
+
+	OOMKilled []string // containers that were killed for want of memory
+	OOMKills  int32    // such kills before this pod
 
 	Exits      []Exit                // of containers with an exit code other than 0, main containers first
 	Conditions []corev1.PodCondition // podFailurePolicy may refer to them
@@ -60,6 +64,8 @@ func Summarize(pod *corev1.Pod) Pod {
 		Conditions: pod.Status.Conditions,
 	}
 	p.IgnoredFailures = number(pod.Annotations, batchv1.JobIndexIgnoredFailureCountAnnotation, 0)
+	p.OOMKills = number(pod.Annotations, batch.OOMKillsAnnotation, 0)
+	p.OOMKilled = outOfMemory(pod)
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		p.Controller = owner.UID
 	}

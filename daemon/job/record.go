@@ -49,6 +49,7 @@ type Record struct {
 	strays               map[*pod]bool   // active pods without an index of the Job
 	failJobs             map[*pod]string // failed pods that matched a FailJob rule, with its message
 	successRules         []successRule
+	grown                map[*pod]Growth // pods that were killed for want of memory
 
 	counted Memory // of pods whose end is in the status
 	backoff Memory // of the tracked ones too
@@ -69,6 +70,7 @@ type spec struct {
 	indexed, unknownMode       bool
 	replaceFailed, managed     bool
 	backoffBase, backoffCap    time.Duration // 0: the daemon's
+	grows                      bool          // see batch.OOMMemory
 	attempt                    int           // from 1 on, see batch.AttemptsAnnotation
 }
 
@@ -92,6 +94,7 @@ func specOf(job *batchv1.Job) spec {
 		managed:          Managed(job),
 		backoffBase:      base,
 		backoffCap:       limit,
+		grows:            batch.JobOOMMemory(job.Annotations) != nil,
 		attempt:          batch.AttemptOf(job.Annotations),
 	}
 }
@@ -126,7 +129,7 @@ func (r *Record) SetJob(job *batchv1.Job, now time.Time) {
 	}
 	switch {
 	case spec.attempt != r.spec.attempt: // batch.RetryJob: nothing that was counted before counts now
-		r.counted, r.refusals, r.slow = Memory{}, 0, 0
+		r.counted, r.refusals, r.slow = Memory{Grown: r.counted.Grown}, 0, 0
 		r.recount()
 	case spec.completions != r.spec.completions, spec.replaceFailed != r.spec.replaceFailed:
 		r.recount()
@@ -197,6 +200,7 @@ func (r *Record) SetPod(p Pod) {
 		r.drop(old)
 	case old == nil:
 		r.pods[types.UID(q.uid())] = q
+		r.killed(q, &p)
 		r.enter(q)
 		if q.place == done {
 			r.remember(&r.backoff, q)
@@ -214,6 +218,7 @@ func (r *Record) SetPod(p Pod) {
 			r.remember(&r.counted, old)
 		}
 		*old = *q
+		r.killed(old, &p)
 		r.enter(old)
 		r.matched(old, message)
 		switch {
@@ -237,12 +242,17 @@ func (r *Record) drop(p *pod) {
 	if p.place == done {
 		r.remember(&r.counted, p)
 	}
+	if p.place == done || p.place == held {
+		r.grow(&r.counted, p)
+		r.grow(&r.backoff, p)
+	}
 	r.forget(p)
 }
 
 func (r *Record) forget(p *pod) {
 	r.leave(p)
 	delete(r.failJobs, p)
+	delete(r.grown, p)
 	delete(r.pods, types.UID(p.uid()))
 }
 
@@ -259,8 +269,9 @@ func (r *Record) matched(p *pod, message string) {
 	r.failJobs[p] = message
 }
 
-// remember records the end of a pod for the back-off.
+// remember records the end of a pod for the back-off, and for the memory of the next.
 func (r *Record) remember(m *Memory, p *pod) {
+	r.grow(m, p)
 	switch {
 	case r.spec.perIndex >= 0 || !r.inRange(p):
 	case p.phase == succeededPhase:

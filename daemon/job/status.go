@@ -77,13 +77,30 @@ func (d *decision) writeStatus() {
 	if !sameStatus(&d.next, &r.status) {
 		d.Status = append(d.Status, d.next)
 	}
-	if !r.backoff.equal(&r.counted) {
-		m := r.backoff.clone()
+	m := r.backoff.clone()
+	for _, p := range d.replaced {
+		r.grow(&m, p)
+	}
+	if !m.equal(&r.counted) {
 		d.Memory = &m
 	}
 	if d.end != nil && d.active == 0 && d.terminating == 0 {
 		d.finish()
+		d.Memory = r.lastMemory(m)
 	}
+}
+
+// lastMemory returns what is remembered of a Job that has ended; nil for nothing. No decision needs the back-off any more.
+func (r *Record) lastMemory(m Memory) *Memory {
+	for _, heap := range r.held {
+		for _, p := range heap {
+			r.grow(&m, p)
+		}
+	}
+	if len(m.Grown) == 0 {
+		return nil
+	}
+	return &Memory{Grown: m.Grown}
 }
 
 // statusDue returns when the status may be written again.

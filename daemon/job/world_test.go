@@ -189,6 +189,9 @@ func (w *world) apply(d Decision, onTime bool) {
 			w.deletePod(ref.Name)
 		}
 	}
+	if n := len(d.Status); n > 0 && End(&d.Status[n-1]) != nil {
+		w.stored = nil
+	}
 	if d.Memory != nil {
 		data, err := json.Marshal(d.Memory)
 		if err != nil {
@@ -276,7 +279,7 @@ func (w *world) end(name string, code int32) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "c", RestartCount: restarts(p),
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: code, FinishedAt: metav1.NewTime(w.now.Truncate(time.Second)),
+				ExitCode: code, Reason: map[int32]string{137: "OOMKilled"}[code], FinishedAt: metav1.NewTime(w.now.Truncate(time.Second)),
 			}},
 		}}
 	})

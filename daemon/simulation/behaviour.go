@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Rule says how the containers of some pods end.
@@ -17,6 +19,8 @@ type Rule struct {
 	chance float64
 
 	exit     int
+	oom      bool
+	needs    int64         // bytes of memory
 	from, to time.Duration // how long they run, evenly distributed
 }
 
@@ -38,7 +42,7 @@ var Default = End{After: time.Second}
 //	chance=P            only with this probability, from 0 to 1
 //
 // Nothing, or *, is all. After it, exit=CODE (default 0) and after=DURATION or DURATION-DURATION (default 1s) say how they
-// end.
+// end. With oom they are killed for want of memory, with needs=QUANTITY if their limit of memory is lower than that.
 func ParseRule(text string) (Rule, error) {
 	r := Rule{chance: 1, from: Default.After, to: Default.After}
 	which, how, ok := strings.Cut(text, ":")
@@ -87,10 +91,20 @@ func ParseRule(text string) (Rule, error) {
 			if r.exit, err = strconv.Atoi(value); err != nil || r.exit < 0 || r.exit > 255 {
 				err = fmt.Errorf("%q is not an exit code from 0 to 255", value)
 			}
+		case "oom":
+			if r.oom = true; value != "" {
+				err = fmt.Errorf("oom has no value")
+			}
+		case "needs":
+			var q resource.Quantity
+			if q, err = resource.ParseQuantity(value); err != nil || q.Sign() <= 0 {
+				err = fmt.Errorf("%q is not an amount of memory such as 100Mi", value)
+			}
+			r.needs = q.Value()
 		case "after":
 			r.from, r.to, err = parseDurations(value)
 		default:
-			err = fmt.Errorf("after the colon there may be exit and after")
+			err = fmt.Errorf("after the colon there may be exit, after, oom and needs")
 		}
 		if err != nil {
 			return r, fmt.Errorf("%q in %q: %w", field, text, err)
@@ -142,7 +156,7 @@ func Rules(rules []Rule, seed uint64, other func(Start) End) func(Start) End {
 				r.container != "" && r.container != s.Container || r.chance < 1 && random.Float64() >= r.chance {
 				continue
 			}
-			end := End{After: r.from, Exit: r.exit}
+			end := End{After: r.from, Exit: r.exit, OOM: r.oom, Needs: r.needs}
 			if r.to > r.from {
 				end.After += time.Duration(random.Int64N(int64(r.to - r.from)))
 			}

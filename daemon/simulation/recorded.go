@@ -33,7 +33,7 @@ func Recorded(pods []*corev1.Pod) func(Start) End {
 			if end == nil {
 				continue
 			}
-			e := End{After: max(0, end.FinishedAt.Sub(end.StartedAt.Time)), Exit: int(end.ExitCode)}
+			e := End{After: max(0, end.FinishedAt.Sub(end.StartedAt.Time)), Exit: int(end.ExitCode), OOM: end.Reason == "OOMKilled"}
 			if end.StartedAt.Unix() <= 0 {
 				e.After = 0 // it could not be started
 			}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -45,6 +46,9 @@ type Start struct {
 type End struct {
 	After time.Duration
 	Exit  int
+	// OOM says that it is killed for want of memory, and Needs the bytes that it needs: it is killed if it may use less.
+	OOM   bool
+	Needs int64
 }
 
 // Config is what is simulated.
@@ -155,6 +159,7 @@ type run struct {
 	started  time.Time
 	due      time.Time // zero: until it is stopped
 	exitCode int
+	oom      bool
 }
 
 func newSimulation(c Config) *simulation {
@@ -323,6 +328,9 @@ func (s *simulation) start(p *simulated, container string, attempt int) {
 		}
 		end := s.Behave(Start{Pod: p.number, Index: p.index, Attempt: count, Container: container, Restart: attempt})
 		r.due, r.exitCode = s.now.Add(max(0, end.After)), end.Exit
+		if limit := memoryLimit(p.Pod, container); end.OOM || limit > 0 && limit < end.Needs {
+			r.exitCode, r.oom = 128+int(syscall.SIGKILL), true
+		}
 	case !isSidecar(p.Pod, container):
 		r.due = s.now
 	}
@@ -355,8 +363,23 @@ func (s *simulation) exit(p *simulated, container string, r *run, code, signal i
 	delete(p.running, container)
 	p.observe(s.now, pod.Observation{What: pod.Exited, Container: container, Attempt: r.attempt, Status: runtime.Status{
 		State: runtime.Exited, Name: container, Attempt: r.attempt, StartedAt: r.started, FinishedAt: s.now, ExitCode: code, Signal: signal,
+		OOMKilled: r.oom,
 	}})
+	if r.oom {
+		s.tell("Ended", p, "was killed for want of memory (OOMKilled, exit code %d)%s", code, of(p.Pod, container))
+		return
+	}
 	s.tell("Ended", p, "ended with exit code %d%s", code, of(p.Pod, container))
+}
+
+// memoryLimit returns how much memory a container may use, 0 for any amount.
+func memoryLimit(p *corev1.Pod, container string) int64 {
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == container {
+			return c.Resources.Limits.Memory().Value()
+		}
+	}
+	return 0
 }
 
 func (p *simulated) observe(now time.Time, o pod.Observation) {
@@ -390,9 +413,9 @@ func (s *simulation) create(n job.NewPod) (*simulated, error) {
 	s.byUID[p.UID] = sim
 	s.enliven(sim)
 	if sim.index >= 0 {
-		s.tell("Created", sim, "created for index %d", sim.index)
+		s.tell("Created", sim, "created for index %d%s", sim.index, moreMemory(p))
 	} else {
-		s.tell("Created", sim, "created")
+		s.tell("Created", sim, "created%s", moreMemory(p))
 	}
 	return sim, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -94,6 +95,23 @@ func TestWhatIsSimulated(t *testing.T) {
 	}
 }
 
+func TestMemoryGrowsInASimulation(t *testing.T) {
+	j := newJob(batchv1.JobSpec{})
+	j.Annotations = map[string]string{batch.OOMMemoryFactorAnnotation: "2", batch.OOMMemoryMaxAnnotation: "1Gi"}
+	j.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}
+	for _, rule := range []string{"*: needs=350Mi", "pod=1-2: oom"} {
+		parsed, err := ParseRule(rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(Config{Job: j, Begin: time.Unix(1_700_000_000, 0), Behave: Rules([]Rule{parsed}, 1, func(Start) End { return Default })})
+		if err != nil || r.Pods != 3 || r.Status.Succeeded != 1 || !strings.Contains(r.Text(), "was killed for want of memory (OOMKilled, exit code 137)") ||
+			!strings.Contains(r.Text(), "created with 400Mi of memory (OOM kills before it: 2)") {
+			t.Errorf("%s: %v\n%s", rule, err, r.Text())
+		}
+	}
+}
+
 func TestTheSameSeedGivesTheSame(t *testing.T) {
 	n := int32(50)
 	spec := batchv1.JobSpec{Completions: &n, Parallelism: ptr.To[int32](5), BackoffLimit: ptr.To[int32](1000)}
@@ -107,7 +125,7 @@ func TestTheSameSeedGivesTheSame(t *testing.T) {
 func TestWrongRulesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"exit=1": "lacks a colon", "index=3:": "says nothing after the colon", "index=x: exit=1": "neither a number", "*: exit=256": "from 0 to 255",
-		"attempt=0: exit=1": "neither a number from 1", "colour=red: exit=1": "before the colon there may be", "*: after=-1s": "neither a duration",
+		"attempt=0: exit=1": "neither a number from 1", "colour=red: exit=1": "before the colon there may be", "*: after=-1s": "neither a duration", "*: oom=1": "oom has no value", "*: needs=x": "not an amount of memory",
 		"*: after=5s-2s": "nor a range", "chance=2: exit=1": "probability", "*: colour=red": "after the colon there may be", "container=: exit=1": "names no container",
 	} {
 		if _, err := ParseRule(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -142,7 +160,7 @@ func TestARecordedJobIsRepeated(t *testing.T) {
 		s.Container = "c"
 		got = append(got, behave(s))
 	}
-	want := []End{{3 * time.Second, 5}, {8 * time.Second, 0}, {4 * time.Second, 0}, {8 * time.Second, 0}}
+	want := []End{{After: 3 * time.Second, Exit: 5}, {After: 8 * time.Second}, {After: 4 * time.Second}, {After: 8 * time.Second}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/daemon/job"
 )
 
@@ -45,6 +46,21 @@ func (s *simulation) tellConditions(next *batchv1.JobStatus) {
 			s.tell("Condition", nil, "the Job is %s: %s: %s", c.Type, c.Reason, c.Message)
 		}
 	}
+}
+
+// moreMemory says how much memory a new pod has after kills for want of it; empty if there were none.
+func moreMemory(p *corev1.Pod) string {
+	kills := p.Annotations[batch.OOMKillsAnnotation]
+	if kills == "" {
+		return ""
+	}
+	var all []string
+	for _, c := range p.Spec.Containers {
+		if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+			all = append(all, fmt.Sprintf("%s of memory%s", q.String(), of(p, c.Name)))
+		}
+	}
+	return fmt.Sprintf(" with %s (OOM kills before it: %s)", strings.Join(all, ", "), kills)
 }
 
 // tellBackoff tells until when no pod is created.
