@@ -52,7 +52,10 @@ var podFieldCases = []fieldCase{
 		run: `grep search /etc/resolv.conf | cut -d ' ' -f 1-4; grep -o 'example.org' /etc/resolv.conf`, want: "search default.svc.cluster.local svc.cluster.local cluster.local\nexample.org"},
 	{fields: "PodDNSConfig.options PodDNSConfigOption.name PodDNSConfigOption.value", pod: "names", spec: `dnsConfig: {options: [{name: ndots, value: "2"}, {name: edns0}]}`, needs: bridge,
 		run: `grep options /etc/resolv.conf`, want: "options ndots:2 edns0"},
-	{fields: "PodSpec.dnsPolicy PodSpec.dnsConfig PodDNSConfig.nameservers", pod: "own-dns", spec: `{dnsPolicy: None, dnsConfig: {nameservers: [192.0.2.53]}}`,
+	{fields: "PodDNSConfig.nameservers", pod: "names", spec: `dnsConfig: {nameservers: [192.0.2.53, 192.0.2.54, 192.0.2.55]}`, needs: bridge,
+		run: `sed -n 's/nameserver //p' /etc/resolv.conf | tail -n +2`, want: "192.0.2.53\n192.0.2.54",
+		check: func(t *testing.T, p *fieldPod) { p.says("DNSConfigForming", "Nameserver limits were exceeded, ") }},
+	{fields: "PodSpec.dnsPolicy PodSpec.dnsConfig", pod: "own-dns", spec: `{dnsPolicy: None, dnsConfig: {nameservers: [192.0.2.53]}}`,
 		run: `cat /etc/resolv.conf`, want: "nameserver 192.0.2.53"},
 
 	{fields: "PodSpec.hostNetwork", pod: "hosts", spec: `hostNetwork: true`, check: func(t *testing.T, p *fieldPod) { p.sharesNamespace("net") }},

@@ -125,8 +125,8 @@ func (f *folder) fold(o Observation) {
 		}
 		return
 	}
-	if o.What == Stuck {
-		f.warning(container{}, o.Reason, o.Message)
+	if o.What == Stuck || o.What == Doubted {
+		f.warnOnce(o)
 		return
 	}
 	if Terminal(f.pod) {
@@ -324,10 +324,7 @@ func (f *folder) startFailed(c container, o Observation) {
 		f.startFailedEvents(c, o)
 		return
 	}
-	e := Event{Type: corev1.EventTypeWarning, Reason: o.Reason, Message: o.Message}
-	if !slices.Contains(f.events, e) {
-		f.events = append(f.events, e)
-	}
+	f.warnOnce(o)
 }
 
 // fail records that a launch has failed.

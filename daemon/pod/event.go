@@ -1,6 +1,10 @@
 package pod
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Event is an event about a pod, in a kubelet's words. Its source is "kubelet".
 type Event struct {
@@ -15,4 +19,12 @@ func (f *folder) normal(c container, reason, message string) {
 
 func (f *folder) warning(c container, reason, message string) {
 	f.events = append(f.events, Event{corev1.EventTypeWarning, reason, message, c.fieldPath()})
+}
+
+// warnOnce records what was observed of the whole pod, however many of its containers report it together.
+func (f *folder) warnOnce(o Observation) {
+	e := Event{Type: corev1.EventTypeWarning, Reason: o.Reason, Message: o.Message}
+	if !slices.Contains(f.events, e) {
+		f.events = append(f.events, e)
+	}
 }

@@ -41,6 +41,9 @@ const (
 	Rejected What = "Rejected"
 	// Stuck: a step of what is done for the pod does not come to its end, or fails again and again. Reason and Message say which, for people.
 	Stuck What = "Stuck"
+	// Doubted: something was set up for a container, and not as its pod asks for it. Reason and Message are those of the
+	// event that says so.
+	Doubted What = "Doubted"
 	// TornDown: everything that was set up for the pod is gone from the host; its logs stay.
 	TornDown What = "TornDown"
 )

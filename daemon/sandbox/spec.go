@@ -61,7 +61,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		return nil, err
 	}
 	files, err := b.Volumes.Files(in.Pod, in.Container, in.Attempt, volume.FilesOptions{
-		NodeName: b.Node.Name, PodIPs: in.Sandbox.IPs, NameServer: b.NameServer,
+		NodeName: b.Node.Name, PodIPs: in.Sandbox.IPs, NameServer: b.NameServer, Warn: in.Warn,
 	})
 	if err != nil {
 		return nil, err

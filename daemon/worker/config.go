@@ -62,4 +62,7 @@ type SpecInput struct {
 	// Volumes are the images that the container mounts, by the names of the volumes.
 	Volumes map[string]runtime.Image
 	Sandbox *Sandbox
+	// Warn is called with the reason and the message of an event about the pod, which says what its user should know
+	// although the container is started.
+	Warn func(reason, message string)
 }

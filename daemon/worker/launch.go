@@ -157,7 +157,7 @@ func (p *Pool) stopStarted(obj *corev1.Pod, launches []*launch, o pod.Observatio
 // shownOnly reports whether an observation is only shown to users: no other container waits for it.
 func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
 	switch o.What {
-	case pod.SetUp, pod.Pulled:
+	case pod.SetUp, pod.Pulled, pod.Doubted:
 		return true
 	case pod.Started:
 		_, init := container(obj, o.Container)
@@ -303,7 +303,10 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	var spec *specs.Spec
 	var err error
 	p.take(obj, w, "configuration of container "+c.Name, func() {
-		spec, err = p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image.Image, volumes, w.sandbox})
+		spec, err = p.config.Spec.Spec(l.ctx, SpecInput{obj, c, l.attempt, l.image.Image, volumes, w.sandbox,
+			func(reason, message string) {
+				seen = append(seen, pod.Observation{What: pod.Doubted, Reason: reason, Message: message})
+			}})
 	})
 	if err != nil {
 		return fail(pod.CreateContainerConfig, err)

@@ -35,6 +35,7 @@ type host struct {
 	batches [][]pod.Observation      // what they reported
 	pull    map[string]time.Duration // how long an image takes; no entry: it is here
 	broken  map[string]error         // by "SetUp net", "Start c", "Spec c", "image"
+	doubts  string                   // what every spec is made with
 	refuse  map[string]string        // what the OCI runtime says instead of starting a container, by its name
 	during  map[string]func()        // called while a container is being started, by its name
 	slow    time.Duration            // how long a start takes after the process has begun to run
@@ -97,6 +98,9 @@ func (h *host) Ensure(ctx context.Context, ref string, policy corev1.PullPolicy,
 func (h *host) Spec(_ context.Context, in SpecInput) (*specs.Spec, error) {
 	if err := h.broken["Spec "+in.Container.Name]; err != nil {
 		return nil, err
+	}
+	if h.doubts != "" {
+		in.Warn("DNSConfigForming", h.doubts)
 	}
 	return simulated.Spec(in.Pod, in.Container.Name), nil
 }
@@ -377,6 +381,18 @@ func TestWorkers(t *testing.T) {
 			defer h.close()
 			h.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{stopOf("c", 0, kill)})
 			h.want(t, nil, []string{"Lost c/0"})
+		},
+		"what a spec is made without is reported before its start": func(t *testing.T) {
+			h := newHost(t)
+			defer h.close()
+			h.doubts = "some nameservers have been omitted"
+			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []pod.Action{launchOf("c", 0)})
+			h.want(t, []string{"Start c/0"}, []string{"SetUp", "Pulled c/0", "Doubted", "Started c/0"})
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if o := h.batches[0][2]; o.Reason != "DNSConfigForming" || o.Message != h.doubts || !o.Later {
+				t.Errorf("reported %s: %s, later: %t", o.Reason, o.Message, o.Later)
+			}
 		},
 		"failures carry a kubelet's reasons": func(t *testing.T) {
 			for what, reason := range map[string]string{

@@ -3,14 +3,11 @@ package volume
 import (
 	"bytes"
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/atomicfile"
@@ -23,6 +20,8 @@ type FilesOptions struct {
 	PodIPs   []string
 	// NameServer answers for the cluster's domain; empty if there is none.
 	NameServer string
+	// Warn is called with the reason and the message of an event about what was left out of a file. It may be nil.
+	Warn func(reason, message string)
 }
 
 // Files writes the files of a pod, and the empty termination message of one start of a container, unless they exist,
@@ -42,9 +41,14 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 	if err != nil {
 		return files, err
 	}
-	resolv, err := resolvConf(pod, o.NameServer)
+	resolv, omitted, err := resolvConf(pod, o.NameServer)
 	if err != nil {
 		return files, err
+	}
+	for _, message := range omitted {
+		if o.Warn != nil {
+			o.Warn("DNSConfigForming", message)
+		}
 	}
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return files, err
@@ -110,107 +114,4 @@ func hostsFile(pod *corev1.Pod, hostname string, ips []string) ([]byte, error) {
 		}
 	}
 	return b.Bytes(), nil
-}
-
-// maxSearches is how many search domains every resolver accepts.
-const maxSearches = 32
-
-// resolvConf returns, by dnsPolicy, the configuration of a cluster, the host's or an empty one, and in every case with
-// what dnsConfig adds. Without a name server for the cluster's domain, the host's configuration takes the place of the
-// cluster's.
-func resolvConf(pod *corev1.Pod, nameServer string) ([]byte, error) {
-	var servers, searches, options []string
-	if pod.Spec.DNSPolicy != corev1.DNSNone {
-		host, err := os.ReadFile("/etc/resolv.conf")
-		if err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
-		servers, searches, options = parseResolvConf(string(host))
-		switch {
-		case nameServer == "":
-		case asksCluster(pod):
-			servers = []string{nameServer}
-			services := "svc." + oci.ClusterDomain
-			searches = append([]string{pod.Namespace + "." + services, services, oci.ClusterDomain}, searches...)
-			options = []string{"ndots:5"}
-		case !pod.Spec.HostNetwork:
-			// A pod cannot reach the host's loopback; our server asks there on its behalf.
-			for i, s := range servers {
-				if ip, err := netip.ParseAddr(s); err == nil && ip.IsLoopback() {
-					servers[i] = nameServer
-				}
-			}
-		}
-	} else if pod.Spec.DNSConfig == nil {
-		return nil, fmt.Errorf("dnsPolicy None without dnsConfig: %w", errdefs.ErrInvalidArgument)
-	}
-	if c := pod.Spec.DNSConfig; c != nil {
-		servers = append(servers, c.Nameservers...)
-		searches = append(searches, c.Searches...)
-		for _, o := range c.Options {
-			option := o.Name
-			if o.Value != nil {
-				option += ":" + *o.Value
-			}
-			// It replaces any option of that name.
-			options = slices.DeleteFunc(options, func(have string) bool {
-				name, _, _ := strings.Cut(have, ":")
-				return name == o.Name
-			})
-			options = append(options, option)
-		}
-	}
-	servers, searches = unique(servers), unique(searches)
-	var b bytes.Buffer
-	if len(searches) > 0 {
-		fmt.Fprintf(&b, "search %s\n", strings.Join(searches[:min(len(searches), maxSearches)], " "))
-	}
-	for _, server := range servers {
-		fmt.Fprintf(&b, "nameserver %s\n", server)
-	}
-	if len(options) > 0 {
-		fmt.Fprintf(&b, "options %s\n", strings.Join(options, " "))
-	}
-	return b.Bytes(), nil
-}
-
-// asksCluster reports whether a pod resolves the names of the cluster (PodSpec.DNSPolicy). A pod in the host's network
-// has to ask for that.
-func asksCluster(pod *corev1.Pod) bool {
-	switch pod.Spec.DNSPolicy {
-	case corev1.DNSClusterFirstWithHostNet:
-		return true
-	case corev1.DNSClusterFirst, "":
-		return !pod.Spec.HostNetwork
-	}
-	return false
-}
-
-// unique drops repetitions.
-func unique(list []string) []string {
-	var out []string
-	for _, s := range list {
-		if !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func parseResolvConf(content string) (servers, searches, options []string) {
-	for line := range strings.Lines(content) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		switch fields[0] {
-		case "nameserver":
-			servers = append(servers, fields[1])
-		case "search":
-			searches = fields[1:]
-		case "options":
-			options = append(options, fields[1:]...)
-		}
-	}
-	return servers, searches, options
 }
