@@ -63,6 +63,16 @@ func Specs(sources, agnhost, nonewprivs string) ([]Image, error) {
 		specRegistry+"nginx:1.27.0-2", specRegistry+"nginx:1.28.0-2")
 
 	t = plain()
+	t.Program("/usr/bin/hostname")
+	add(t, v1.Config{Cmd: []string{"sh"}}, specRegistry+"glibc-dns-testing:2.1.1")
+
+	// An image for a volume, and what the spec reads in it.
+	t = plain()
+	t.Place("/data.json", 0o644, filepath.Join(sources, "test/images/kitten/html/data.json"))
+	t.Text("/etc/os-release", 0o644, "NAME=\"Alpine Linux\"\n")
+	add(t, v1.Config{Cmd: []string{"sh"}}, specRegistry+"kitten:1.8")
+
+	t = plain()
 	t.Program("/usr/bin/ipcs")
 	add(t, v1.Config{Cmd: []string{"sh"}}, specRegistry+"ipc-utils:1.4")
 
