@@ -21,6 +21,7 @@ import (
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/joblogs"
 	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/meter"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/provision"
@@ -246,6 +247,9 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
 		Explainer: &explainer{from.store, d.control, from.logs}, Queue: d.control,
+		Meter: meter.New(meter.Options{
+			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
+		}),
 		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,

@@ -26,6 +26,7 @@ import (
 	"github.com/jobd/jobd/api/node"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/storageclass"
+	"github.com/jobd/jobd/api/usage"
 )
 
 // groups register the Go types. Kinds lists those that are served.
@@ -43,6 +44,7 @@ var groups = []func(*runtime.Scheme) error{
 	authenticationv1.AddToScheme,
 	authorizationv1.AddToScheme,
 	absent.AddToScheme,
+	usage.AddToScheme,
 }
 
 // hubs lists the kinds that are decoded and not stored: the body of an eviction, what clients ask about themselves.

@@ -41,6 +41,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
 	baseversion "k8s.io/component-base/version"
+	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/jobd/jobd/api/absent"
 	"github.com/jobd/jobd/api/auditlog"
@@ -71,6 +72,7 @@ type Config struct {
 	ClaimFiles ClaimFiles
 	Explainer  Explainer
 	Queue      Queue
+	Meter      Meter
 
 	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
 	Authority *Authority
@@ -274,6 +276,8 @@ func (s *Server) install(kinds []*kind.Kind) error {
 	for _, k := range absent.Kinds {
 		add(k.GroupVersion(), map[string]rest.Storage{k.Resource(): newNothing(k, s.config.Store)})
 	}
+	add(v1beta1.SchemeGroupVersion,
+		map[string]rest.Storage{"pods": podMetrics{metered{s}}, "nodes": nodeMetrics{metered{s}}})
 	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
 	add(authorizationv1.SchemeGroupVersion,
 		map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI()})

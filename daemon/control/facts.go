@@ -70,6 +70,19 @@ func (c *Control) Places(ctx context.Context) (places map[types.UID]int, err err
 	return places, err
 }
 
+// Keys returns the keys of pods that still wait, run or have to be counted, by their UIDs.
+func (c *Control) Keys(ctx context.Context, uids []types.UID) (keys map[types.UID]string, err error) {
+	keys = make(map[types.UID]string, len(uids))
+	err = c.loop.Ask(ctx, func() {
+		for _, uid := range uids {
+			if rec, ok := c.pods.known[uid]; ok {
+				keys[uid] = rec.key
+			}
+		}
+	})
+	return keys, err
+}
+
 // facts returns what the records say about pods of one Job, or a single one.
 func (c *Control) facts(pods []types.UID) Facts {
 	f := Facts{

@@ -5,4 +5,5 @@ package generator
 import (
 	_ "k8s.io/api/batch/v1"
 	_ "k8s.io/apimachinery/pkg/version"
+	_ "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
