@@ -387,10 +387,17 @@ func TestWorkers(t *testing.T) {
 			defer h.close()
 			h.doubts = "some nameservers have been omitted"
 			h.workers.Do(newPod(corev1.RestartPolicyNever, "c"), []pod.Action{launchOf("c", 0)})
-			h.want(t, []string{"Start c/0"}, []string{"SetUp", "Pulled c/0", "Doubted", "Started c/0"})
+			synctest.Wait()
 			h.mu.Lock()
-			defer h.mu.Unlock()
-			if o := h.batches[0][2]; o.Reason != "DNSConfigForming" || o.Message != h.doubts || !o.Later {
+			seen := slices.Concat(h.batches...)
+			h.mu.Unlock()
+			doubted := func(o pod.Observation) bool { return o.What == pod.Doubted }
+			started := func(o pod.Observation) bool { return o.What == pod.Started }
+			i := slices.IndexFunc(seen, doubted)
+			if i < 0 || i > slices.IndexFunc(seen, started) {
+				t.Fatalf("reported %v", seen)
+			}
+			if o := seen[i]; o.Reason != "DNSConfigForming" || o.Message != h.doubts || !o.Later {
 				t.Errorf("reported %s: %s, later: %t", o.Reason, o.Message, o.Later)
 			}
 		},
