@@ -131,7 +131,7 @@ func (d *daemon) close() {
 	if d.process != nil && d.process.Process != nil {
 		d.stop()
 	}
-	_ = exec.Command(filepath.Join(d.bin, "jobd"), "clean", "--purge", "--root", d.root, "--state", d.state).Run()
+	_ = exec.Command(filepath.Join(d.bin, "jobd"), "clean", "--purge", "--yes", "--root", d.root, "--state", d.state).Run()
 	os.RemoveAll(d.root)
 	os.RemoveAll(d.state)
 }

@@ -69,6 +69,7 @@ func run(ctx context.Context, b *bench) error {
 	}{
 		{"throughput", b.throughput},
 		{"users", b.users},
+		{"volumes", b.volumes},
 		{"latency", b.latency},
 		{"sleepers", b.sleepers},
 		{"logs", b.logs},

@@ -20,7 +20,13 @@ func TestBriefly(t *testing.T) {
 		m.rebootsWell()
 	})
 	// The machine that is started anew must outlive this part.
-	m.powerCuts(1).clean()
+	began := time.Now()
+	training := m.train()
+	training.save(m, 1)
+	t.Logf("training began within %v", time.Since(began).Round(100*time.Millisecond))
+	m = m.powerCuts(1)
+	training.finish(m)
+	m.clean()
 }
 
 // bootAtLength boots a machine for a test that is not part of the short form.
