@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -25,25 +26,38 @@ import (
 type jobLogs struct {
 	flags  *pflag.FlagSet
 	errOut io.Writer
+	// cluster says that the server is no jobd, and has no logs of Jobs.
+	cluster bool
 
+	runs        int
 	stream      string
 	allAttempts bool
 }
 
 // extendLogs adds to kubectl's command for logs what jobd can do beyond a cluster.
-func extendLogs(root *cobra.Command, errOut io.Writer) {
+func extendLogs(root *cobra.Command, errOut io.Writer, cluster bool) {
 	logs, _, err := root.Find([]string{"logs"})
 	if err != nil || logs == root {
 		return
 	}
-	l := &jobLogs{flags: logs.Flags(), errOut: errOut}
+	l := &jobLogs{flags: logs.Flags(), errOut: errOut, cluster: cluster}
+	l.extend(logs)
+	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
+	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
+}
+
+func (l *jobLogs) extend(logs *cobra.Command) {
+	l.flags.IntVar(&l.runs, "runs", 1, "For a CronJob: the logs of so many of its last Jobs, the latest at the end")
+	logs.Long += "\n\nThe log of a CronJob (cronjobs/NAME) is that of its last Job."
+	logs.Example += "\n\n  # What the last Job of a CronJob has printed, and the last three\n  jobctl logs cronjobs/backup\n  jobctl logs cronjobs/backup --runs 3"
+	if l.cluster {
+		return
+	}
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
 	l.flags.BoolVar(&l.allAttempts, "all-attempts", false,
 		"For a Job: the logs of every attempt of each container, not only of the last")
 	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone."
 	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with its pod, index, attempt and stream\n  jobctl logs jobs/pi --prefix --all-attempts"
-	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
-	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
 }
 
 func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphichelpers.LogsForObjectFunc {
@@ -61,42 +75,60 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 		default:
 			return nil, fmt.Errorf("--stream is stdout or stderr, not %q", l.stream)
 		}
-		job, ok := object.(*batchv1.Job)
-		if !ok {
-			if l.allAttempts {
-				return nil, fmt.Errorf("--all-attempts is for Jobs: jobctl logs jobs/NAME")
+		ofJob := func(j *batchv1.Job) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+			if l.cluster {
+				return others(getter, j, opts, timeout, allContainers)
 			}
-			return others(getter, object, opts, timeout, allContainers)
+			return l.ofJob(getter, j, opts.DeepCopy(), allContainers)
 		}
-		if opts.Container == "" && !allContainers {
-			// As with a pod: the container that the annotation names, or the first, with a message that there are
-			// others.
-			pod := &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec}
-			container, err := podcmd.FindOrDefaultContainerByName(pod, "", false, l.errOut)
-			if err != nil {
-				return nil, err
-			}
-			opts.Container = container.Name
-		}
-		config, err := getter.ToRESTConfig()
-		if err != nil {
-			return nil, err
-		}
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return nil, err
-		}
-		request := client.BatchV1().RESTClient().Get().Namespace(job.Namespace).Resource("jobs").Name(job.Name).SubResource("log")
-		for name, values := range l.query(opts, allContainers) {
-			for _, v := range values {
-				request.Param(name, v)
+		switch o := object.(type) {
+		case *batchv1.CronJob:
+			return cronJobLogs(getter, o, l.runs, ofJob)
+		case *batchv1.Job:
+			if !l.flags.Changed("runs") {
+				return ofJob(o)
 			}
 		}
-		about := corev1.ObjectReference{
-			APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+		switch {
+		case l.flags.Changed("runs"):
+			return nil, errors.New("--runs is for CronJobs: jobctl logs cronjobs/NAME")
+		case l.allAttempts:
+			return nil, errors.New("--all-attempts is for Jobs and CronJobs: jobctl logs jobs/NAME")
 		}
-		return map[corev1.ObjectReference]rest.ResponseWrapper{about: request}, nil
+		return others(getter, object, opts, timeout, allContainers)
 	}
+}
+
+// ofJob returns the request for the log of a Job.
+func (l *jobLogs) ofJob(getter genericclioptions.RESTClientGetter, job *batchv1.Job, opts *corev1.PodLogOptions, allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
+	if opts.Container == "" && !allContainers {
+		// As with a pod: the container that the annotation names, or the first, with a message that there are
+		// others.
+		pod := &corev1.Pod{ObjectMeta: job.Spec.Template.ObjectMeta, Spec: job.Spec.Template.Spec}
+		container, err := podcmd.FindOrDefaultContainerByName(pod, "", false, l.errOut)
+		if err != nil {
+			return nil, err
+		}
+		opts.Container = container.Name
+	}
+	config, err := getter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	request := client.BatchV1().RESTClient().Get().Namespace(job.Namespace).Resource("jobs").Name(job.Name).SubResource("log")
+	for name, values := range l.query(opts, allContainers) {
+		for _, v := range values {
+			request.Param(name, v)
+		}
+	}
+	about := corev1.ObjectReference{
+		APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID,
+	}
+	return map[corev1.ObjectReference]rest.ResponseWrapper{about: request}, nil
 }
 
 // query returns the parameters of the request. The server writes the prefixes, since it alone knows which line belongs

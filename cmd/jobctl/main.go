@@ -69,15 +69,14 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	if f := root.PersistentFlags().Lookup("server"); f != nil {
 		f.DefValue = ""
 	}
-	if !to.cluster {
-		extendLogs(root, streams.ErrOut)
-	}
+	extendLogs(root, streams.ErrOut, to.cluster)
 	extendWait(root, flags, streams)
 	own := submitter{flags: flags, to: to, streams: streams}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
 	if !to.cluster {
 		extendCopy(root, factory, streams)
 	}
+	extendCreateJob(root, factory, streams)
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newSimulateCommand(factory, streams))

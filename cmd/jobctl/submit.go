@@ -60,7 +60,10 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 
   # Come back to it later
   jobctl submit -f job.yaml --detach
-  jobctl follow jobs/pi`,
+  jobctl follow jobs/pi
+
+  # The last Job of a CronJob
+  jobctl follow cronjobs/backup`,
 		Run: func(cmd *cobra.Command, args []string) {
 			os.Exit(s.submit(cmd, &o, args))
 		},
@@ -78,10 +81,10 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 func (s submitter) followCommand() *cobra.Command {
 	o := submit.FollowOptions{}
 	cmd := &cobra.Command{
-		Use:                   "follow jobs/NAME",
+		Use:                   "follow (jobs/NAME | cronjobs/NAME)",
 		DisableFlagsInUseLine: true,
 		Short:                 "Follow a Job to its end: show its logs, exit with its exit code",
-		Long: `Follow a Job to its end, whoever has created it: show its logs from their beginning and its progress, and exit with its exit code.
+		Long: `Follow a Job, or the last Job of a CronJob, to its end, whoever has created it: show its logs from their beginning and its progress, and exit with its exit code.
 
 ` + exitCodes,
 		Example: `  # Join a Job that runs, or see how one has ended
@@ -180,7 +183,7 @@ func (s submitter) submit(cmd *cobra.Command, o *submit.Options, args []string) 
 }
 
 func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []string) int {
-	name, err := jobName(args)
+	name, ofCronJob, err := followedName(args)
 	if err == nil {
 		err = o.Check()
 	}
@@ -194,8 +197,32 @@ func (s submitter) follow(_ *cobra.Command, o *submit.FollowOptions, args []stri
 	signals, stop := submit.Signals()
 	defer stop()
 	return s.run(client, o, signals, false, func(ctx context.Context) (*batchv1.Job, error) {
-		return client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		if !ofCronJob {
+			return client.Kubernetes.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		}
+		cj, err := client.Kubernetes.BatchV1().CronJobs(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		runs, err := runsOf(ctx, client.Kubernetes, cj)
+		if err != nil {
+			return nil, err
+		}
+		return runs[0], nil
 	})
+}
+
+// followedName returns the name of the Job, or of the CronJob whose last Job is meant: cronjobs/backup, cj/backup.
+func followedName(args []string) (name string, ofCronJob bool, err error) {
+	kind, name, slash := strings.Cut(strings.Join(args, "/"), "/")
+	switch kind, _, _ := strings.Cut(kind, "."); kind {
+	case "cronjob", "cronjobs", "cj":
+		if slash && name != "" && !strings.Contains(name, "/") {
+			return name, true, nil
+		}
+	}
+	name, err = jobName(args)
+	return name, false, err
 }
 
 // jobName returns the name of the Job that the arguments name: jobs/pi, job/pi, job.batch/pi, "job pi" or pi.

@@ -32,7 +32,7 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 	}
 	f := wait.Flags().Lookup("for")
 	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished is for Jobs: complete or failed."
-	wait.Long += "\n\nWith --for=finished it waits for the end of Jobs, whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
+	wait.Long += "\n\nWith --for=finished it waits for the end of Jobs (of a CronJob, of its last Job), whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
 	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  jobctl wait --for=finished jobs/pi --timeout=1h"
 	kubectls := wait.Run
 	wait.Run = func(cmd *cobra.Command, args []string) {
@@ -109,6 +109,23 @@ func (w finishedWait) run(cmd *cobra.Command, args, conditions []string) (int, e
 	return code, nil
 }
 
+// lastRun returns the last Job of a CronJob.
+func (w finishedWait) lastRun(cj *batchv1.CronJob) (*batchv1.Job, error) {
+	config, err := w.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := runsOf(context.Background(), client, cj)
+	if err != nil {
+		return nil, err
+	}
+	return runs[0], nil
+}
+
 // jobs finds the Jobs that the command line names, as kubectl does.
 func (w finishedWait) jobs(cmd *cobra.Command, args []string) ([]*batchv1.Job, error) {
 	namespace, explicit, err := w.flags.ToRawKubeConfigLoader().Namespace()
@@ -134,7 +151,11 @@ func (w finishedWait) jobs(cmd *cobra.Command, args []string) ([]*batchv1.Job, e
 	var jobs []*batchv1.Job
 	for _, i := range infos {
 		j, ok := i.Object.(*batchv1.Job)
-		if !ok {
+		if cj, is := i.Object.(*batchv1.CronJob); is {
+			if j, err = w.lastRun(cj); err != nil {
+				return nil, err
+			}
+		} else if !ok {
 			return nil, fmt.Errorf("--for=finished is for Jobs, and %s is not one", i.ObjectName())
 		}
 		jobs = append(jobs, j)
