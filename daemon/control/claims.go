@@ -51,8 +51,9 @@ type claims struct {
 	uses    map[string]podUses             // by the key of the pod
 	byClaim map[string]map[string]struct{} // the keys of the pods that use a claim
 
-	creating map[string]*creation // by the name of the volume
-	failures map[string]int       // in a row, by the name of the volume
+	creating    map[string]*creation           // by the name of the volume
+	creatingFor map[string]map[string]struct{} // their names, by the key of the claim
+	failures    map[string]int                 // in a row, by the name of the volume
 
 	dirtyClaims, dirtyVolumes, dirtyPods *loop.Queue[string]
 }
@@ -71,6 +72,11 @@ type creation struct {
 	abandoned bool      // nobody wants it any more
 }
 
+// volume is what identifies the volume.
+func (m *creation) volume() provision.Volume {
+	return provision.Volume{Name: m.Task.Name, Owner: m.Task.Owner}
+}
+
 func newClaims(timers *loop.Timers, config *Config, pods *pods, admission *admission) *claims {
 	return &claims{
 		timers: timers, worker: config.Volumes, nodeName: config.NodeName, labels: config.NodeLabels,
@@ -78,7 +84,8 @@ func newClaims(timers *loop.Timers, config *Config, pods *pods, admission *admis
 		classes: map[string]*storagev1.StorageClass{}, free: map[string]*corev1.PersistentVolume{},
 		classOf: map[string]string{}, states: map[string]*claim.State{}, unbound: map[string]struct{}{},
 		said: map[string]string{}, holders: map[string]map[string]struct{}{}, uses: map[string]podUses{},
-		byClaim: map[string]map[string]struct{}{}, creating: map[string]*creation{}, failures: map[string]int{},
+		byClaim: map[string]map[string]struct{}{}, creating: map[string]*creation{},
+		creatingFor: map[string]map[string]struct{}{}, failures: map[string]int{},
 		dirtyClaims: loop.NewQueue[string](), dirtyVolumes: loop.NewQueue[string](), dirtyPods: loop.NewQueue[string](),
 	}
 }
@@ -119,7 +126,7 @@ func (c *claims) Rebuild(s *store.Snapshot, _ time.Time) error {
 			failed = fmt.Errorf("%s: %w", o.Key, failed)
 			return false
 		}
-		c.creating[made.Task.Name] = made
+		c.noteCreation(made)
 		c.dirtyClaims.Add(made.Claim)
 		return true
 	})

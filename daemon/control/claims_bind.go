@@ -226,7 +226,7 @@ func (c *claims) grow(p *loop.Pass, key string, obj *corev1.PersistentVolumeClai
 			Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(p.Now),
 		})
 	}
-	c.do(p, provision.Expand, provision.Volume{Name: pv.Name, Size: growth.To})
+	c.do(p, provision.Expand, provision.Volume{Name: pv.Name, Owner: obj.Namespace, Size: growth.To})
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (c *claims) create(p *loop.Pass, key string, obj *corev1.PersistentVolumeCl
 	made := &creation{
 		Claim: key, ClaimUID: obj.UID, Enforce: parameters.Enforce, Volume: newVolume(name, obj, class),
 		Task: provision.Volume{
-			Name: name, Size: size.Value(), Loop: parameters.Loop || block, Block: block, FSType: parameters.FSType,
+			Name: name, Owner: obj.Namespace, Size: size.Value(), Loop: parameters.Loop || block, Block: block, FSType: parameters.FSType,
 		},
 	}
 	if block {
@@ -329,15 +329,30 @@ func (c *claims) store(p *loop.Pass, made *creation) error {
 	if err != nil {
 		return err
 	}
-	c.creating[made.Task.Name] = made
+	c.noteCreation(made)
 	p.PutStored(store.Object{Key: creationKey(made.Task.Name), UID: string(uuid.NewUUID()), Value: value})
 	return nil
+}
+
+func (c *claims) noteCreation(made *creation) {
+	name := made.Task.Name
+	c.creating[name] = made
+	if c.creatingFor[made.Claim] == nil {
+		c.creatingFor[made.Claim] = map[string]struct{}{}
+	}
+	c.creatingFor[made.Claim][name] = struct{}{}
 }
 
 func creationKey(name string) string { return store.Key(objects.Provisionings, "", name) }
 
 func (c *claims) dropCreation(p *loop.Pass, name string) {
-	delete(c.creating, name)
+	if made := c.creating[name]; made != nil {
+		delete(c.creating, name)
+		delete(c.creatingFor[made.Claim], name)
+		if len(c.creatingFor[made.Claim]) == 0 {
+			delete(c.creatingFor, made.Claim)
+		}
+	}
 	p.Delete(creationKey(name))
 }
 
@@ -382,7 +397,7 @@ func (c *claims) created(p *loop.Pass, r provision.Result) error {
 	failed := r.Err
 	if failed == nil && made.Enforce && !r.Enforced {
 		failed = fmt.Errorf("the size cannot be enforced, which the class asks for: %s", r.Warning)
-		c.do(p, provision.Delete, provision.Volume{Name: name})
+		c.do(p, provision.Delete, made.volume())
 	}
 	about := core.ClaimReference(obj)
 	if failed != nil {
@@ -427,16 +442,17 @@ func unwanted(made *creation, obj *corev1.PersistentVolumeClaim) bool {
 // abandon has the volumes deleted that are being created for a claim of that name and that it does not need. obj is the
 // claim that has the name now, nil if there is none.
 func (c *claims) abandon(p *loop.Pass, key string, obj *corev1.PersistentVolumeClaim) {
-	for name, made := range c.creating {
-		if made.Claim == key && unwanted(made, obj) {
+	for name := range c.creatingFor[key] {
+		if unwanted(c.creating[name], obj) {
 			c.abandonOne(p, name)
 		}
 	}
 }
 
 func (c *claims) abandonOne(p *loop.Pass, name string) {
-	c.creating[name].abandoned = true
-	c.do(p, provision.Delete, provision.Volume{Name: name})
+	made := c.creating[name]
+	made.abandoned = true
+	c.do(p, provision.Delete, made.volume())
 }
 
 // letGo removes the protection of a claim that is being deleted, once no pod uses it.

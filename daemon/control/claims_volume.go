@@ -47,7 +47,11 @@ func (c *claims) settleVolume(p *loop.Pass, name string) error {
 		}
 	}
 	if fate.Delete {
-		c.do(p, provision.Delete, provision.Volume{Name: name})
+		volume := provision.Volume{Name: name}
+		if pv.Spec.ClaimRef != nil {
+			volume.Owner = pv.Spec.ClaimRef.Namespace
+		}
+		c.do(p, provision.Delete, volume)
 		if pv.Status.Phase == corev1.VolumeFailed { // until it has succeeded
 			fate.Phase, fate.Message = corev1.VolumeFailed, pv.Status.Message
 		}

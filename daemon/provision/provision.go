@@ -6,7 +6,10 @@ package provision
 
 import (
 	"context"
+	"math"
 	"sync"
+
+	"github.com/jobd/jobd/fairshare"
 )
 
 // Volumes are the volumes on this machine. Every call may be repeated.
@@ -22,6 +25,8 @@ type Volumes interface {
 // Volume is a volume that is to be created.
 type Volume struct {
 	Name string
+	// Owner is whose claim it is for: no owner has the others wait for all of his volumes.
+	Owner string
 	// Size is in bytes.
 	Size int64
 	// Loop makes it a file of that size, with a file system in it unless Block is set. Otherwise it is a directory.
@@ -48,7 +53,7 @@ const (
 	Delete Op = "delete"
 )
 
-// Task is something to be done with a volume. Of Volume, expanding uses Name and Size, deleting Name.
+// Task is something to be done with a volume. Of Volume, expanding uses Name, Owner and Size, deleting Name and Owner.
 type Task struct {
 	Op     Op
 	Volume Volume
@@ -61,8 +66,18 @@ type Result struct {
 	Err error
 }
 
-// atOnce is how many tasks run at a time.
-const atOnce = 4
+// atOnce is how many volumes are created and expanded at a time, and beside them how many are deleted; atOnceOfOwner is how
+// many of these are of one owner. To delete a volume takes as long as it has files.
+const (
+	atOnce        = 4
+	atOnceOfOwner = 2
+)
+
+func newPlaces() *fairshare.Places {
+	return fairshare.New(fairshare.Limits{
+		Total: atOnce, User: atOnceOfOwner, Queue: math.MaxInt, QueueAll: math.MaxInt, Wait: math.MaxInt64,
+	})
+}
 
 // Worker carries out tasks: those of one volume one after the other. Its methods may be called from any goroutine.
 type Worker struct {
@@ -70,7 +85,8 @@ type Worker struct {
 	nudge   func()
 	ctx     context.Context
 	stop    func()
-	places  chan struct{}
+	makers  *fairshare.Places
+	takers  *fairshare.Places // of those that delete
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -80,7 +96,7 @@ type Worker struct {
 
 // New makes a worker. nudge is called when there are results; it must not block.
 func New(volumes Volumes, nudge func()) *Worker {
-	w := &Worker{volumes: volumes, nudge: nudge, places: make(chan struct{}, atOnce), queued: map[string][]Task{}}
+	w := &Worker{volumes: volumes, nudge: nudge, makers: newPlaces(), takers: newPlaces(), queued: map[string][]Task{}}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	return w
 }
@@ -102,16 +118,19 @@ func (w *Worker) Do(t Task) {
 // work does the tasks of one volume until there are none left.
 func (w *Worker) work(name string) {
 	for {
-		select {
-		case w.places <- struct{}{}:
-		case <-w.ctx.Done():
-			return
-		}
 		w.mu.Lock()
 		t := w.queued[name][0]
 		w.mu.Unlock()
+		places := w.makers
+		if t.Op == Delete {
+			places = w.takers
+		}
+		release, ok := places.Take(w.ctx, fairshare.Client{Name: t.Volume.Owner})
+		if !ok {
+			return // it is being closed
+		}
 		result := w.do(t)
-		<-w.places
+		release()
 		if w.ctx.Err() != nil {
 			return // the next start does it again
 		}
