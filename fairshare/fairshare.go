@@ -1,6 +1,6 @@
-// Package fairshare divides places among clients, so that none takes those of others: for requests to the API, and for
-// queries to the name server. It knows of clients no more than their names, touches nothing, and keeps nothing of a client
-// that holds no place.
+// Package fairshare divides places among clients, so that none takes those of others: for requests to the API, queries to the
+// name server, and the creation of volumes. It knows of clients no more than their names, touches nothing, and keeps nothing
+// of a client that holds no place.
 package fairshare
 
 import (

@@ -101,7 +101,7 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	errs = append(errs, validateJobSpec(template, at)...)
 	annotations := path.Child("jobTemplate", "metadata", "annotations")
 	errs = append(errs, validateBackoffAnnotations(spec.JobTemplate.Annotations, annotations)...)
-	errs = append(errs, validatePrioritized(spec.JobTemplate.Annotations, annotations)...)
+	errs = append(errs, validatePrioritized(spec.JobTemplate.Annotations, nil, annotations)...)
 	errs = append(errs, validateOOMMemory(spec.JobTemplate.Annotations, template, annotations)...)
 	if template.Selector != nil {
 		errs = append(errs, field.Invalid(at.Child("selector"), template.Selector, "`selector` will be auto-generated"))

@@ -20,10 +20,23 @@ func Prioritized(annotations map[string]string) time.Time {
 	return t
 }
 
-func validatePrioritized(annotations map[string]string, path *field.Path) field.ErrorList {
+// clockSkew is how far a client's clock may be ahead.
+const clockSkew = time.Minute
+
+// validatePrioritized checks the annotation where it differs from that of the Job so far. A time to come would keep the Job
+// first, whatever is prioritized until then.
+func validatePrioritized(annotations, old map[string]string, path *field.Path) field.ErrorList {
 	value, ok := annotations[PrioritizedAnnotation]
-	if !ok || !Prioritized(annotations).IsZero() {
+	was, had := old[PrioritizedAnnotation]
+	if !ok || had && value == was {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path.Key(PrioritizedAnnotation), value, `must be a time such as "2006-01-02T15:04:05Z"`)}
+	path = path.Key(PrioritizedAnnotation)
+	switch at := Prioritized(annotations); {
+	case at.IsZero():
+		return field.ErrorList{field.Invalid(path, value, `must be a time such as "2006-01-02T15:04:05Z"`)}
+	case time.Until(at) > clockSkew:
+		return field.ErrorList{field.Invalid(path, value, "must not be in the future")}
+	}
+	return nil
 }

@@ -14,7 +14,7 @@ func validateJobUpdate(job, old *batchv1.Job) field.ErrorList {
 	metadata, path := field.NewPath("metadata"), field.NewPath("spec")
 	errs := validation.ValidateObjectMetaUpdate(&job.ObjectMeta, &old.ObjectMeta, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
-	errs = append(errs, validatePrioritized(job.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validatePrioritized(job.Annotations, old.Annotations, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateJobSpec(&job.Spec, path)...)
 	errs = append(errs, validateSelector(&job.Spec, path)...)

@@ -36,7 +36,7 @@ func ValidateJob(job *batchv1.Job) field.ErrorList {
 	metadata := field.NewPath("metadata")
 	errs := validation.ValidateObjectMeta(givenMetadata(job), true, validation.NameIsDNSSubdomain, metadata)
 	errs = append(errs, validateBackoffAnnotations(job.Annotations, metadata.Child("annotations"))...)
-	errs = append(errs, validatePrioritized(job.Annotations, metadata.Child("annotations"))...)
+	errs = append(errs, validatePrioritized(job.Annotations, nil, metadata.Child("annotations"))...)
 	errs = append(errs, validateOOMMemory(job.Annotations, &job.Spec, metadata.Child("annotations"))...)
 	errs = append(errs, validateGeneratedLabels(job)...)
 	errs = append(errs, validateJobSpec(&job.Spec, field.NewPath("spec"))...)
