@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/joblogs"
@@ -250,6 +251,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
+		History:  history.Reader{Store: from.store},
 		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,

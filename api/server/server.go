@@ -47,6 +47,7 @@ import (
 	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/database"
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/openapi"
 	"github.com/jobd/jobd/api/podsecurity"
@@ -73,6 +74,7 @@ type Config struct {
 	Explainer  Explainer
 	Queue      Queue
 	Meter      Meter
+	History    History
 
 	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
 	Authority *Authority
@@ -134,6 +136,11 @@ type Explainer interface {
 type Queue interface {
 	// Places returns the place in the queue, from 1, of the first waiting pod of each Job, by the Job's UID.
 	Places(ctx context.Context) (map[types.UID]int, error)
+}
+
+// History is what is kept of Jobs that have ended.
+type History interface {
+	Read(history.Query) (*history.List, error)
 }
 
 // Images manages the images that pods can be started from.
@@ -230,6 +237,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.serveOpenAPI(g.OpenAPIConfig, g.OpenAPIV3Config)
 	s.serveCustomResources()
+	s.serveHistory()
 	prepared := generic.PrepareRun()
 	prepared.RunPostStartHooks(s.stopping)
 

@@ -21,7 +21,7 @@ func (w *world) history() (jobs []wire.Job) {
 	w.t.Helper()
 	synctest.Wait()
 	if err := w.store.View(func(s *store.Snapshot) (err error) {
-		jobs, _, err = history.Read(s, history.Query{Pods: true})
+		jobs, _, err = history.Read(s, wire.Query{Pods: true})
 		return err
 	}); err != nil {
 		w.t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -18,8 +19,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// BenchmarkMillionJobs measures how much disk the history of a million Jobs takes, and how long answers take, the slowest
-// page of each. It runs once, whatever b.N is.
+// BenchmarkMillionJobs measures how much disk the history of a million Jobs takes, and how long answers take, in processor
+// time: the median and the slowest of the pages of each search. They may only be read from memory.
 func BenchmarkMillionJobs(b *testing.B) {
 	const jobs, batch = 1_000_000, 50
 	r := newRig(b, Limits{1e6 * time.Hour, 1 << 40})
@@ -41,34 +42,44 @@ func BenchmarkMillionJobs(b *testing.B) {
 	must(b, err)
 	b.ReportMetric(float64(info.Size())/1e6, "MB")
 	b.ReportMetric(float64(stored)/jobs, "bytes/Job")
-	ask := func(name string, q Query) {
-		worst, found := time.Duration(0), 0
+	ask := func(name string, q history.Query) {
+		var took []time.Duration
+		found := 0
 		for {
-			begin := time.Now()
+			begin := processorTime(b)
 			must(b, r.store.View(func(s *store.Snapshot) error {
 				page, next, err := Read(s, q)
 				found += len(page)
 				q.Continue = next
 				return err
 			}))
-			worst = max(worst, time.Since(begin))
-			if q.Continue == "" || found >= 5000 {
+			took = append(took, processorTime(b)-begin)
+			if q.Continue == "" || found >= 5000 || len(took) == 100 {
 				break
 			}
 		}
-		b.ReportMetric(float64(worst.Microseconds())/1000, "ms/"+name)
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/"+name)
+		b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "max-ms/"+name)
 	}
 	for range b.N {
-		ask("newest", Query{Limit: 100})
-		ask("name", Query{Namespace: "team-3", Name: "train-123456"})
-		ask("user", Query{User: "jobd:uid:1003"})
+		ask("newest", history.Query{Limit: 100})
+		ask("name", history.Query{Namespace: "team-3", Name: "train-123456"})
+		ask("user", history.Query{User: "jobd:uid:1003"})
 		none, err := labels.Parse("app=none")
 		must(b, err)
-		ask("nothing", Query{Labels: none})
+		ask("nothing", history.Query{Labels: none})
 		not, err := labels.Parse("app!=train,app!=report,app!=backup")
 		must(b, err)
-		ask("not-in-a-block", Query{Labels: not})
+		ask("not-in-a-block", history.Query{Labels: not})
 	}
+}
+
+// processorTime returns how long this process has been on a processor.
+func processorTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	must(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // usual is a Job as there are many.

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/store"
@@ -228,12 +230,12 @@ type block struct{ hashes, lines []byte }
 
 func openBlock(value []byte) (b block, err error) {
 	if len(value) == 0 || value[0] != blockFormat {
-		return b, fmt.Errorf("a format of the history that this jobd does not know")
+		return b, errors.New("a format of the history that this jobd does not know")
 	}
 	n, size := binary.Uvarint(value[1:])
 	rest := value[min(1+max(size, 0), len(value)):]
 	if size <= 0 || n > uint64(len(rest)/4) {
-		return b, fmt.Errorf("the block is cut short")
+		return b, errors.New("the block is cut short")
 	}
 	return block{rest[:4*n], rest[4*n:]}, nil
 }
@@ -263,21 +265,39 @@ func newDecoder() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock))
 }
 
+// encodeLines returns a line for each Job: the Job as JSON and, after a tab, its pods, which most readers leave out.
 func encodeLines(jobs []history.Job) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	for i := range jobs {
-		if err := e.Encode(&jobs[i]); err != nil {
-			return nil, err
+	var b []byte
+	for _, j := range jobs {
+		pods := j.Pods
+		j.Pods = nil
+		for i, part := range []any{&j, pods} {
+			text, err := json.Marshal(part)
+			if err != nil {
+				return nil, err
+			}
+			b = append(append(b, text...), "\t\n"[i])
 		}
 	}
-	return b.Bytes(), nil
+	return b, nil
+}
+
+// decodeLine reads a line, with its pods or without.
+func decodeLine(line []byte, withPods bool) (j history.Job, err error) {
+	job, pods, ok := bytes.Cut(line, []byte("\t"))
+	if !ok {
+		return j, errors.New("a line is cut short")
+	}
+	if err = json.Unmarshal(job, &j); err == nil && withPods {
+		err = json.Unmarshal(pods, &j.Pods)
+	}
+	return j, err
 }
 
 func decodeLines(lines []byte) (jobs []history.Job, err error) {
 	for line := range bytes.Lines(lines) {
-		var j history.Job
-		if err := json.Unmarshal(line, &j); err != nil {
+		j, err := decodeLine(line, true)
+		if err != nil {
 			return nil, err
 		}
 		jobs = append(jobs, j)
@@ -315,7 +335,7 @@ func hash(term string) uint32 {
 func parseContinue(token string) (uint64, error) {
 	n, err := strconv.ParseUint(token, 16, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not what an answer had in metadata.continue", token)
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("parameter %s: %q is not what an answer had in metadata.continue", history.ParameterContinue, token))
 	}
 	return n, nil
 }

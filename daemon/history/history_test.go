@@ -55,7 +55,7 @@ func (r *rig) append(jobs ...history.Job) {
 }
 
 // read returns what all pages of a query have.
-func (r *rig) read(q Query) (all []history.Job, pages int) {
+func (r *rig) read(q history.Query) (all []history.Job, pages int) {
 	r.t.Helper()
 	must(r.t, r.store.View(func(s *store.Snapshot) error {
 		for {
@@ -125,21 +125,21 @@ func TestReadFindsWhatAListHas(t *testing.T) {
 		return selector
 	}
 	for name, c := range map[string]struct {
-		q    Query
+		q    history.Query
 		want func(*history.Job) bool
 	}{
-		"all":            {Query{}, func(*history.Job) bool { return true }},
-		"a namespace":    {Query{Namespace: "ns1"}, func(j *history.Job) bool { return j.Namespace == "ns1" }},
-		"a name":         {Query{Namespace: "ns1", Name: "job-7"}, func(j *history.Job) bool { return j.Namespace == "ns1" && j.Name == "job-7" }},
-		"a CronJob":      {Query{Namespace: "ns2", CronJob: "cron1"}, func(j *history.Job) bool { return j.Namespace == "ns2" && j.CronJob == "cron1" }},
-		"a user":         {Query{User: "user2"}, func(j *history.Job) bool { return j.User == "user2" }},
-		"nobody":         {Query{User: "user9"}, func(j *history.Job) bool { return false }},
-		"a label":        {Query{Labels: app("rare=17")}, func(j *history.Job) bool { return j.Labels["rare"] == "17" }},
-		"one of labels":  {Query{Labels: app("app in (app1,app2)")}, func(j *history.Job) bool { return j.Labels["app"] == "app1" || j.Labels["app"] == "app2" }},
-		"not a label":    {Query{Labels: app("app!=app1")}, func(j *history.Job) bool { return j.Labels["app"] != "app1" }},
-		"since":          {Query{Since: begin.Add(1000 * time.Second)}, func(j *history.Job) bool { return !j.Ended.Time.Before(begin.Add(1000 * time.Second)) }},
-		"small pages":    {Query{Limit: 7}, func(*history.Job) bool { return true }},
-		"and their pods": {Query{User: "user1", Pods: true, Limit: 100}, func(j *history.Job) bool { return j.User == "user1" }},
+		"all":            {history.Query{}, func(*history.Job) bool { return true }},
+		"a namespace":    {history.Query{Namespace: "ns1"}, func(j *history.Job) bool { return j.Namespace == "ns1" }},
+		"a name":         {history.Query{Namespace: "ns1", Name: "job-7"}, func(j *history.Job) bool { return j.Namespace == "ns1" && j.Name == "job-7" }},
+		"a CronJob":      {history.Query{Namespace: "ns2", CronJob: "cron1"}, func(j *history.Job) bool { return j.Namespace == "ns2" && j.CronJob == "cron1" }},
+		"a user":         {history.Query{User: "user2"}, func(j *history.Job) bool { return j.User == "user2" }},
+		"nobody":         {history.Query{User: "user9"}, func(j *history.Job) bool { return false }},
+		"a label":        {history.Query{Labels: app("rare=17")}, func(j *history.Job) bool { return j.Labels["rare"] == "17" }},
+		"one of labels":  {history.Query{Labels: app("app in (app1,app2)")}, func(j *history.Job) bool { return j.Labels["app"] == "app1" || j.Labels["app"] == "app2" }},
+		"not a label":    {history.Query{Labels: app("app!=app1")}, func(j *history.Job) bool { return j.Labels["app"] != "app1" }},
+		"since":          {history.Query{Since: begin.Add(1000 * time.Second)}, func(j *history.Job) bool { return !j.Ended.Time.Before(begin.Add(1000 * time.Second)) }},
+		"small pages":    {history.Query{Limit: 7}, func(*history.Job) bool { return true }},
+		"and their pods": {history.Query{User: "user1", Pods: true, Limit: 100}, func(j *history.Job) bool { return j.User == "user1" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []history.Job
@@ -183,7 +183,7 @@ func TestPagesGoOnAcrossANewBlock(t *testing.T) {
 	next := ""
 	for {
 		must(t, r.store.View(func(s *store.Snapshot) error {
-			page, after, err := Read(s, Query{Limit: 30, Continue: next})
+			page, after, err := Read(s, history.Query{Limit: 30, Continue: next})
 			for _, j := range page {
 				got = append(got, j.UID)
 			}
@@ -220,27 +220,27 @@ func TestPrune(t *testing.T) {
 		r.append(random(source, i))
 	}
 	prune(r, begin.Add(2005*time.Second))
-	left, _ := r.read(Query{})
+	left, _ := r.read(history.Query{})
 	if n := len(left); n < 1000 || n > 1000+blockJobs {
 		t.Errorf("%d Jobs are left of the last 1000 seconds", n)
 	}
 	r.open(Limits{1000 * time.Hour, 20 << 10})
 	prune(r, begin)
-	left, _ = r.read(Query{})
+	left, _ = r.read(history.Query{})
 	if n := len(left); n == 0 || n > 600 {
 		t.Errorf("%d Jobs are left in 20 KiB", n)
 	}
 	prune(r, begin.Add(10000*time.Hour))
-	if left, _ = r.read(Query{}); len(left) != 0 {
+	if left, _ = r.read(history.Query{}); len(left) != 0 {
 		t.Errorf("%d Jobs are left", len(left))
 	}
 	r.append(random(source, 3000)) // the numbers go on
-	if left, _ = r.read(Query{}); len(left) != 1 {
+	if left, _ = r.read(history.Query{}); len(left) != 1 {
 		t.Errorf("%d Jobs after a new one", len(left))
 	}
 	none := newRig(t, Limits{Age: time.Hour})
 	none.append(random(source, 1))
-	if left, _ = none.read(Query{}); len(left) != 0 {
+	if left, _ = none.read(history.Query{}); len(left) != 0 {
 		t.Errorf("%d Jobs are kept in no space", len(left))
 	}
 }
@@ -254,7 +254,7 @@ func FuzzBlock(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, value []byte) {
-		r, err := newReader(Query{User: "user1"})
+		r, err := newReader(history.Query{User: "user1"})
 		must(t, err)
 		defer r.decoder.Close()
 		_, _ = r.piece(piece{key: Blocks + "/x"}, value)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/apimachinery/pkg/labels"
@@ -17,24 +16,14 @@ import (
 )
 
 // readBytes is how much is decoded for one page. It bounds how long a page takes: a search that finds little returns
-// pages that are not full.
-const readBytes = 4 << 20
-
-// Query says which Jobs to find; what is zero leaves out none.
-type Query struct {
-	Namespace, Name, CronJob, User string
-	Since                          time.Time // what has ended before is left out
-	Labels                         labels.Selector
-	// Pods asks for what each pod has used.
-	Pods bool
-	// Limit is how many Jobs a page has at most; 0 is history.MaxLimit. Continue is where the page begins: what the last
-	// page said.
-	Limit    int
-	Continue string
-}
+// pages that are not full. Decompressing costs about an eighth of decoding.
+const (
+	readBytes       = 2 << 20
+	decompressBytes = 8
+)
 
 // Read returns a page of Jobs, those that ended last first, and where the next one begins; empty if there is none.
-func Read(s *store.Snapshot, q Query) (page []history.Job, next string, err error) {
+func Read(s *store.Snapshot, q history.Query) (page []history.Job, next string, err error) {
 	r, err := newReader(q)
 	if err != nil {
 		return nil, "", err
@@ -68,7 +57,7 @@ func Read(s *store.Snapshot, q Query) (page []history.Job, next string, err erro
 }
 
 type reader struct {
-	Query
+	history.Query
 	decoder *zstd.Decoder
 	before  uint64 // the number that the Jobs still to be read are below
 	since   int64
@@ -76,14 +65,14 @@ type reader struct {
 	all []string
 	any [][]string
 	// text is in each line that has something to find.
-	text []byte
+	text [][]byte
 
 	page  []history.Job
 	jobs  int // those of page that are no parts
 	bytes int
 }
 
-func newReader(q Query) (*reader, error) {
+func newReader(q history.Query) (*reader, error) {
 	r := &reader{Query: q, before: ^uint64(0), since: -1 << 62}
 	if q.Limit <= 0 || q.Limit > history.MaxLimit {
 		r.Limit = history.MaxLimit
@@ -106,11 +95,15 @@ func newReader(q Query) (*reader, error) {
 			r.all = append(r.all, cronJobTerm(q.Namespace, q.CronJob))
 		}
 	}
-	switch { // neither name has a character that JSON escapes, or it is none of a Job
-	case q.Name != "":
-		r.text = fmt.Appendf(nil, "%q:%q", "name", q.Name)
-	case q.CronJob != "":
-		r.text = fmt.Appendf(nil, "%q:%q", "cronJob", q.CronJob)
+	for field, value := range map[string]string{"name": q.Name, "cronJob": q.CronJob, "user": q.User} {
+		if value == "" {
+			continue
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		r.text = append(r.text, fmt.Appendf(nil, "%q:%s", field, text))
 	}
 	if q.User != "" {
 		r.all = append(r.all, userTerm(q.User))
@@ -146,6 +139,7 @@ func (r *reader) piece(p piece, value []byte) (more bool, err error) {
 		if lines, err = r.decoder.DecodeAll(b.lines, nil); err != nil {
 			return false, err
 		}
+		r.bytes += len(lines) / decompressBytes
 	}
 	split := bytes.SplitAfter(lines, []byte("\n"))
 	if n := len(split); n > 0 && len(split[n-1]) == 0 {
@@ -160,13 +154,16 @@ func (r *reader) piece(p piece, value []byte) (more bool, err error) {
 			return false, nil
 		}
 		r.before = number
-		if len(r.text) > 0 && !bytes.Contains(line, r.text) {
+		if slices.ContainsFunc(r.text, func(text []byte) bool { return !bytes.Contains(line, text) }) {
 			continue
 		}
-		r.bytes += len(line)
-		var j history.Job
-		if err := json.Unmarshal(line, &j); err != nil {
+		j, err := decodeLine(line, r.Pods)
+		if err != nil {
 			return false, err
+		}
+		r.bytes += len(line)
+		if pods := bytes.IndexByte(line, '\t'); !r.Pods {
+			r.bytes -= len(line) - pods
 		}
 		r.add(j)
 	}
@@ -208,4 +205,19 @@ func (r *reader) add(j history.Job) {
 		}
 		r.page = append(r.page, j)
 	}
+}
+
+// Reader reads the history in a store. It implements server.History.
+type Reader struct{ Store *store.Store }
+
+// Read returns an answer.
+func (r Reader) Read(q history.Query) (*history.List, error) {
+	list := &history.List{Items: []history.Job{}}
+	list.APIVersion, list.Kind = history.Group+"/"+history.Version, history.Kind
+	err := r.Store.View(func(s *store.Snapshot) error {
+		page, next, err := Read(s, q)
+		list.Items, list.Metadata.Continue = append(list.Items, page...), next
+		return err
+	})
+	return list, err
 }

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+	"sigs.k8s.io/yaml"
+
+	"github.com/jobd/jobd/api/history"
+)
+
+// historical are the kinds whose runs the history has.
+var historical = []string{"jobs", "cronjobs"}
+
+// historyOptions are the flags of jobctl history.
+type historyOptions struct {
+	labels, since, user, output string
+	everywhere, pods, noHeaders bool
+	limit                       int
+}
+
+// newHistoryCommand makes the command that lists Jobs that have ended, and what they have used.
+func newHistoryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &historyOptions{}
+	cmd := &cobra.Command{
+		Use:                   "history [NAME | jobs/NAME | cronjobs/NAME] [-l SELECTOR] [--since 7d] [--user USER] [-o wide|json|yaml]",
+		DisableFlagsInUseLine: true,
+		Short:                 "List Jobs that have ended: who ran them, when, their results and what they used",
+		Long: `List the Jobs that have ended, those that ended last first: who created them, when they ran and how they ended, the exit codes of their pods, how much processor time they took, the most memory that one of their containers had at a time, and how often something was run again. A name alone is that of a Job; cronjobs/NAME stands for the Jobs that the CronJob has started.
+
+A Job stays in this list after it was deleted, by somebody or by its TTL, for as long as the settings --history-age and --history-size of jobd allow. A Job of a CronJob belongs to the user who created the CronJob. Exit codes are followed by the number of pods that had them, if there are several: "0(3),137".`,
+		Example: `  # What ran in this namespace lately
+  jobctl history
+
+  # What each attempt of a Job has used, also when the Job is long gone
+  jobctl history jobs/train --pods
+
+  # The runs of a CronJob in the last week
+  jobctl history cronjobs/backup --since 7d
+
+  # Who used how much processor time since a day
+  jobctl history -A --since 2026-01-01 --limit 0 -o json |
+    jq -r '[.items[] | {user, cpuSeconds}] | group_by(.user)[] | "\(.[0].user) \(map(.cpuSeconds) | add)"'`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, historical),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(o.run(contextOf(cmd), f, streams, args))
+		},
+	}
+	cmdutil.AddLabelSelectorFlagVar(cmd, &o.labels)
+	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "Those of all namespaces")
+	cmd.Flags().StringVar(&o.since, "since", "", "Only those that ended since then: a duration such as 12h or 7d, a day (2026-01-31), or a time (RFC 3339)")
+	cmd.Flags().StringVar(&o.user, "user", "", "Only those that this user created, named as in the column USER")
+	cmd.Flags().BoolVar(&o.pods, "pods", false, "A line for each pod instead of one for each Job; with -o json or yaml, the pods of each Job")
+	cmd.Flags().IntVar(&o.limit, "limit", 100, "At most so many Jobs; 0 means all")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print no headers")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml)")
+	return cmd
+}
+
+func (o *historyOptions) run(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string) error {
+	q, err := o.query(f, args)
+	if err != nil {
+		return err
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return err
+	}
+	all := &history.List{
+		TypeMeta: metav1.TypeMeta{APIVersion: history.Group + "/" + history.Version, Kind: history.Kind}, Items: []history.Job{},
+	}
+	found := 0
+	for {
+		if q.Limit = history.MaxLimit; o.limit > 0 {
+			q.Limit = min(q.Limit, o.limit-found)
+		}
+		request := client.BatchV1().RESTClient().Get().AbsPath(history.Path(q.Namespace))
+		for name, values := range q.Parameters() {
+			request.Param(name, values[0])
+		}
+		answer := request.Do(ctx)
+		if err := answer.Error(); apierrors.IsNotFound(err) { // not Raw's error, which does not have the server's words
+			return errors.New("the server keeps no history of Jobs: it is not jobd, or an older one")
+		} else if err != nil {
+			return err
+		}
+		raw, err := answer.Raw()
+		if err != nil {
+			return err
+		}
+		page := &history.List{}
+		if err := json.Unmarshal(raw, page); err != nil {
+			return fmt.Errorf("the server's answer: %w", err)
+		}
+		for _, j := range page.Items {
+			if n := len(all.Items); !j.Part {
+				found++
+				all.Items = append(all.Items, j)
+			} else if n > 0 {
+				addPods(all.Items, j)
+			}
+		}
+		q.Continue = page.Metadata.Continue
+		if q.Continue == "" || o.limit > 0 && found >= o.limit {
+			break
+		}
+	}
+	all.Metadata.Continue = q.Continue
+	switch o.output {
+	case "json":
+		out := json.NewEncoder(streams.Out)
+		out.SetIndent("", "    ")
+		err = out.Encode(all)
+	case "yaml":
+		var text []byte
+		if text, err = yaml.Marshal(all); err == nil {
+			_, err = streams.Out.Write(text)
+		}
+	default:
+		if err = o.print(streams, all.Items); err == nil && q.Continue != "" {
+			fmt.Fprintf(streams.ErrOut, "These are the %d that ended last; there may be more, which --limit 0 shows.\n", found)
+		}
+	}
+	return err
+}
+
+// addPods adds the pods of a part to the Job that they belong to. They ended before those that it has.
+func addPods(jobs []history.Job, part history.Job) {
+	for i := len(jobs) - 1; i >= 0; i-- {
+		if jobs[i].UID == part.UID {
+			jobs[i].Pods = append(part.Pods, jobs[i].Pods...)
+			return
+		}
+	}
+}
+
+// query returns what the arguments and flags ask for.
+func (o *historyOptions) query(f cmdutil.Factory, args []string) (q history.Query, err error) {
+	switch o.output {
+	case "", "wide", "json", "yaml":
+	default:
+		return q, fmt.Errorf("unknown output format %q: one of wide, json, yaml", o.output)
+	}
+	if o.limit < 0 {
+		return q, errors.New("--limit must not be below 0")
+	}
+	q.User, q.Pods = o.user, o.pods
+	if q.Since, err = parseSince(o.since, time.Now()); err != nil {
+		return q, err
+	}
+	if o.labels != "" {
+		if q.Labels, err = labels.Parse(o.labels); err != nil {
+			return q, fmt.Errorf("--selector: %w", err)
+		}
+	}
+	if !o.everywhere {
+		if q.Namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return q, err
+		}
+	}
+	if len(args) == 0 {
+		return q, nil
+	}
+	if len(args) == 1 && (args[0] == "jobs" || args[0] == "job") {
+		return q, nil
+	}
+	objects, err := named(f, historical, args)
+	switch {
+	case err != nil:
+		return q, err
+	case len(objects) > 1:
+		return q, errors.New("name one Job or CronJob, or select Jobs with --selector")
+	case objects[0].resource == "cronjobs":
+		q.CronJob = objects[0].name
+	default:
+		q.Name = objects[0].name
+	}
+	return q, nil
+}
+
+// parseSince reads a duration before now, in which days and weeks are allowed, a day or a time; "" is the zero time.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	if t, err := time.ParseInLocation(time.DateOnly, s, time.Local); err == nil {
+		return t, nil
+	}
+	for unit, hours := range map[string]float64{"d": 24, "w": 7 * 24} {
+		if number, ok := strings.CutSuffix(s, unit); ok {
+			if n, err := strconv.ParseFloat(number, 64); err == nil && n >= 0 && n < 100_000 {
+				return now.Add(-time.Duration(n * hours * float64(time.Hour))), nil
+			}
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, fmt.Errorf("--since: %q is neither a duration such as 12h or 7d, nor a day such as 2026-01-31, nor a time such as 2026-01-31T12:00:00Z", s)
+}
+
+func (o *historyOptions) print(streams genericiooptions.IOStreams, jobs []history.Job) error {
+	if len(jobs) == 0 {
+		_, err := fmt.Fprintln(streams.ErrOut, "No Jobs found that have ended.")
+		return err
+	}
+	w := printers.GetNewTabWriter(streams.Out)
+	columns, row := o.jobColumns(), o.jobRow
+	if o.pods {
+		columns, row = o.podColumns(), o.podRows
+	}
+	if !o.noHeaders {
+		fmt.Fprintln(w, strings.Join(columns, "\t"))
+	}
+	for i := range jobs {
+		row(w, &jobs[i])
+	}
+	return w.Flush()
+}
+
+func (o *historyOptions) jobColumns() []string {
+	columns := []string{"NAME", "USER", "STARTED", "DURATION", "RESULT", "EXIT", "CPU", "MEMORY", "RETRIES"}
+	if o.everywhere {
+		columns = append([]string{"NAMESPACE"}, columns...)
+	}
+	if o.output == "wide" {
+		columns = append(columns, "SUCCEEDED", "FAILED", "STOPPED", "REASON", "CRONJOB", "CREATED", "ENDED")
+	}
+	return columns
+}
+
+func (o *historyOptions) jobRow(w io.Writer, j *history.Job) {
+	cells := []string{
+		j.Name, orNone(j.User), instant(j.Started), span(j.Started, j.Ended), j.Result, codesOf(j.ExitCodes),
+		seconds(j.CPUSeconds), bytesOf(j.PeakMemory), strconv.Itoa(j.Retries),
+	}
+	if o.everywhere {
+		cells = append([]string{j.Namespace}, cells...)
+	}
+	if o.output == "wide" {
+		cells = append(cells, strconv.Itoa(j.Succeeded), strconv.Itoa(j.Failed), strconv.Itoa(j.Stopped), orNone(j.Reason),
+			orNone(j.CronJob), instant(&j.Created), instant(&j.Ended))
+	}
+	fmt.Fprintln(w, strings.Join(cells, "\t"))
+}
+
+func (o *historyOptions) podColumns() []string {
+	columns := []string{"JOB", "POD", "STARTED", "DURATION", "RESULT", "REASON", "EXIT", "CPU", "MEMORY", "RESTARTS"}
+	if o.everywhere {
+		columns = append([]string{"NAMESPACE"}, columns...)
+	}
+	if o.output == "wide" {
+		columns = append(columns, "INDEX", "ENDED")
+	}
+	return columns
+}
+
+func (o *historyOptions) podRows(w io.Writer, j *history.Job) {
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		var codes []string
+		restarts := 0
+		for _, c := range p.Containers {
+			codes = append(codes, strconv.Itoa(c.ExitCode))
+			restarts += c.Restarts
+		}
+		cells := []string{
+			j.Name, p.Name, instant(p.Started), span(p.Started, p.Ended), p.Result, orNone(p.Reason), orNone(strings.Join(codes, ",")),
+			seconds(p.CPUSeconds), bytesOf(p.PeakMemory), strconv.Itoa(restarts),
+		}
+		if o.everywhere {
+			cells = append([]string{j.Namespace}, cells...)
+		}
+		if o.output == "wide" {
+			cells = append(cells, orNone(p.Index), instant(&p.Ended))
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "<none>"
+	}
+	return s
+}
+
+func instant(t *metav1.Time) string {
+	if t == nil || t.IsZero() {
+		return "<none>"
+	}
+	return t.Local().Format("2006-01-02T15:04:05")
+}
+
+func span(from *metav1.Time, to metav1.Time) string {
+	if from == nil {
+		return "<none>"
+	}
+	return max(0, to.Sub(from.Time)).String()
+}
+
+func codesOf(codes []history.ExitCode) string {
+	var all []string
+	for _, c := range codes {
+		text := strconv.Itoa(c.Code)
+		if c.Count > 1 {
+			text += fmt.Sprintf("(%d)", c.Count)
+		}
+		all = append(all, text)
+	}
+	return orNone(strings.Join(all, ","))
+}
+
+// seconds returns a time on processors as people read it.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// bytesOf returns an amount of memory as people read it, in the units of the API.
+func bytesOf(n int64) string {
+	switch {
+	case n <= 0:
+		return "<unknown>"
+	case n < 10<<20:
+		return fmt.Sprintf("%.1fMi", float64(n)/(1<<20))
+	case n < 10<<30:
+		return fmt.Sprintf("%dMi", n>>20)
+	}
+	return fmt.Sprintf("%.1fGi", float64(n)/(1<<30))
+}
