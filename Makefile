@@ -29,7 +29,7 @@ build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
 demo: ## 2000 digits of pi, computed by a Job in a container
-	@testdata/demo/demo.sh
+	@testdata/demo/demo.sh '$(VERSION)' '$(LDFLAGS)'
 
 check: lint ## all that a minute can check: no race detector, nothing that needs root
 	go test -short -vet=off $(TESTED)
