@@ -259,6 +259,9 @@ func requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 func (c *pods) reorder(of *jobRecord) {
 	for uid, rec := range c.known {
 		if rec.job == of {
+			moved := *rec.request
+			moved.Ahead = of.ahead
+			rec.request = &moved
 			c.admission.capacity.Reorder(uid, of.ahead)
 		}
 	}

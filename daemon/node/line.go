@@ -10,8 +10,9 @@ import (
 // waiter is a pod in a line.
 type waiter struct {
 	*Pod
-	line  *line
-	index int
+	arrival uint64 // counts the pods, since times of creation are in whole seconds
+	line    *line
+	index   int
 	// nominated says that resources are reserved for it, which preempted pods are to free.
 	nominated bool
 }
@@ -187,6 +188,9 @@ func before(a, b *waiter) bool {
 	}
 	if !a.Created.Equal(b.Created) {
 		return a.Created.Before(b.Created)
+	}
+	if a.arrival != b.arrival {
+		return a.arrival < b.arrival
 	}
 	return a.UID < b.UID
 }

@@ -26,10 +26,11 @@ type Node struct {
 	// Allocatable is what bound pods may request together. Nil: anything.
 	Allocatable Resources
 
-	facts  facts
-	shapes map[string]*shape
-	bound  map[types.UID]*bound
-	used   levels
+	facts    facts
+	arrivals uint64 // how many pods have ever waited
+	shapes   map[string]*shape
+	bound    map[types.UID]*bound
+	used     levels
 	// reserved is what is kept for nominated pods, for which others are preempted.
 	reserved levels
 
@@ -94,7 +95,8 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 		return
 	}
 	n.take(p)
-	w := &waiter{Pod: p}
+	n.arrivals++
+	w := &waiter{Pod: p, arrival: n.arrivals}
 	n.waiting[p.UID] = w
 	n.changed = append(n.changed, p.UID)
 	n.place(w)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -73,6 +74,7 @@ func (l *life) decide() {
 		for _, g := range n.groups {
 			gangs[g] = g.bound
 		}
+		waiters := maps.Clone(n.waiting)
 		step, ok := n.Next()
 		if !ok {
 			break
@@ -86,7 +88,7 @@ func (l *life) decide() {
 			}
 			if g := n.groupOf(b.Pod); g != nil && g.known && g.gang {
 				bound[g]++
-			} else if first != nil && before(first, &waiter{Pod: b.Pod}) {
+			} else if first != nil && before(first, waiters[uid]) {
 				l.Fatalf("%s goes before %s", uid, first.UID)
 			}
 		}

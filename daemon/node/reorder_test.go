@@ -42,3 +42,21 @@ func TestPodsThatArePutAheadComeFirstOfTheirPriority(t *testing.T) {
 		t.Errorf("they start in the order %v, want %v", order, want)
 	}
 }
+
+func TestPodsOfOneSecondStartInTheOrderInWhichTheyCame(t *testing.T) {
+	n := New(1, nil)
+	n.Bound(&Pod{UID: "runs"}, time.Unix(1, 0), false)
+	want := []types.UID{"c", "a", "d", "b"}
+	for _, uid := range want {
+		n.Wait(&Pod{UID: uid, Created: time.Unix(2, 0)}, false)
+	}
+	runs := types.UID("runs")
+	for _, uid := range want {
+		n.Gone(runs)
+		step, ok := n.Next()
+		if !ok || !slices.Equal(step.Bind, []types.UID{uid}) {
+			t.Fatalf("%+v, want %s", step, uid)
+		}
+		runs = uid
+	}
+}

@@ -35,13 +35,13 @@ func (p *Processes) pin(podUID, container string, pid int, kind string) (string,
 	defer unix.Close(process)
 	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
 	if err != nil {
-		return "", err
+		return "", ended(err)
 	}
 	defer namespace.Close()
 	// The path of its cgroup contains the container's ID.
 	cgroups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
-		return "", err
+		return "", ended(err)
 	}
 	if !bytes.Contains(cgroups, []byte(container)) {
 		return "", fmt.Errorf("process %d is not of it: %w", pid, errdefs.ErrNotFound)
@@ -67,6 +67,14 @@ func (p *Processes) pin(podUID, container string, pid int, kind string) (string,
 	}
 	crash.At("processes.pin.mounted")
 	return path, nil
+}
+
+// ended makes ErrNotFound of the errors for files of a process that has ended meanwhile.
+func ended(err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("%w: %w", err, errdefs.ErrNotFound)
+	}
+	return err
 }
 
 // same reports whether a path leads to an open file.
