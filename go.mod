@@ -70,6 +70,7 @@ require (
 
 require (
 	github.com/opencontainers/selinux v1.15.1
+	github.com/prometheus/common v0.70.1
 	github.com/prometheus/procfs v0.21.1
 	k8s.io/metrics v0.37.2
 )
@@ -166,7 +167,6 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/prometheus/client_model v0.6.2 // indirect
-	github.com/prometheus/common v0.70.1 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect

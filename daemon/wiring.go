@@ -185,6 +185,10 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 	if k.kept != nil {
 		figures.ShowVolumes(from.store, k.kept.Usage)
 	}
+	figures.ShowStates(metrics.States{
+		Store: from.store, Usage: k.runtime.Usage,
+		Live: func(ctx context.Context, max int) (jobs, pods []string, err error) { return d.control.Live(ctx, max) },
+	})
 	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)

@@ -227,6 +227,7 @@ func (c *accounts) jobGone(p *loop.Pass, j *batchv1.Job) {
 
 func (c *accounts) close(p *loop.Pass, uid types.UID, end wire.Job) {
 	c.ended = append(c.ended, end)
+	p.Figures.JobEnded(end)
 	delete(c.jobs, uid)
 	p.Delete(accountKey(uid))
 }

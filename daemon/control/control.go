@@ -101,6 +101,7 @@ type Control struct {
 	jobs      *jobs
 	pods      *pods
 	admission *admission
+	accounts  *accounts
 }
 
 // New makes the control loop. It does nothing before Recover and Run.
@@ -147,7 +148,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	cronJobs.jobs, cronJobs.garbage = jobs, garbage
 	admission.pods, admission.gangs, admission.claims = pods, gangs, claims
 	taints.pods = pods
-	c.jobs, c.pods, c.admission = jobs, pods, admission
+	c.jobs, c.pods, c.admission, c.accounts = jobs, pods, admission, accounts
 
 	return []loop.Controller{
 		newNodeObject(config.Node, config.NodeName, capacity, taints),

@@ -83,6 +83,32 @@ func (c *Control) Keys(ctx context.Context, uids []types.UID) (keys map[types.UI
 	return keys, err
 }
 
+// Live returns the keys of the Jobs that have not finished, and of the pods for which something is left to be done, at most
+// max of each. Pods of Jobs that run come first.
+func (c *Control) Live(ctx context.Context, max int) (jobs, pods []string, err error) {
+	err = c.loop.Ask(ctx, func() {
+		for _, rec := range c.jobs.known {
+			if len(jobs) < max {
+				jobs = append(jobs, rec.key)
+			}
+		}
+		for _, running := range c.accounts.pods {
+			if len(pods) < max {
+				pods = append(pods, running.Key)
+			}
+		}
+		for uid, rec := range c.pods.known {
+			if len(pods) >= max {
+				break
+			}
+			if c.accounts.pods[uid] == nil {
+				pods = append(pods, rec.key)
+			}
+		}
+	})
+	return jobs, pods, err
+}
+
 // facts returns what the records say about pods of one Job, or a single one.
 func (c *Control) facts(pods []types.UID) Facts {
 	f := Facts{

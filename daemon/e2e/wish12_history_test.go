@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
 	"github.com/jobd/jobd/api/history"
 )
 
@@ -40,6 +43,18 @@ spec:
 		_, err := d.try("jobctl", nil, "exec", "jobs/work", "--", "test", "-e", "/d/go")
 		return err
 	})
+	// Dashboards for clusters find what they look for.
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	scraped, err := parser.TextToMetricFamilies(strings.NewReader(d.jobctl("get", "--raw", "/metrics")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kube_job_status_active", "kube_pod_status_phase", "kube_pod_container_status_restarts_total",
+		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes"} {
+		if scraped[name] == nil {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
 	d.jobctl("exec", "jobs/work", "--", "touch", "/d/go2")
 	d.kill()
 	d.serve()

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/pod"
 )
@@ -25,6 +26,7 @@ type Figures struct {
 	syncs    []synced
 	skews    []time.Duration
 	expiries []time.Duration // how late each was
+	ended    []history.Job
 }
 
 type count struct {
@@ -86,6 +88,13 @@ func (m *Metrics) Passed(f *Figures, took time.Duration, err error) {
 	for _, late := range f.expiries {
 		m.expiryDelay.Observe(late.Seconds())
 	}
+	for i := range f.ended {
+		j := &f.ended[i]
+		m.jobCPU.WithLabelValues(j.Namespace, j.Result).Add(j.CPUSeconds)
+		if j.PeakMemory > 0 {
+			m.jobMemory.Observe(float64(j.PeakMemory))
+		}
+	}
 	m.observations.Add(float64(f.Observations))
 	m.podsRunning.Set(float64(f.PodsRunning))
 	m.podsWaiting.Set(float64(f.PodsWaiting))
@@ -105,6 +114,9 @@ func (f *Figures) JobExpired(late time.Duration) { f.expiries = append(f.expirie
 
 // CronJobStarted counts a Job that a CronJob has created, and how late that was.
 func (f *Figures) CronJobStarted(late time.Duration) { f.skews = append(f.skews, late) }
+
+// JobEnded counts what a Job has used that has ended.
+func (f *Figures) JobEnded(j history.Job) { f.ended = append(f.ended, j) }
 
 // JobDecided counts what was decided for a Job; j still has the old status.
 func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {

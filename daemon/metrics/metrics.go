@@ -30,6 +30,8 @@ type Metrics struct {
 	indexesFinished               *prometheus.CounterVec
 	failuresHandled               *prometheus.CounterVec
 	finalizers                    *prometheus.CounterVec
+	jobCPU                        *prometheus.CounterVec
+	jobMemory                     prometheus.Histogram
 	cronSkew, expiryDelay         prometheus.Histogram
 	passSeconds                   prometheus.Histogram
 	passes                        *prometheus.CounterVec
@@ -73,6 +75,12 @@ func New(s *store.Store) *Metrics {
 		Subsystem: controller, Name: "job_sync_duration_seconds", Help: "How long it took to decide for a Job.",
 		Buckets: prometheus.ExponentialBuckets(0.004, 2, 15),
 	}, []string{"completion_mode", "result", "action"})
+	m.jobCPU = counters("jobd", "job_cpu_seconds_total", "Processor time of Jobs that have ended, in seconds.", "namespace", "result")
+	m.jobMemory = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "jobd", Name: "job_peak_memory_bytes",
+		Help:    "The most memory that one container of a Job had at a time, of Jobs that have ended.",
+		Buckets: prometheus.ExponentialBuckets(1<<20, 4, 11),
+	})
 	m.cronSkew = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Subsystem: "cronjob_controller", Name: "job_creation_skew_duration_seconds",
 		Help:    "How late CronJobs have made their Jobs.",
@@ -108,7 +116,7 @@ func New(s *store.Store) *Metrics {
 	m.storeBytes = stat("store_bytes", "Size of the database file.", func(st store.Stats) int64 { return st.FileBytes })
 	m.storeHistoryBytes = stat("store_history_bytes", "Bytes of former states that the database keeps for watchers.",
 		func(st store.Stats) int64 { return st.HistoryBytes })
-	m.all = append(m.all, m.syncSeconds, m.cronSkew, m.expiryDelay, m.passSeconds, m.observations, m.storeBytes,
+	m.all = append(m.all, m.jobMemory, m.syncSeconds, m.cronSkew, m.expiryDelay, m.passSeconds, m.observations, m.storeBytes,
 		m.storeHistoryBytes)
 	return m
 }
