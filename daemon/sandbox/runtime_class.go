@@ -33,7 +33,7 @@ type Runtimes interface {
 func RuntimeClass(objects Objects, runtimes Runtimes, dir string) worker.Step {
 	records := handlerRecords(dir)
 	return worker.Step{
-		Name:   "runtime class",
+		Name:   "runtime-class",
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(ctx context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			if p.Spec.RuntimeClassName == nil {
