@@ -60,6 +60,12 @@ func (p *podContext) initContainers(path *field.Path) field.ErrorList {
 			errs = append(errs, p.longRunning(c, path)...)
 			continue
 		}
+		for n, r := range c.ResizePolicy {
+			if r.RestartPolicy == corev1.RestartContainer {
+				errs = append(errs, field.Invalid(path.Child("resizePolicy").Index(n).Child("restartPolicy"), r.RestartPolicy,
+					"must not be set to 'RestartContainer' for non-sidecar initContainers"))
+			}
+		}
 		for _, f := range []struct {
 			name string
 			set  bool
@@ -99,6 +105,7 @@ func (p *podContext) container(c *corev1.Container, path *field.Path) field.Erro
 	errs = append(errs, requiredOneOf(path.Child("imagePullPolicy"), c.ImagePullPolicy,
 		[]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})...)
 	errs = append(errs, validateResources(&c.Resources, path.Child("resources"))...)
+	errs = append(errs, validateResizePolicy(c, p.spec.RestartPolicy, path.Child("resizePolicy"))...)
 	errs = append(errs,
 		validateSecurityContext(c.SecurityContext, path.Child("securityContext"), ptr.Deref(p.spec.HostUsers, true))...)
 	if c.Name != "" {

@@ -36,6 +36,10 @@ func PodKind() *kind.Kind {
 				CheckUpdate: validateEphemeralContainersUpdate,
 				Reset:       exceptEphemeralContainers(),
 			},
+			"resize": {
+				Update:      preparePodResize,
+				CheckUpdate: validatePodResize,
+			},
 			"status": {
 				Update:      preparePodStatusUpdate,
 				CheckUpdate: validatePodStatusUpdate,

@@ -136,6 +136,7 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.NodeSelector]():            {"nodeSelectorTerms": works()},
 	reflect.TypeFor[corev1.NodeSelectorTerm]():        {"matchExpressions": works(), "matchFields": works()},
 	reflect.TypeFor[corev1.NodeSelectorRequirement](): {"key": works(), "operator": works(), "values": works()},
+	reflect.TypeFor[corev1.ContainerResizePolicy]():   {"resourceName": works(), "restartPolicy": works()},
 	reflect.TypeFor[corev1.Container](): {
 		"name":                     works(),
 		"image":                    works(),
@@ -146,7 +147,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"envFrom":                  works(),
 		"env":                      works(),
 		"resources":                works(),
-		"resizePolicy":             warn("jobd does not resize pods"),
+		"resizePolicy":             works(),
 		"restartPolicy":            works(),
 		"restartPolicyRules":       works(),
 		"volumeMounts":             works(),

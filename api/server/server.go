@@ -208,7 +208,7 @@ func New(c Config) (*Server, error) {
 		g.AuditBackend, g.AuditPolicyRuleEvaluator = c.Audit.Backend, c.Audit.Policy
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, accountRole{c.Store}, podSecurity{s},
+	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, resizeAdmission{c.Store}, accountRole{c.Store}, podSecurity{s},
 		claimClass{c.Store, !c.UnknownStorageClassWaits}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})

@@ -37,8 +37,10 @@ type admission struct {
 	gangs    *gang.Gangs
 	claims   *claims
 	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
-	held    map[types.UID]string
-	sysctls oci.Sysctls
+	held map[types.UID]string
+	// deferred are the pods on the node that wait for room to become larger.
+	deferred map[types.UID]deferred
+	sysctls  oci.Sysctls
 	// arrivals are pods whose manifests name a node, and that have not been looked at.
 	arrivals []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
@@ -56,6 +58,7 @@ type wait struct {
 func newAdmission(timers *loop.Timers, capacity *node.Node, c *Config) *admission {
 	return &admission{
 		timers: timers, capacity: capacity, name: c.NodeName, ip: c.NodeIP, sysctls: c.Sysctls, held: map[types.UID]string{},
+		deferred: map[types.UID]deferred{},
 	}
 }
 
@@ -90,6 +93,9 @@ func (a *admission) Settle(p *loop.Pass) (bool, error) {
 		uid := a.arrivals[0]
 		a.arrivals = a.arrivals[1:]
 		return true, a.arrive(p, uid)
+	}
+	if a.retryResizes() {
+		return true, nil
 	}
 	step, ok := a.capacity.Next()
 	if !ok {
@@ -158,6 +164,7 @@ func (a *admission) hold(uid types.UID, why string) {
 // gone forgets a pod that has ended or waits no longer.
 func (a *admission) gone(uid types.UID) {
 	a.capacity.Gone(uid)
+	delete(a.deferred, uid)
 	delete(a.held, uid)
 }
 

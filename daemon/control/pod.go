@@ -167,12 +167,14 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 		return nil // nothing is left to be done for it
 	}
 	ended := pod.Terminal(obj)
+	resized := c.admission.resize(rec, obj, p.Now)
 	observed := p.TakeObserved(obj.UID)
 	result := pod.Apply(obj, &rec.issued, observed, p.Now)
 	if err := c.accounts.observed(p, obj, observed); err != nil {
 		return err
 	}
-	for _, e := range result.Events {
+	result.Changed = result.Changed || resized.Changed
+	for _, e := range append(resized.Events, result.Events...) {
 		about := objects.PodReference(obj)
 		about.FieldPath = e.FieldPath
 		if err := p.Event(about, events.Kubelet, e.Type, e.Reason, e.Message); err != nil {
@@ -207,7 +209,8 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 // do hands actions to the workers of a pod once the pass is durable.
 func (c *pods) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
 	if len(actions) > 0 {
-		p.After(func() { c.workers.Do(obj, actions) })
+		allocated := pod.Allocated(obj)
+		p.After(func() { c.workers.Do(allocated, actions) })
 	}
 }
 
@@ -248,7 +251,7 @@ func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 
 // requestOf returns what admission needs of a pod of a Job, which may be nil.
 func requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
-	request := node.PodOf(p)
+	request := node.PodOf(pod.Allocated(p))
 	if of != nil {
 		request.Ahead = of.ahead
 	}

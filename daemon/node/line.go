@@ -174,6 +174,7 @@ func (n *Node) block() {
 
 // unblock makes all blocked lines ready, since more resources may be free.
 func (n *Node) unblock() {
+	n.freed = true
 	for l := range n.blocked {
 		n.look(l)
 	}

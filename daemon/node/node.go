@@ -41,6 +41,10 @@ type Node struct {
 	blocked map[*line]struct{}
 	changed []types.UID
 
+	// wishes are what pods on the node wait for, and freed says that there may be more room for them.
+	wishes map[types.UID]wish
+	freed  bool
+
 	// rules are what the known pods ask of others, by what they select; byID are the same.
 	rules      map[string]*rule
 	byID       map[int]*rule
@@ -151,6 +155,7 @@ func (n *Node) Gone(uid types.UID) {
 			n.forgetGroup(g)
 		}
 		n.drop(b.Pod)
+		delete(n.wishes, uid)
 		n.unblock()
 	}
 	if w, ok := n.waiting[uid]; ok {

@@ -43,7 +43,7 @@ func (n *Node) preempt(pods []*waiter) (Step, bool) {
 // ones that started last. Pods that are ending already are not among them. False if even all together would not help.
 func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
 	stays := n.used.from(priority)
-	kept := n.reserved.from(priority)
+	kept := n.kept(priority)
 	stays.merge(&kept)
 	for _, w := range pods {
 		if !n.fits(&stays, w.shape) {

@@ -143,14 +143,25 @@ func (l *levels) below(priority int32) (pods, ending int) {
 }
 
 // taken returns what is not available to a pod of that priority: what is used, and what is reserved for pods of at
-// least that priority. It must not be changed.
+// least that priority, or what those of them wait for that are to become larger. It must not be changed.
 func (n *Node) taken(priority int32) *tally {
-	if n.reserved.all.pods == 0 {
+	if n.reserved.all.pods == 0 && len(n.wishes) == 0 {
 		return &n.used.all
 	}
-	sum := n.reserved.from(priority)
+	sum := n.kept(priority)
 	sum.merge(&n.used.all)
 	return &sum
+}
+
+// kept returns what is reserved for pods of at least that priority.
+func (n *Node) kept(priority int32) tally {
+	sum := n.reserved.from(priority)
+	for _, w := range n.wishes {
+		if w.priority >= priority {
+			sum.merge(&tally{amounts: w.extra})
+		}
+	}
+	return sum
 }
 
 // fits reports whether one such pod fits beside what is taken.

@@ -23,6 +23,8 @@ const (
 	TearDown Kind = "TearDown"
 	// Refresh brings what was set up for the pod up to date: the files of ConfigMaps, Secrets and tokens.
 	Refresh Kind = "Refresh"
+	// Resize gives the running containers the resources of the pod, but for those that are restarted for that.
+	Resize Kind = "Resize"
 	// Measure finds out whether the pod takes more than it may.
 	Measure Kind = "Measure"
 )
@@ -30,7 +32,7 @@ const (
 // Action is one effect for a worker. Actions are idempotent.
 type Action struct {
 	Kind      Kind
-	Container string // not for TearDown
+	Container string // not for TearDown and Resize
 	Attempt   int
 	// Signal is that of a Stop: SIGKILL is sent to all processes of the container, any other to the first one.
 	Signal syscall.Signal
@@ -46,6 +48,7 @@ type Action struct {
 type Issued struct {
 	containers []issued
 	tornDown   bool
+	resizing   resizing
 	// ends says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
 	ends  bool
 	grace time.Duration
@@ -76,6 +79,10 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 	for _, a := range actions {
 		if a.Kind == TearDown {
 			i.tornDown = true
+			continue
+		}
+		if a.Kind == Resize {
+			i.resizing.underWay = true
 			continue
 		}
 		c := i.of(a.Container)

@@ -52,6 +52,9 @@ func Apply(pod *corev1.Pod, issued *Issued, observations []Observation, now time
 	if !Terminal(pod) {
 		f.derive()
 	}
+	if isResized(pod) {
+		f.finishResize()
+	}
 	return Result{f.changed, f.events}
 }
 
@@ -78,6 +81,9 @@ func (f *folder) begin() {
 	reason := firstReason(f.pod)
 	s.InitContainerStatuses = newStatuses(f.pod.Spec.InitContainers, s.InitContainerStatuses, reason)
 	s.ContainerStatuses = newStatuses(f.pod.Spec.Containers, s.ContainerStatuses, reason)
+	if whole := f.pod.Spec.Resources; whole != nil {
+		s.Resources, s.AllocatedResources = whole.DeepCopy(), whole.Requests.DeepCopy()
+	}
 	// A kubelet orders these by name, and the others as the spec does.
 	slices.SortFunc(s.ContainerStatuses,
 		func(a, b corev1.ContainerStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -113,6 +119,9 @@ func newStatuses(specs []corev1.Container, old []corev1.ContainerStatus, reason 
 			Image:   specs[i].Image,
 			State:   corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}},
 			Started: new(bool),
+			// From now on they say what the node has admitted.
+			Resources:          specs[i].Resources.DeepCopy(),
+			AllocatedResources: specs[i].Resources.Requests.DeepCopy(),
 		}
 	}
 	return statuses
@@ -142,6 +151,10 @@ func (f *folder) fold(o Observation) {
 	}
 	if o.What == SetUp {
 		f.setUp(o)
+		return
+	}
+	if o.What == Resized {
+		f.resized(o)
 		return
 	}
 	c := find(f.pod, o.Container)
@@ -203,6 +216,7 @@ func (f *folder) run(c container, o Observation) {
 	f.sandbox(true)
 	c.keepLast()
 	c.begin(f.pod, o)
+	f.issued.resizing.partly, f.issued.resizing.entirely = false, false // it may have been started with other resources
 	c.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(o.Status.StartedAt)}}
 	if !c.ephemeral {
 		c.status.Started = new(bool)
@@ -226,9 +240,16 @@ func (c container) begin(pod *corev1.Pod, o Observation) {
 	}
 	s.StopSignal = stopSignal(c.spec, o.Image)
 	s.User = userStatus(o.Status.User)
-	if s.Resources == nil {
+	switch {
+	case o.Resources != nil:
+		s.Resources = o.Resources.DeepCopy()
+	case s.Resources == nil:
 		s.Resources = c.spec.Resources.DeepCopy()
+	}
+	if s.AllocatedResources == nil {
 		s.AllocatedResources = c.spec.Resources.Requests.DeepCopy()
+	}
+	if s.VolumeMounts == nil {
 		s.VolumeMounts = mountStatuses(c.spec.VolumeMounts)
 	}
 }

@@ -54,6 +54,7 @@ func next(p *planner) (actions []Action, wake time.Time) {
 	}
 	p.condemn()
 	p.replace()
+	p.resize()
 	p.launch()
 	p.launchEphemeral()
 	return p.actions, p.wake

@@ -3,6 +3,7 @@ package pod
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/runtime"
@@ -44,6 +45,8 @@ const (
 	// Doubted: something was set up for a container, and not as its pod asks for it. Reason and Message are those of the
 	// event that says so.
 	Doubted What = "Doubted"
+	// Resized: a Resize was carried out, or, without OK, was not: Message says why.
+	Resized What = "Resized"
 	// TornDown: everything that was set up for the pod is gone from the host; its logs stay.
 	TornDown What = "TornDown"
 )
@@ -69,8 +72,13 @@ type Observation struct {
 	Status          runtime.Status // Started, Exited
 	IPs             []string       // SetUp
 	Check           Check          // Checked
-	OK, Verdict     bool           // Checked
+	OK, Verdict     bool           // Checked; Resized has OK too
 	Unanswered      bool           // Checked: the check could not be made, so it is neither a success nor a failure
+
+	// Resized is what a Resize has changed, nil if it failed.
+	Resized *Resizing
+	// Resources are those that the container was started with (Started). Nil: those that it is to have.
+	Resources *corev1.ResourceRequirements
 
 	// Later says that the observation is only shown to users and that nothing is decided from it, so that it may wait a
 	// moment to be stored together with others.

@@ -22,18 +22,23 @@ func (c container) redefined() bool {
 	return err != nil || running.String() != named.String()
 }
 
-// replaced reports whether a container is to end because its image was changed. An init container that comes to its end
-// by itself is left alone.
-func (c container) replaced() bool {
-	return c.running() && (!c.init || c.sidecar() && !isFalse(c.status.Started)) && c.redefined()
+// replaced reports whether a container is to end because its image was changed, or its resources where its policy asks
+// for that. An init container that comes to its end by itself is left alone.
+func (c container) replaced(pod *corev1.Pod) bool {
+	if !c.running() || c.init && !c.sidecar() {
+		return false
+	}
+	return c.restartsToResize() && admitted(pod) || c.redefined() && (!c.init || !isFalse(c.status.Started))
 }
 
-// replacing records events for the containers that are about to be stopped because they have another image.
+// replacing records events for the containers that are about to be stopped because they have changed.
 func (f *folder) replacing() {
 	workload(f.pod, func(c container) bool {
 		i := f.issued.find(c.spec.Name)
 		switch {
-		case !c.replaced() || i != nil && !i.stopping.IsZero():
+		case !c.replaced(f.pod) || i != nil && !i.stopping.IsZero():
+		case !c.redefined():
+			f.normal(c, "Killing", "Container "+c.spec.Name+" resize requires restart")
 		case c.init:
 			f.normal(c, "Killing", "Init container "+c.spec.Name+" definition changed")
 		default:
@@ -43,14 +48,14 @@ func (f *folder) replacing() {
 	})
 }
 
-// replace stops containers whose image was changed. They are started anew after that.
+// replace stops containers whose image or resources have changed. They are started anew after that.
 func (p *planner) replace() {
 	var s stop
 	if g := p.pod.Spec.TerminationGracePeriodSeconds; g != nil {
 		s.grace = podspec.Seconds(*g)
 	}
 	workload(p.pod, func(c container) bool {
-		if _, condemned := p.issued.condemned(p.pod, c); !c.replaced() || condemned {
+		if _, condemned := p.issued.condemned(p.pod, c); !c.replaced(p.pod) || condemned {
 			return true
 		}
 		s.kill = p.now.Add(s.grace)
@@ -63,9 +68,9 @@ func (p *planner) replace() {
 }
 
 // startsAgain reports whether a running container, whose end is being recorded, is started again whatever its restart
-// policy says: its image was changed, and nothing ends the pod.
+// policy says: it was changed, and nothing ends the pod.
 func (f *folder) startsAgain(c container) bool {
-	if c.init || !c.replaced() {
+	if c.init || !c.replaced(f.pod) {
 		return false // a sidecar is restarted anyway
 	}
 	_, over := stopping(f.pod, f.now)

@@ -23,6 +23,15 @@ func Cgroup(cgroups *cgroup.Pods, pids int64, host oci.Host) worker.Step {
 			}
 			return err
 		},
+		Resize: func(_ context.Context, p *corev1.Pod, running []worker.Running, loosen bool) error {
+			r := cgroup.Resize{UID: string(p.UID), Pod: oci.PodResources(p, pids, host), Loosen: loosen}
+			for _, c := range running {
+				r.Containers = append(r.Containers, cgroup.ResizedContainer{
+					Name: c.Container.Name, ID: c.ID, Limits: oci.Limits(p, c.Container, host),
+				})
+			}
+			return cgroups.Resize(r)
+		},
 		TearDown: func(_ context.Context, uid types.UID) error { return cgroups.TearDown(string(uid)) },
 		Held:     held(cgroups.Held),
 	}

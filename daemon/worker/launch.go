@@ -364,7 +364,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	}
 	switch status.State {
 	case runtime.Running:
-		about.What = pod.Started
+		about.What, about.Resources = pod.Started, &c.Resources
 	case runtime.Exited:
 		if diskFull(status) {
 			if err := p.config.Runtime.Remove(p.ctx, request.ID); err != nil {

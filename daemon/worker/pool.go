@@ -110,15 +110,15 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 			for _, l := range w.launches {
 				l.callOff(a)
 			}
-			// A pod that goes is neither refreshed nor measured.
+			// A pod that goes is neither refreshed nor measured nor resized.
 			w.queue = slices.DeleteFunc(w.queue, func(q pod.Action) bool {
-				return q.Kind == pod.Refresh || q.Kind == pod.Measure
+				return q.Kind == pod.Refresh || q.Kind == pod.Measure || q.Kind == pod.Resize
 			})
 			w.queue = append(w.queue, a)
 		case a.Kind == pod.Launch && l == nil:
 			w.launches = append(w.launches, p.newLaunch(a))
 			w.queue = append(w.queue, a)
-		case a.Kind == pod.Refresh || a.Kind == pod.Measure:
+		case a.Kind == pod.Refresh || a.Kind == pod.Measure || a.Kind == pod.Resize:
 			// One that is queued already will see all that this one would.
 			if !slices.ContainsFunc(w.queue, func(q pod.Action) bool { return q.Kind == a.Kind }) {
 				w.queue = append(w.queue, a)
@@ -178,6 +178,8 @@ func (p *Pool) work(w *worker) {
 			p.refresh(obj, w)
 		case pod.Measure:
 			p.measure(obj, w)
+		case pod.Resize:
+			p.resize(obj, w)
 		default:
 			p.launch(obj, w, launches)
 		}

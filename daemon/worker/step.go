@@ -45,10 +45,19 @@ type Step struct {
 	// Refresh brings up to date what SetUp has made, if it has. May be nil.
 	Refresh func(ctx context.Context, obj *corev1.Pod) error
 	// Measure returns what a pod takes too much of, in the words of the eviction; empty if nothing. May be nil.
-	Measure  func(obj *corev1.Pod) string
+	Measure func(obj *corev1.Pod) string
+	// Resize gives running containers the resources that the pod says. With loosen other containers keep theirs for now,
+	// and the limits of the whole pod may only become wider. May be nil.
+	Resize   func(ctx context.Context, obj *corev1.Pod, running []Running, loosen bool) error
 	TearDown func(ctx context.Context, uid types.UID) error
 	// Held lists the pods that something is set up for, so that Recover finds what a previous run has left. May be nil.
 	Held func(ctx context.Context) ([]types.UID, error)
+}
+
+// Running is a container that runs, and the runtime's name for it.
+type Running struct {
+	Container *corev1.Container
+	ID        string
 }
 
 // Rejection is the error of a Step that finds that this machine does not take the pod at all, as a kubelet does not
@@ -86,4 +95,34 @@ func (p *Pool) measure(obj *corev1.Pod, w *worker) {
 			p.report(obj, pod.Observation{What: pod.Evicted, Message: over})
 		}
 	}
+}
+
+// resize gives the running containers of a pod the resources that it says now, but for those that are restarted for
+// that.
+func (p *Pool) resize(obj *corev1.Pod, w *worker) {
+	o := pod.Observation{What: pod.Resized, OK: true, Resized: &pod.Resizing{Whole: obj.Spec.Resources}}
+	var running []Running
+	for _, a := range pod.Newest(obj) {
+		switch {
+		case !a.Running || a.Container.Name == "":
+		case pod.RestartsToResize(obj, a.Container.Name):
+			o.Resized.Partial = true
+		default:
+			running = append(running, Running{a.Container, containerID(obj, a.Container.Name, a.Number)})
+			o.Resized.Containers = append(o.Resized.Containers,
+				pod.ResizedContainer{Name: a.Container.Name, Attempt: a.Number, Resources: a.Container.Resources})
+		}
+	}
+	for _, step := range p.config.Steps {
+		if step.Resize == nil {
+			continue
+		}
+		var err error
+		p.take(obj, w, "resize by "+step.Name, func() { err = step.Resize(p.ctx, obj, running, o.Resized.Partial) })
+		if err != nil {
+			o.OK, o.Message = false, err.Error()
+			break
+		}
+	}
+	p.report(obj, o)
 }

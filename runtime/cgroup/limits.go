@@ -29,8 +29,7 @@ func settings(r *specs.LinuxResources) []setting {
 	if c := r.CPU; c != nil && c.Shares != nil {
 		shares := int64(*c.Shares)
 		v1 := []file{{"cpu.shares", number(shares)}}
-		// From 2..262144 to 1..10000, as the OCI runtimes do it.
-		v2 := []file{{"cpu.weight", number(1 + (shares-2)*9999/262142)}}
+		v2 := []file{{"cpu.weight", number(weight(shares))}}
 		if c.Quota != nil {
 			period := strconv.FormatUint(*c.Period, 10)
 			v1 = append(v1, file{"cpu.cfs_period_us", period}, file{"cpu.cfs_quota_us", number(*c.Quota)})
@@ -58,6 +57,9 @@ func settings(r *specs.LinuxResources) []setting {
 	}
 	return out
 }
+
+// weight converts the shares of v1 to the weight of v2: from 2..262144 to 1..10000, as the OCI runtimes do it.
+func weight(shares int64) int64 { return 1 + (shares-2)*9999/262142 }
 
 // Limit makes a group in the hierarchies that enforce its limits, and sets them.
 func (h Hierarchies) Limit(group string, limits *specs.LinuxResources) error {

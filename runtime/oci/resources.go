@@ -30,6 +30,13 @@ func resources(in Input) *specs.LinuxResources {
 	return out
 }
 
+// Limits returns how much CPU and memory a container of a pod may use: what may change while it runs.
+func Limits(pod *corev1.Pod, c *corev1.Container, host Host) *specs.LinuxResources {
+	in := Input{Pod: pod, Container: c, Host: host}
+	quota, _ := limit(in, corev1.ResourceCPU)
+	return &specs.LinuxResources{CPU: cpu(request(c, corev1.ResourceCPU), quota), Memory: memory(in)}
+}
+
 // cpu converts a request into shares and a limit into a quota.
 func cpu(ask, limit resource.Quantity) *specs.LinuxCPU {
 	shares := uint64(min(max(ask.MilliValue()*1024/1000, minShares), maxShares))

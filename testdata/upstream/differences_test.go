@@ -71,10 +71,6 @@ var differences = []*difference{
 		why: "of a volume of several types a cluster checks another one",
 	},
 	{
-		kinds: withPods, side: `cluster`, field: `.*\.resizePolicy.*`,
-		why: "this has no effect in jobd, which says so, and is not checked in full",
-	},
-	{
 		kinds: withPods, side: `cluster`, field: `.*\.volumeMounts\[\d+\]\.name`, message: `Not found: .*`,
 		why: "a volume that is refused is known all the same: its mounts are not refused too",
 	},

@@ -1,0 +1,64 @@
+package control
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/jobd/jobd/daemon/node"
+	"github.com/jobd/jobd/daemon/pod"
+)
+
+// deferred is a pod on the node that waits for room to become larger (KEP-1287).
+type deferred struct {
+	key        string
+	priority   int32
+	guaranteed bool
+	since      time.Time
+}
+
+// resize says whether the node has room for the resources that a client has given to a pod that runs here.
+func (a *admission) resize(rec *podRecord, obj *corev1.Pod, now time.Time) pod.Result {
+	if !pod.WantsResize(obj) {
+		return pod.Result{}
+	}
+	wanted := node.PodOf(obj)
+	wanted.Ahead = rec.request.Ahead
+	reason, message := a.capacity.Allocate(obj.UID, wanted)
+	if reason == "" {
+		rec.request = wanted
+	}
+	if reason != corev1.PodReasonDeferred {
+		delete(a.deferred, obj.UID)
+	} else if _, waits := a.deferred[obj.UID]; !waits {
+		a.deferred[obj.UID] = deferred{
+			rec.key, corev1helpers.PodPriority(obj), obj.Status.QOSClass == corev1.PodQOSGuaranteed, now,
+		}
+	}
+	return pod.Admit(obj, &rec.issued, pod.Verdict{Reason: reason, Message: message}, now)
+}
+
+// retryResizes looks again at the pods that wait for room to become larger, if there may be more of it: those of the
+// highest priority first, then the Guaranteed ones, then those that wait for longest.
+func (a *admission) retryResizes() bool {
+	if !a.capacity.Freed() || len(a.deferred) == 0 {
+		return false
+	}
+	for _, d := range slices.SortedFunc(maps.Values(a.deferred), func(x, y deferred) int {
+		better := 0
+		if x.guaranteed != y.guaranteed {
+			better = 1
+			if x.guaranteed {
+				better = -1
+			}
+		}
+		return cmp.Or(cmp.Compare(y.priority, x.priority), better, x.since.Compare(y.since), cmp.Compare(x.key, y.key))
+	}) {
+		a.pods.dirty.Add(d.key)
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/runtime/simulated"
+)
+
+// resize does what the API does with other requests of a pod's container.
+func (w *world) resize(name, cpu string) {
+	w.t.Helper()
+	p := w.pod(name)
+	p.Spec.Containers[0].Resources = asking(cpu)[0].Resources
+	p.Generation++
+	w.put(objects.Key(objects.Pods, p), p)
+	synctest.Wait()
+}
+
+// has checks which CPU a pod has, and which it waits for, by the reason of PodResizePending.
+func (w *world) has(name, cpu, pending string) {
+	w.t.Helper()
+	time.Sleep(2 * time.Second)
+	p := w.pod(name)
+	s := p.Status.ContainerStatuses[0]
+	got, _, _ := strings.Cut(strings.TrimPrefix(condition(p, corev1.PodResizePending), "True "), " ")
+	if s.Resources.Requests.Cpu().String() != cpu || s.AllocatedResources.Cpu().String() != cpu || got != pending {
+		w.t.Errorf("%s has %v, allocated %v, waits: %q; want %s, %q", name, s.Resources, s.AllocatedResources, got, cpu, pending)
+	}
+}
+
+func TestAPodBecomesLargerWhenThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t) // 3 CPUs
+		defer w.end()
+		w.bare("a", "1", "1h", nil)
+		w.bare("b", "1", "1h", nil)
+		w.bare("short", "1", "60s", nil)
+		w.has("a", "1", "")
+		w.resize("a", "2")
+		w.has("a", "1", "Deferred")
+		if got, want := condition(w.pod("a"), corev1.PodResizePending),
+			"True Deferred Node didn't have enough resource: cpu, requested: 2000, used: 2000, capacity: 3000"; got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		w.resize("b", "4")
+		w.has("b", "1", "Infeasible")
+		w.bare("new", "1", "1h", nil)
+
+		w.stop()
+		w.start()
+		w.has("a", "1", "Deferred")
+		time.Sleep(time.Minute)
+		w.has("a", "2", "")
+		if p := w.pod("new"); p.Spec.NodeName != "" {
+			t.Error("a pod that came later has got the room")
+		}
+		w.resize("a", "500m")
+		w.has("a", "500m", "")
+		if p := w.pod("new"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("there is room, and a pod is %s", p.Status.Phase)
+		}
+		w.resize("a", "1500m")
+		w.has("a", "500m", "Deferred")
+		w.resize("a", "500m")
+		w.has("a", "500m", "")
+
+		// One that still waits for the node is just another one.
+		w.bare("waits", "3", "1h", nil)
+		w.resize("waits", "500m")
+		time.Sleep(2 * time.Second)
+		if p := w.pod("waits"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("the one that waited is %s", p.Status.Phase)
+		}
+	})
+}
+
+func TestTheMoreImportantPodBecomesLargerFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.end()
+		w.bare("low", "1", "1h", nil)
+		w.bare("high", "1", "1h", func(p *corev1.Pod) { p.Spec.Priority = new(int32(7)) })
+		w.bare("short", "1", "1h", func(p *corev1.Pod) { p.Annotations[simulated.Duration] = "30s" })
+		w.resize("low", "2")
+		w.resize("high", "2")
+		w.has("low", "1", "Deferred")
+		time.Sleep(time.Minute)
+		w.has("high", "2", "")
+		w.has("low", "1", "Deferred")
+	})
+}

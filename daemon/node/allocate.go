@@ -1,0 +1,84 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
+type wish struct {
+	priority int32
+	extra    Resources
+}
+
+// Allocate gives a pod on the node other requests, those of now, and returns an empty reason; or it returns why it cannot, as
+// the reason and message of the condition PodResizePending. Those that wait for room keep pods of the same priority, or a
+// lower one, from taking it.
+func (n *Node) Allocate(uid types.UID, now *Pod) (reason, message string) {
+	b, ok := n.bound[uid]
+	if !ok {
+		return "", ""
+	}
+	if now.shape.key == b.shape.base {
+		n.forgetWish(uid)
+		return "", ""
+	}
+	extra := Resources{}
+	for _, name := range slices.SortedFunc(maps.Keys(now.shape.ask), kubeletOrder) {
+		ask, has := now.shape.ask[name], b.shape.ask[name]
+		if ask <= has || n.Allocatable == nil {
+			continue
+		}
+		extra[name] = ask - has
+		capacity := n.Allocatable[name]
+		used := n.used.all.amounts[name] - has
+		switch {
+		case message != "" && reason == corev1.PodReasonInfeasible:
+		case ask > capacity:
+			reason = corev1.PodReasonInfeasible
+			message = fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", name, ask, capacity)
+		case message == "" && ask > capacity-used:
+			reason, message = corev1.PodReasonDeferred, outOf(name, ask, used, capacity).Message
+		}
+	}
+	switch reason {
+	case corev1.PodReasonInfeasible:
+		n.forgetWish(uid)
+		return reason, message
+	case corev1.PodReasonDeferred:
+		if n.wishes == nil {
+			n.wishes = map[types.UID]wish{}
+		}
+		n.wishes[uid] = wish{b.Priority, extra}
+		return reason, message
+	}
+	delete(n.wishes, uid)
+	ending := b.ending
+	n.end(b, false)
+	n.used.add(b.Pod, -1)
+	n.drop(b.Pod)
+	n.take(now)
+	b.Pod = now
+	n.used.add(b.Pod, 1)
+	n.end(b, ending)
+	n.unblock()
+	return "", ""
+}
+
+func (n *Node) forgetWish(uid types.UID) {
+	if _, ok := n.wishes[uid]; ok {
+		delete(n.wishes, uid)
+		n.unblock()
+	}
+}
+
+// Freed reports whether since the last call there may have become more room.
+func (n *Node) Freed() bool {
+	freed := n.freed
+	n.freed = false
+	return freed
+}
