@@ -1,8 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -101,7 +104,7 @@ func (n nothing) version() string { return strconv.FormatUint(n.store.Version(),
 func refuseAbsent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || !slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
+		if !ok || !info.IsResourceRequest || !slices.Contains([]string{"create", "update", "patch", "delete"}, info.Verb) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -112,8 +115,20 @@ func refuseAbsent(next http.Handler) http.Handler {
 		}
 		refusal := apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource},
 			info.Verb)
-		refusal.ErrStatus.Message = fmt.Sprintf("jobd runs Jobs and does not have the kind %s", k.Kind)
+		refusal.ErrStatus.Message = absent.Refusal(k.GroupKind())
+		if name := cmp.Or(info.Name, nameIn(r)); name != "" {
+			refusal.ErrStatus.Message = fmt.Sprintf("%s %q: %s", k.Kind, name, refusal.ErrStatus.Message)
+		}
 		responsewriters.ErrorNegotiated(refusal, scheme.Codecs,
 			schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 	})
+}
+
+// nameIn returns the name of the object in a request's body, if it is JSON and not large.
+func nameIn(r *http.Request) string {
+	var obj struct{ Metadata struct{ Name string } }
+	if json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&obj) != nil {
+		return ""
+	}
+	return obj.Metadata.Name
 }

@@ -240,7 +240,7 @@ func warnings(c *storagev1.StorageClass) []string {
 	if c.Provisioner == core.LocalProvisioner || c.Provisioner == NoProvisioner {
 		return nil
 	}
-	return []string{fmt.Sprintf("provisioner: nobody creates volumes of this class: jobd has the provisioner %s alone",
+	return []string{fmt.Sprintf("provisioner: jobd has only the provisioner %s, so no volumes are created for this class",
 		core.LocalProvisioner)}
 }
 

@@ -35,7 +35,12 @@ func newImageCommand(
 	cmd := &cobra.Command{
 		Use:   "image",
 		Short: "Manage the images that jobd starts containers from",
-		Run:   cmdutil.DefaultSubCommandRun(streams.ErrOut),
+		Example: `  # An image that docker has
+  docker save perl:5.34.0 | jobctl image import
+
+  # What is here
+  jobctl image list`,
+		Run: cmdutil.DefaultSubCommandRun(streams.ErrOut),
 	}
 	cmd.AddCommand(c.importCommand(), c.pullCommand(), c.listCommand(), c.removeCommand())
 	return cmd
@@ -48,8 +53,12 @@ func (c *imageClient) importCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Short:                 "Import an archive of images",
 		Long:                  "Import an archive of images: the output of docker save or podman save, or an OCI layout, compressed or not. Without a file it is read from the standard input.",
-		Example:               "  docker save perl:5.34.0 | jobctl image import",
-		Args:                  cobra.MaximumNArgs(1),
+		Example: `  # An image that docker has
+  docker save perl:5.34.0 | jobctl image import
+
+  # A file, under a name of its own
+  jobctl image import perl.tar --name registry.example.com/perl:5.34.0`,
+		Args: cobra.MaximumNArgs(1),
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(c.importArchive(contextOf(cmd), append(args, "-")[0], name))
 		},
@@ -63,8 +72,10 @@ func (c *imageClient) pullCommand() *cobra.Command {
 		Use:                   "pull REF",
 		DisableFlagsInUseLine: true,
 		Short:                 "Pull an image from its registry",
-		Args:                  cobra.ExactArgs(1),
-		Run:                   func(cmd *cobra.Command, args []string) { cmdutil.CheckErr(c.pull(contextOf(cmd), args[0])) },
+		Example: `  # Have the image here before a Job needs it
+  jobctl image pull busybox:1.36`,
+		Args: cobra.ExactArgs(1),
+		Run:  func(cmd *cobra.Command, args []string) { cmdutil.CheckErr(c.pull(contextOf(cmd), args[0])) },
 	}
 }
 
@@ -75,7 +86,12 @@ func (c *imageClient) listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the images that are here",
-		Args:    cobra.NoArgs,
+		Example: `  # Names, sizes and ages
+  jobctl image list
+
+  # For programs
+  jobctl image list -o json`,
+		Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
 			cmdutil.CheckErr(c.list(contextOf(cmd), output, !noHeaders, time.Now()))
 		},
@@ -91,8 +107,10 @@ func (c *imageClient) removeCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Aliases:               []string{"rm"},
 		Short:                 "Remove images",
-		Args:                  cobra.MinimumNArgs(1),
-		Run:                   func(cmd *cobra.Command, args []string) { cmdutil.CheckErr(c.remove(contextOf(cmd), args)) },
+		Example: `  # An image that no container needs any more
+  jobctl image remove busybox:1.36`,
+		Args: cobra.MinimumNArgs(1),
+		Run:  func(cmd *cobra.Command, args []string) { cmdutil.CheckErr(c.remove(contextOf(cmd), args)) },
 	}
 }
 

@@ -29,6 +29,11 @@ func newKubeconfigCommand(
 		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). For the role admin in all namespaces, which is the default, it holds the administrator's token: keep it to yourself. With another --role, or with --namespace, it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, or do anything in that namespace alone.
 
 Who may submit Jobs can become root of the host in a namespace that allows privileged pods, as every namespace does unless its label pod-security.kubernetes.io/enforce is baseline or restricted, or that is the default (jobd serve --pod-security-enforce). A warning says where that is so.`,
+		Example: `  # For yourself, with all rights
+  jobctl kubeconfig > ~/.kube/jobd
+
+  # For a colleague who submits Jobs in one namespace
+  jobctl kubeconfig --role submit --namespace team > colleague.kubeconfig`,
 		Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
 			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}},

@@ -47,6 +47,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	if err != nil {
 		return nil, err
 	}
+	said := newWords(to.cluster, streams.ErrOut)
+	cmdutil.BehaviorOnFatal(said.fatal)
 	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50).WithWarningPrinter(streams)
 	if !to.cluster {
 		if err := webSocketsOnly(); err != nil {
@@ -84,6 +86,9 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig, --context or --server it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)
 	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
+	said.addSkipUnknown(root)
+	completeValues(root, factory)
+	arrange(root, to.cluster)
 	return root, nil
 }
 

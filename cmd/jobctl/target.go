@@ -99,7 +99,7 @@ func unreachable(err error, socket string) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("you may not use jobd's socket %s: become root, or a member of the group jobd (sudo usermod -aG jobd %s, then log in again)", socket, userName())
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("jobd does not answer on %s: start it with \"sudo systemctl start jobd\" or \"sudo jobd serve\", or name its socket by --socket or $%s", socket, socketVariable)
+		return fmt.Errorf("jobd does not answer on %s: start it with \"sudo systemctl start jobd\" or \"sudo jobd serve\", or name its socket by --socket or $%s; \"sudo jobd run\" runs a single Job without it", socket, socketVariable)
 	}
 	return fmt.Errorf("jobd does not answer on %s: %w", socket, err)
 }

@@ -73,8 +73,7 @@ refused, its image cannot be had, jobd could not start; 130 or 143 after Ctrl-C 
 	flags.StringVar(&r.settings.Shim, "shim", "", "Path of jobd-shim (beside jobd, or in PATH)")
 	flags.StringVar(&file, "config", "", "YAML file with further settings, as for jobd serve")
 	flags.StringVar(&r.logLevel, "log-level", "error", "Which of jobd's own log messages are shown: debug, info, warn or error")
-	flags.BoolVar(&sweep, "clear", false, "Clear what runs that were killed have left, and do nothing else")
-	_ = flags.MarkHidden("clear")
+	flags.BoolVar(&sweep, "clear", false, "Only remove what runs that were killed have left; run nothing")
 
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.in, r.out, r.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()

@@ -160,7 +160,7 @@ func disk(_ context.Context, p *patient) (string, error) {
 	return text, nil
 }
 
-// clock asks the kernel whether somebody keeps its clock right.
+// clock asks the kernel whether its clock is synchronized.
 func clock(context.Context, *patient) (string, error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
@@ -168,9 +168,9 @@ func clock(context.Context, *patient) (string, error) {
 		return "", err
 	}
 	if state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0 {
-		return "", errors.New("nobody keeps the clock right: CronJobs may run at the wrong time, and certificates may not be valid")
+		return "", errors.New("the clock is not synchronized: CronJobs may run at the wrong time, and certificates may appear not to be valid")
 	}
-	return "it is kept right", nil
+	return "it is synchronized", nil
 }
 
 func openFiles(context.Context, *patient) (string, error) {

@@ -178,7 +178,7 @@ func (d Dirs) clear(ctx context.Context, id string, logger *slog.Logger) error {
 		return maintenance.Clean(ctx, c, true)
 	}
 	if _, err := os.Stat(root.Run()); err != nil {
-		return fmt.Errorf("clear a run: %s is no root of runs: %w", root, err)
+		return fmt.Errorf("clear what a run has left: %s is not the root of a run: %w", root, err)
 	}
 	if err := maintenance.Clean(ctx, c, false); err != nil {
 		return err

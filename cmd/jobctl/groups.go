@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/templates"
+)
+
+// groups are the commands as the help lists them: those for Jobs first. What is in none of them comes last.
+var groups = []struct{ title, commands string }{
+	{"Jobs:", "submit follow logs why wait retry suspend resume prioritize history simulate top"},
+	{"Objects, Jobs among them:", "apply create get describe edit delete explain"},
+	{"Pods:", "run exec attach cp debug port-forward events"},
+	{"Images and access:", "image kubeconfig auth"},
+	{"The node:", "cordon uncordon drain taint cluster-info"},
+	{"Objects, further:", "diff replace patch label annotate set kustomize proxy"},
+	{"Settings:", "completion config"},
+}
+
+// clusterVerbs are kubectl's commands for what jobd does not have, and what that is.
+var clusterVerbs = map[string]string{
+	"scale":                      "Deployments and the like; the number of pods of a Job is its spec.parallelism: jobctl edit jobs/NAME",
+	"autoscale":                  "HorizontalPodAutoscalers; the number of pods of a Job is its spec.parallelism",
+	"rollout":                    "Deployments and the like; a changed Job is created anew, and jobctl retry runs again what failed",
+	"expose":                     "Deployments and the like; write a Service, or use jobctl port-forward",
+	"certificate":                "CertificateSigningRequests; jobctl kubeconfig makes certificates for people",
+	"create deployment":          "Deployments; make it a Job: jobctl create job, or jobctl submit",
+	"create ingress":             "Ingresses; use a hostPort, or jobctl port-forward",
+	"create role":                withoutRBAC,
+	"create rolebinding":         withoutRBAC,
+	"create clusterrole":         withoutRBAC,
+	"create clusterrolebinding":  withoutRBAC,
+	"create quota":               "ResourceQuotas; --allocatable of jobd limits what all pods request together",
+	"create poddisruptionbudget": "PodDisruptionBudgets",
+}
+
+const withoutRBAC = "roles of RBAC; the annotation jobd.dev/role of a ServiceAccount grants it a role, and jobctl kubeconfig --role a person"
+
+// arrange lets the help lead with Jobs. On jobd's socket it also replaces the commands for what jobd does not have by
+// refusals; against a cluster they work as in kubectl.
+func arrange(root *cobra.Command, cluster bool) {
+	if !cluster {
+		for path, what := range clusterVerbs {
+			if c, _, err := root.Find(strings.Fields(path)); err == nil && c.Name() == path[strings.LastIndex(path, " ")+1:] {
+				if !servesPods(c) {
+					refuse(c, what)
+				}
+				c.Hidden = true
+			}
+		}
+	}
+	var listed templates.CommandGroups
+	for _, g := range groups {
+		group := templates.CommandGroup{Message: g.title}
+		for name := range strings.FieldsSeq(g.commands) {
+			if i := slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name }); i >= 0 {
+				group.Commands = append(group.Commands, root.Commands()[i])
+			}
+		}
+		listed = append(listed, group)
+	}
+	templates.ActsAsRootCommand(root, []string{"options", "alpha"}, listed...)
+}
+
+// servesPods reports whether a command for what jobd does not have can also be used for pods and Services. It is only
+// left out of the help then, and says so for everything else.
+func servesPods(c *cobra.Command) bool {
+	if c.Name() != "expose" {
+		return false
+	}
+	kubectls := c.Run
+	c.Run = func(cmd *cobra.Command, args []string) {
+		if len(args) > 0 {
+			kind, _, _ := strings.Cut(args[0], "/")
+			if !slices.Contains([]string{"po", "pod", "pods", "svc", "service", "services"}, strings.ToLower(kind)) {
+				cmdutil.CheckErr(fmt.Errorf("jobd does not have %s", clusterVerbs["expose"]))
+			}
+		}
+		kubectls(cmd, args)
+	}
+	return true
+}
+
+// refuse makes a command, and all below it, say that there is nothing that it could be used for.
+func refuse(c *cobra.Command, what string) {
+	c.RemoveCommand(c.Commands()...)
+	c.DisableFlagParsing = true
+	c.ValidArgsFunction = cobra.NoFileCompletions
+	c.PreRun, c.PreRunE, c.RunE, c.Args = nil, nil, nil, cobra.ArbitraryArgs
+	c.Long, c.Example = "jobd does not have "+what+".", ""
+	c.Short = "Not for jobd"
+	c.Run = func(cmd *cobra.Command, _ []string) {
+		cmdutil.CheckErr(fmt.Errorf("%s: jobd does not have %s", cmd.CommandPath(), what))
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/jobd/jobd/api/absent"
+)
+
+// words puts into jobd's words what kubectl says when a command fails: kubectl speaks of clusters and of custom resources,
+// which a user of jobd does not have. The messages arrive as text, so they are recognized as such; a test goes through
+// kubectl's own code to see that they still are.
+type words struct {
+	cluster bool // the server is not on the socket
+	errOut  io.Writer
+	// skipUnknown lets a command succeed if the only failures were kinds that jobd does not have.
+	skipUnknown bool
+	exit        func(int)
+}
+
+// fatal prints the message and ends the program, as kubectl does.
+func (w *words) fatal(message string, code int) {
+	message = w.translate(message)
+	if w.skipUnknown {
+		var rest []string
+		for line := range strings.Lines(message) {
+			if strings.Contains(line, doesNotHave) {
+				fmt.Fprintf(w.errOut, "skipped: %s\n", strings.TrimPrefix(strings.TrimSpace(line), "error: "))
+				continue
+			}
+			rest = append(rest, line)
+		}
+		if message = strings.Join(rest, ""); strings.TrimSpace(message) == "" {
+			w.exit(0)
+			return
+		}
+	}
+	if message != "" {
+		fmt.Fprintln(w.errOut, strings.TrimRight(message, "\n"))
+	}
+	w.exit(code)
+}
+
+var (
+	// unknownKind is what the resource builder says of a kind that discovery does not list.
+	unknownKind = regexp.MustCompile(`(?:error: )?resource mapping not found for name: "([^"]*)" namespace: "[^"]*" from "([^"]*)": ` +
+		`no matches for kind "([^"]*)" in version "([^"]*)"\nensure CRDs are installed first`)
+	// refusedKind is what the server says of a kind that is listed, but of which there can be none.
+	refusedKind = regexp.MustCompile(`Error from server \(MethodNotAllowed\): (?:error when \w+ "([^"]*)": )?` +
+		`((?:\w+ "[^"]*": )?` + doesNotHave + `[^\n]*)`)
+	// remains are the brackets and commas of a list of errors in one line.
+	remains = regexp.MustCompile(`(?m)^(?:error: )?[\[\], ]*\n`)
+)
+
+// doesNotHave is part of every absent.Refusal.
+const doesNotHave = "jobd runs Jobs and does not have the kind "
+
+func (w *words) translate(message string) string {
+	message = refusedKind.ReplaceAllStringFunc(message, func(found string) string {
+		part := refusedKind.FindStringSubmatch(found)
+		if part[1] == "" {
+			return "error: " + part[2]
+		}
+		return fmt.Sprintf("error: %s: %s", source(part[1]), part[2])
+	})
+	if w.cluster {
+		if strings.Contains(message, "context was not found for specified context: ") {
+			message += "\n\"jobctl config get-contexts\" lists those that there are; without --context jobctl speaks to jobd."
+		}
+		return message
+	}
+	message = unknownKind.ReplaceAllStringFunc(message, func(found string) string {
+		part := unknownKind.FindStringSubmatch(found)
+		gv, err := schema.ParseGroupVersion(part[4])
+		if err != nil {
+			return found
+		}
+		return fmt.Sprintf("\nerror: %s: %s %q: %s\n", source(part[2]), part[3], part[1],
+			absent.Refusal(schema.GroupKind{Group: gv.Group, Kind: part[3]}))
+	})
+	if strings.Contains(message, doesNotHave) {
+		message = remains.ReplaceAllString(message+"\n", "")
+	}
+	switch {
+	case strings.Contains(message, "the server could not find the requested resource"):
+		message += "\nThis jobd may be older than jobctl, or newer: \"jobctl version\" shows both versions."
+	case strings.HasPrefix(message, "The connection to the server jobd was refused"):
+		message = "error: jobd does not answer: it was stopped, or is being restarted"
+	case strings.HasPrefix(message, "Unable to connect to the server: "):
+		message = "error: " + strings.TrimPrefix(message, "Unable to connect to the server: ")
+	}
+	return message
+}
+
+func source(from string) string {
+	if from == "STDIN" {
+		return "standard input"
+	}
+	return from
+}
+
+// addSkipUnknown adds --skip-unknown to the commands that create or delete what files hold.
+func (w *words) addSkipUnknown(root *cobra.Command) {
+	for _, name := range []string{"apply", "create", "delete"} {
+		if c, _, err := root.Find([]string{name}); err == nil && c != root {
+			c.Flags().BoolVar(&w.skipUnknown, "skip-unknown", false, "Exit with 0 if nothing failed but objects of kinds that jobd does not have")
+		}
+	}
+}
+
+func newWords(cluster bool, errOut io.Writer) *words {
+	return &words{cluster: cluster, errOut: errOut, exit: os.Exit}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const mixed = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: b}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: strange}
+`
+
+// TestKindsThatAreNotServed takes a file as charts have it through the commands that read files.
+func TestKindsThatAreNotServed(t *testing.T) {
+	d := startDaemon(t)
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	if err := os.WriteFile(file, []byte(mixed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	only := filepath.Join(t.TempDir(), "role.yaml")
+	if err := os.WriteFile(only, []byte(strings.SplitN(mixed, "---", 2)[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	role := `Role "reader": jobd runs Jobs and does not have the kind Role (rbac.authorization.k8s.io): the annotation jobd.dev/role`
+	deployment := `Deployment "web": jobd runs Jobs and does not have the kind Deployment (apps): make it a Job`
+	widget := `Widget "strange": jobd runs Jobs and does not have the kind Widget (example.com)` + "\n"
+	for _, tc := range []struct {
+		name  string
+		args  []string
+		stdin string
+		code  int
+		says  []string
+	}{
+		{"apply", []string{"apply", "-f", file}, "", 1, []string{"configmap/settings created", "error: " + file + ": " + role, deployment, widget}},
+		{"apply again, and skip", []string{"apply", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings unchanged", "skipped: " + file + ": " + role, deployment, widget}},
+		{"apply on the server", []string{"apply", "--server-side", "--force-conflicts", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings serverside-applied", role, deployment, widget}},
+		{"from the standard input", []string{"apply", "-f", "-"}, mixed, 1, []string{"standard input: " + role, deployment}},
+		{"a single one", []string{"apply", "-f", only}, "", 1, []string{"error: " + only + ": " + role}},
+		{"a single one is skipped", []string{"apply", "--skip-unknown", "-f", only}, "", 0, []string{"skipped: " + only + ": " + role}},
+		{"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1, []string{"skipped: ", role, deployment, `configmaps "settings" already exists`}},
+		{"diff", []string{"diff", "-f", file}, "", 2, []string{"does not have the kind"}},
+		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, role, widget}},
+		{"create", []string{"create", "-f", file, "--skip-unknown"}, "", 0, []string{"configmap/settings created", deployment}},
+		{"delete, and skip", []string{"delete", "-f", file, "--skip-unknown"}, "", 0, []string{`configmap "settings" deleted`, role}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, code := d.jobctl(t, tc.stdin, tc.args...)
+			if code != tc.code {
+				t.Errorf("exit code %d", code)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("it does not say %q", want)
+				}
+			}
+			for _, not := range []string{"CRD", "mapping", "MethodNotAllowed", "[", "cluster"} {
+				if strings.Contains(out, not) {
+					t.Errorf("it says %q", not)
+				}
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// TestWordsOfFailures provokes what goes wrong for everybody once.
+func TestWordsOfFailures(t *testing.T) {
+	d := startDaemon(t)
+	away := filepath.Join(t.TempDir(), "none.sock")
+	for _, tc := range []struct {
+		name string
+		args []string
+		code int
+		says []string
+	}{
+		{"no daemon", []string{"--socket", away, "get", "jobs"}, 1, []string{"jobd does not answer on " + away, "systemctl start jobd", "jobd serve", "jobd run"}},
+		{"a context that does not exist", []string{"--kubeconfig", d.kubeconfig, "--context", "nosuch", "get", "jobs"}, 1, []string{"context: nosuch", "config get-contexts", "speaks to jobd"}},
+		{"a path that the server does not have", []string{"get", "--raw", "/apis/batch/v1/nosuch"}, 1, []string{"jobctl version"}},
+		{"a resource that there is not", []string{"get", "widgets"}, 1, []string{"doesn't have a resource type"}},
+		{"scale", []string{"scale", "--replicas=3", "jobs/pi"}, 1, []string{"jobctl scale: jobd does not have Deployments", "spec.parallelism"}},
+		{"autoscale", []string{"autoscale", "deployment", "x", "--max=3"}, 1, []string{"does not have HorizontalPodAutoscalers"}},
+		{"rollout", []string{"rollout", "restart", "deploy/x"}, 1, []string{"does not have Deployments", "jobctl retry"}},
+		{"certificate", []string{"certificate", "approve", "x"}, 1, []string{"does not have CertificateSigningRequests"}},
+		{"expose", []string{"expose", "deployment", "web"}, 1, []string{"does not have Deployments"}},
+		{"expose a pod", []string{"expose", "pod", "nosuch", "--port=80"}, 1, []string{`pods "nosuch" not found`}},
+		{"create deployment", []string{"create", "deployment", "web", "--image=x"}, 1, []string{"jobctl create deployment: jobd does not have Deployments", "jobctl submit"}},
+		{"create role", []string{"create", "role", "x", "--verb=get", "--resource=pods"}, 1, []string{"jobd.dev/role"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, code := d.jobctl(t, "", tc.args...)
+			if code != tc.code {
+				t.Errorf("exit code %d", code)
+			}
+			for _, want := range tc.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("it does not say %q", want)
+				}
+			}
+			if strings.Contains(strings.ToLower(out), "cluster") {
+				t.Error("it speaks of clusters")
+			}
+			if t.Failed() {
+				t.Log(out)
+			}
+		})
+	}
+}
+
+// Against a cluster, kubectl's commands and words are as they are.
+func TestWordsOfACluster(t *testing.T) {
+	d := startDaemon(t)
+	out, code := d.jobctl(t, strings.SplitN(mixed, "---", 2)[0], "--kubeconfig", d.kubeconfig, "apply", "-f", "-")
+	if code != 1 || !strings.Contains(out, "ensure CRDs are installed first") {
+		t.Errorf("%d %s", code, out)
+	}
+	out, code = d.jobctl(t, "", "--kubeconfig", d.kubeconfig, "scale", "--replicas=3", "deployment/x")
+	if code != 1 || strings.Contains(out, "does not have") {
+		t.Errorf("%d %s", code, out)
+	}
+}
