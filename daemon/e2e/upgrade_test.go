@@ -234,6 +234,10 @@ func (d *daemon) objects() map[types.UID]map[string]any {
 			}
 			for _, o := range items.Items {
 				meta := o["metadata"].(map[string]any)
+				uid, ok := meta["uid"].(string)
+				if !ok {
+					continue // it is not stored, as metrics are not
+				}
 				for _, changing := range []string{"resourceVersion", "generation", "managedFields", "finalizers"} {
 					delete(meta, changing)
 				}
@@ -242,7 +246,7 @@ func (d *daemon) objects() map[types.UID]map[string]any {
 					delete(o, "data")
 				}
 				o["kind"] = r.Kind
-				all[types.UID(meta["uid"].(string))] = o
+				all[types.UID(uid)] = o
 			}
 		}
 	}
