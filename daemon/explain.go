@@ -20,6 +20,7 @@ import (
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cron"
+	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -174,7 +175,20 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 }
 
 func (q *question) world() causes.World {
-	return causes.World{Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Log: q.log}
+	return causes.World{Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Peak: q.peak, Log: q.log}
+}
+
+// peak returns the most memory that a container had which ran out of it.
+func (q *question) peak(p *corev1.Pod, container string) (peak int64) {
+	_ = q.store.View(func(s *store.Snapshot) error {
+		if o, ok := s.Get(store.Key(objects.Usages, "", string(p.UID))); ok {
+			if used, err := history.DecodePod(o.Value); err == nil {
+				peak = used.OOMPeaks[container]
+			}
+		}
+		return nil
+	})
+	return peak
 }
 
 // podsOf returns the pods of a Job that have not succeeded, as many as are explained.

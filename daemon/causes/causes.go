@@ -43,6 +43,9 @@ type World struct {
 	// Missing reports whether there is no object of a kind (ConfigMap, Secret) in a namespace. known is false if that
 	// cannot be found out.
 	Missing func(kind, namespace, name string) (missing, known bool)
+	// Peak returns the most memory, in bytes, that a container had which the kernel has killed for want of it; 0 if that is
+	// not known.
+	Peak func(p *corev1.Pod, container string) int64
 	// Log returns the last lines that a container has written, of its last attempt or the one before.
 	Log func(p *corev1.Pod, container string, previous bool) []string
 }

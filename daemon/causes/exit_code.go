@@ -26,7 +26,7 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 	switch {
 	case end.Reason == "OOMKilled":
 		c.Type = "OOMKilled"
-		c.Message = v.outOfMemory(who, container, c.Details)
+		c.Message = v.outOfMemory(who, container, c.Details) + v.peakMemory(container, c.Details)
 	case end.Reason == "StartError" || end.Reason == "ContainerCannotRun":
 		c.Type = "StartError"
 		c.Message = fmt.Sprintf("%s could not be started: %s", who, sentence(end.Message))
@@ -87,6 +87,23 @@ func (v *podView) meaning(end *corev1.ContainerStateTerminated) string {
 // stopped reports whether the pod was asked to end.
 func (v *podView) stopped() bool {
 	return v.pod.DeletionTimestamp != nil || v.pod.Status.Reason == "DeadlineExceeded" || v.pod.Status.Reason == "Evicted"
+}
+
+// peakMemory says how much memory a container had that ran out of it, unless a limit says so already.
+func (v *podView) peakMemory(container string, details map[string]string) string {
+	if v.Peak == nil {
+		return ""
+	}
+	peak := v.Peak(v.pod, container)
+	if peak <= 0 {
+		return ""
+	}
+	_, limited := details["memoryLimit"]
+	details["peakMemory"] = resource.NewQuantity(peak, resource.BinarySI).String()
+	if limited {
+		return ""
+	}
+	return fmt.Sprintf(" It had %.1fMi at most.", float64(peak)/(1<<20))
 }
 
 func (v *podView) outOfMemory(who, container string, details map[string]string) string {
