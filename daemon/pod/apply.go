@@ -397,6 +397,7 @@ func (f *folder) derive() {
 			}
 			break
 		}
+		next = phase(pod, false) // the containers that were reset have not ended any more
 		if next == corev1.PodPending && startsAnew(pod) {
 			next = corev1.PodRunning
 		}

@@ -19,7 +19,7 @@ func (f *folder) conditions() {
 	ready.Type = corev1.ContainersReady
 	f.condition(ready)
 	f.condition(corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
-	if c, ok := restartingCondition(pod); ok {
+	if c, ok := restartingCondition(pod, f.issued); ok {
 		f.condition(c)
 	}
 }

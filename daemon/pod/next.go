@@ -40,16 +40,17 @@ func next(p *planner) (actions []Action, wake time.Time) {
 		p.endPod(s)
 		return p.actions, p.wake
 	}
-	if s, ok := winding(pod); ok {
+	restart, again := issued.restartsAll(pod)
+	if s, ok := winding(pod); ok && !again {
 		p.endPod(s)
 		return p.actions, p.wake
 	}
 	if at, ok := deadline(pod); ok {
 		p.at(at)
 	}
-	if at, ok := restartsAll(pod); ok {
+	if again {
 		p.stop(stop{})
-		p.at(at)
+		p.at(restart)
 		return p.actions, p.wake
 	}
 	p.condemn()

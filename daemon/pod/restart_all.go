@@ -32,10 +32,18 @@ func restartsAll(pod *corev1.Pod) (at time.Time, ok bool) {
 	return at, ok
 }
 
+// restartsAll is restartsAll of a pod that has not come to its end: after that a sidecar ends because it is told to.
+func (i *Issued) restartsAll(pod *corev1.Pod) (at time.Time, ok bool) {
+	if i.ends {
+		return time.Time{}, false
+	}
+	return restartsAll(pod)
+}
+
 // restartAll resets all containers of a pod whose containers are to be restarted together, once none of them runs and
 // the back-off is over. It reports whether the reset is still to come.
 func (f *folder) restartAll() bool {
-	at, ok := restartsAll(f.pod)
+	at, ok := f.issued.restartsAll(f.pod)
 	switch {
 	case !ok:
 		return false
@@ -73,7 +81,7 @@ func startsAnew(pod *corev1.Pod) bool {
 }
 
 // restartingCondition returns the condition AllContainersRestarting. False: the pod has no rule that restarts them all.
-func restartingCondition(pod *corev1.Pod) (corev1.PodCondition, bool) {
+func restartingCondition(pod *corev1.Pod, issued *Issued) (corev1.PodCondition, bool) {
 	c := corev1.PodCondition{Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse}
 	possible := false
 	containers(pod, func(c container) bool {
@@ -91,7 +99,7 @@ func restartingCondition(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	case corev1.PodFailed:
 		c.Reason = reasonPodFailed
 	default:
-		if _, restarting := restartsAll(pod); restarting {
+		if _, restarting := issued.restartsAll(pod); restarting {
 			c.Status, c.Reason, c.Message = corev1.ConditionTrue, reasonRestartStarted, messageRestartRule
 		}
 	}

@@ -108,6 +108,49 @@ func TestRestartOfAllContainers(t *testing.T) {
 	l.condition(corev1.AllContainersRestarting, "False PodFailed")
 }
 
+// The main containers are killed for it, and their restart policy alone would make that the end of the pod.
+func TestASidecarRestartsAllContainers(t *testing.T) {
+	l := newLife(t, ruled(newPod(corev1.RestartPolicyNever, "init:i", "side:s", "side:r", "a"), "r", rule(restartAll, in, 42)))
+	begin := func(attempt int) {
+		t.Helper()
+		l.turn(l.exited("i", attempt, 0))
+		l.turn(l.started("s", attempt))
+		l.turn(l.started("r", attempt))
+		l.want(l.turn(l.started("a", attempt)))
+		l.phase(corev1.PodRunning)
+	}
+	l.want(l.turn(), "Launch i/0")
+	begin(0)
+	l.wait(30 * time.Second)
+	l.want(l.turn(l.exited("r", 0, 42)), "killed s/0", "killed a/0")
+	l.want(l.turn(l.exited("a", 0, 137)))
+	l.phase(corev1.PodRunning)
+	l.want(l.turn(l.exited("s", 0, 137)), "Launch i/1")
+	l.phase(corev1.PodRunning)
+	begin(1)
+
+	// The second time there is a back-off, in which nothing runs.
+	l.want(l.turn(l.exited("r", 1, 42)), "killed s/1", "killed a/1")
+	l.want(l.turn(l.exited("a", 1, 137), l.exited("s", 1, 137)))
+	l.wakeIn(10 * time.Second)
+	l.phase(corev1.PodRunning)
+	l.condition(corev1.AllContainersRestarting, "True RestartAllContainersStarted")
+	l.wait(10 * time.Second)
+	l.want(l.turn(), "Launch i/2")
+	l.phase(corev1.PodRunning)
+}
+
+func TestASidecarThatIsToEndRestartsNothing(t *testing.T) {
+	l := newLife(t, ruled(newPod(corev1.RestartPolicyNever, "side:r", "a"), "r", rule(restartAll, notIn, 0)))
+	l.turn()
+	l.turn(l.started("r", 0))
+	l.turn(l.started("a", 0))
+	l.want(l.turn(l.exited("a", 0, 0)), "killed r/0")
+	l.want(l.turn(l.exited("r", 0, 143)), "TearDown")
+	l.phase(corev1.PodSucceeded)
+	l.condition(corev1.AllContainersRestarting, "False PodCompleted")
+}
+
 func TestADeletedPodDoesNotStartAnew(t *testing.T) {
 	l := newLife(t, ruled(newPod(corev1.RestartPolicyNever, "a", "b"), "a", rule(restartAll, in, 42)))
 	l.turn()
