@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// addPodStreamOptions registers the conversions of the parameters of .../pods/NAME/exec, attach and portforward.
+// addPodStreamOptions registers the conversions of the parameters of .../pods/NAME/exec, attach, portforward
+// and proxy.
 func addPodStreamOptions(s *runtime.Scheme) error {
 	if err := s.AddConversionFunc((*url.Values)(nil), (*corev1.PodExecOptions)(nil), func(a, b any, _ conversion.Scope) error {
 		v, o := *a.(*url.Values), b.(*corev1.PodExecOptions)
@@ -24,6 +25,13 @@ func addPodStreamOptions(s *runtime.Scheme) error {
 		v, o := *a.(*url.Values), b.(*corev1.PodAttachOptions)
 		o.Container = v.Get("container")
 		readStreams(v, &o.Stdin, &o.Stdout, &o.Stderr, &o.TTY)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*url.Values)(nil), (*corev1.PodProxyOptions)(nil), func(a, b any, _ conversion.Scope) error {
+		v, o := *a.(*url.Values), b.(*corev1.PodProxyOptions)
+		o.Path = v.Get("path")
 		return nil
 	}); err != nil {
 		return err

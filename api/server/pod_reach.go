@@ -38,7 +38,7 @@ const (
 	hangUpPeriod = 3 * time.Second
 )
 
-// reach holds what exec, attach and portforward of pods share.
+// reach holds what exec, attach, portforward and proxy of pods share.
 type reach struct {
 	pods       *registry.Store
 	containers Containers

@@ -57,6 +57,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		into := newReach(objects, s.config.Containers)
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
+		served["pods/proxy"] = podProxy{into}
 		served["pods/eviction"] = &podEviction{pods: objects}
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:

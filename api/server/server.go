@@ -383,7 +383,7 @@ func longRunning(r *http.Request, info *request.RequestInfo) bool {
 }
 
 var watching = genericfilters.BasicLongRunningRequestCheck(sets.NewString("watch"),
-	sets.NewString("log", "exec", "attach", "portforward", "files"))
+	sets.NewString("log", "exec", "attach", "portforward", "proxy", "files"))
 
 // noAddresses makes clients stay on the address that they have found.
 type noAddresses struct{}

@@ -27,7 +27,7 @@ import (
 const (
 	// defaultMaxStreams bounds watches and logs.
 	defaultMaxStreams = 5000
-	// maxSessions bounds the connections that reach into containers: exec, attach and portforward.
+	// maxSessions bounds the connections that reach into containers: exec, attach, portforward and proxy.
 	maxSessions = 512
 	// maxLists bounds lists that may be long, which cost most: their objects are held until the client has taken them.
 	maxLists, maxListsOfOne = 32, 8

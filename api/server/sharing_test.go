@@ -326,7 +326,8 @@ func TestWhichPlacesARequestNeeds(t *testing.T) {
 		"GET /api/v1/pods?watch=1&resourceVersion=5&sendInitialEvents=true": "stream list", "GET /api/v1/namespaces/a/pods/b": "read",
 		"GET /api/v1/namespaces/a/pods/b/log": "stream", "POST /api/v1/namespaces/a/pods/b/exec": "session",
 		"GET /api/v1/namespaces/a/pods/b/attach": "session", "GET /api/v1/namespaces/a/pods/b/portforward": "session",
-		"DELETE /api/v1/namespaces/a/pods": "list write", "POST /api/v1/namespaces/a/pods": "write", "PATCH /api/v1/namespaces/a/pods/b": "write",
+		"PUT /api/v1/namespaces/a/pods/b/proxy/c/d": "session",
+		"DELETE /api/v1/namespaces/a/pods":          "list write", "POST /api/v1/namespaces/a/pods": "write", "PATCH /api/v1/namespaces/a/pods/b": "write",
 		"POST /jobd/v1/images?op=import": "image", "GET /jobd/v1/images": "stream", "GET /livez": "read", "GET /debug/pprof/profile": "stream",
 	} {
 		method, path, _ := strings.Cut(asked, " ")

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// podProxy serves .../pods/NAME/proxy/PATH: an HTTP request, which may become a WebSocket, to a server in a pod. NAME is
+// [SCHEME:]NAME[:PORT], as in a cluster: a port is a number or the name of a port of a container, and without one it is
+// the first port that a container lists, or that of the scheme. As with portforward it is a port of the loopback
+// interface in the network of the pod.
+type podProxy struct{ *reach }
+
+var _ rest.Connecter = podProxy{}
+
+func (podProxy) New() apiruntime.Object { return &corev1.PodProxyOptions{} }
+
+func (podProxy) ConnectMethods() []string {
+	return []string{
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions,
+	}
+}
+
+func (podProxy) NewConnectOptions() (apiruntime.Object, bool, string) {
+	return &corev1.PodProxyOptions{}, true, "path"
+}
+
+func (x podProxy) Connect(ctx context.Context, id string, _ apiruntime.Object, responder rest.Responder) (http.Handler, error) {
+	scheme, name, portName, ok := utilnet.SplitSchemeNamePort(id)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("%q is not [SCHEME:]NAME[:PORT] of a pod", id))
+	}
+	pod, err := x.pod(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if scheme == "" {
+		scheme = "http"
+	}
+	port, err := proxiedPort(pod, scheme, portName)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		base, path := splitProxyPath(r.URL.EscapedPath())
+		if path == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			// What the pages of the pod name is relative to its root.
+			to := url.URL{Path: base + "/", RawQuery: r.URL.RawQuery}
+			http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
+			return
+		}
+		x.forward(pod, scheme, port, base, path, responder).ServeHTTP(w, r)
+	}), nil
+}
+
+// forward returns what sends a request on to a port of a pod.
+func (x podProxy) forward(pod *corev1.Pod, scheme string, port uint16, base, path string, responder rest.Responder) http.Handler {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return x.containers.Dial(ctx, pod, port)
+		},
+		// Nobody vouches for the certificate of a pod, as in a cluster.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true, DisableCompression: true,
+	}
+	host := net.JoinHostPort("localhost", strconv.Itoa(int(port)))
+	return &httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			to := r.Out.URL
+			to.Scheme, to.Host = scheme, host
+			to.Path, to.RawPath = "/", ""
+			if wanted, err := url.ParseRequestURI("/" + strings.TrimPrefix(path, "/")); err == nil {
+				to.Path, to.RawPath = wanted.Path, wanted.RawPath
+			}
+			r.Out.Host = r.In.Host
+			r.SetXForwarded()
+			withoutCredentials(r.Out.Header)
+		},
+		ModifyResponse: func(answer *http.Response) error {
+			stayBelow(answer.Header, base, host)
+			return nil
+		},
+		FlushInterval: -1, // at once: somebody may read what is written little by little
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+		ErrorHandler: func(_ http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+				return // the client has left
+			}
+			responder.Error(apierrors.NewServiceUnavailable(fmt.Sprintf("error trying to reach service: %v", err)))
+		},
+	}
+}
+
+// proxiedPort returns the port of a pod that a request is for.
+func proxiedPort(pod *corev1.Pod, scheme, name string) (uint16, error) {
+	if number, err := strconv.ParseUint(name, 10, 16); err == nil && number > 0 {
+		return uint16(number), nil
+	}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if name == "" || p.Name == name {
+				return uint16(p.ContainerPort), nil
+			}
+		}
+	}
+	switch {
+	case name != "":
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("pod %s has no port %q", pod.Name, name))
+	case scheme == "https":
+		return 443, nil
+	}
+	return 80, nil
+}
+
+// splitProxyPath divides the path of a request, .../pods/NAME/proxy/PATH, before PATH and its slash.
+func splitProxyPath(escaped string) (base, path string) {
+	rest := escaped
+	for range 8 { // the slashes of /api/v1/namespaces/NAMESPACE/pods/NAME/proxy/
+		_, after, ok := strings.Cut(rest, "/")
+		if !ok {
+			return escaped, ""
+		}
+		rest = after
+	}
+	at := len(escaped) - len(rest) - 1
+	return escaped[:at], escaped[at:]
+}
+
+// withoutCredentials takes out of a request what its sender has shown to jobd and must not show to a pod.
+func withoutCredentials(h http.Header) {
+	h.Del("Authorization")
+	for name := range h {
+		if strings.HasPrefix(name, "Impersonate-") {
+			h.Del(name)
+		}
+	}
+}
+
+// stayBelow makes a redirect to another page of the pod's server one that comes through the proxy.
+func stayBelow(h http.Header, base, host string) {
+	to, err := url.Parse(h.Get("Location"))
+	if err != nil || !strings.HasPrefix(to.Path, "/") || to.Host != "" && to.Host != host {
+		return
+	}
+	escaped := base + to.EscapedPath()
+	if to.Path, err = url.PathUnescape(escaped); err == nil {
+		to.Scheme, to.Host, to.RawPath = "", "", escaped
+		h.Set("Location", to.String())
+	}
+}
