@@ -141,6 +141,9 @@ func TestRuntimeClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var handlers []string
+	if f := node.Items[0].Status.Features; f == nil || f.SupplementalGroupsPolicy == nil || !*f.SupplementalGroupsPolicy {
+		t.Errorf("the node's features are %v", f)
+	}
 	for _, h := range node.Items[0].Status.RuntimeHandlers {
 		handlers = append(handlers, h.Name)
 	}

@@ -58,6 +58,7 @@ func (h Host) Node(d Description) *corev1.Node {
 		},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable, RuntimeHandlers: handlers,
+			Features: &corev1.NodeFeatures{SupplementalGroupsPolicy: new(true)},
 			Conditions: []corev1.NodeCondition{
 				{
 					Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse,
