@@ -109,9 +109,10 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
 	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
 
-generate: ## the OpenAPI models of the served types, and PODFIELDS.md; tests fail when either is stale
+generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of flags; tests fail when one is stale
 	go generate ./api/openapi
 	go test -run PODFIELDS ./api/core -args -update
+	go test -run Reference ./cmd/jobctl ./cmd/jobd -args -update
 
 install: build ## binaries, systemd unit, shell completion
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl

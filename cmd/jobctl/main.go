@@ -57,7 +57,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		to.bind(flags, streams.ErrOut)
 	}
 	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
-	if !slices.Contains(ownVerbs, to.verb) { // kubectl, which does not know these, would look for a plugin
+	if !slices.Contains(ownVerbs, to.verb) && to.verb != "help" { // kubectl, which does not know these, would look for a plugin
 		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"},
 			plugin.ValidPluginFilenamePrefixes...))
 	}
