@@ -38,6 +38,7 @@ type containers struct {
 	api      *sandbox.API
 	volumes  provision.Volumes
 	kept     *persistent.Volumes // nil: they are only simulated
+	files    *sandbox.PodFiles   // nil: they are only simulated
 	epoch    string              // containers outlive the daemon only within the same epoch
 
 	userNamespaces bool // pods can have some of their own
@@ -137,7 +138,9 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	return &containers{
-		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), kept: kept, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
+		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), kept: kept, files: &sandbox.PodFiles{
+			Claims: sandbox.Claims{Objects: objects, Volumes: kept}, Volumes: volumes, Roots: r,
+		}, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,

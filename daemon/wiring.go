@@ -268,6 +268,9 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 			Objects: sandbox.Objects{Store: from.store, Security: from.security}, Volumes: k.kept,
 		}
 	}
+	if k.files != nil {
+		options.PodFiles = k.files
+	}
 	if c.AuditLogPath != "" {
 		if options.Audit, err = auditlog.Open(c.Audit()); err != nil {
 			return err

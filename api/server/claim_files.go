@@ -51,7 +51,7 @@ func (c claimFiles) Connect(ctx context.Context, name string, _ apiruntime.Objec
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.serve(w, r, claim); err != nil {
-			responder.Error(claimFilesError(err))
+			responder.Error(filesError("persistentvolumeclaims", err))
 		}
 	}), nil
 }
@@ -89,10 +89,11 @@ func (c claimFiles) serve(w http.ResponseWriter, r *http.Request, claim *corev1.
 	return nil
 }
 
-func claimFilesError(err error) error {
+// filesError returns an error about the files of a resource's object for clients.
+func filesError(resource string, err error) error {
 	var code int
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errdefs.IsNotFound(err):
 		code = http.StatusNotFound
 	case errdefs.IsResourceExhausted(err):
 		code = http.StatusInsufficientStorage
@@ -101,7 +102,7 @@ func claimFilesError(err error) error {
 	default:
 		return apierrors.NewBadRequest(err.Error())
 	}
-	status := apierrors.NewGenericServerResponse(code, "get", corev1.Resource("persistentvolumeclaims"), "", "", 0, false)
+	status := apierrors.NewGenericServerResponse(code, "get", corev1.Resource(resource), "", "", 0, false)
 	status.ErrStatus.Message = err.Error()
 	return status
 }

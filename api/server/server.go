@@ -75,6 +75,8 @@ type Config struct {
 	Queue      Queue
 	Meter      Meter
 	History    History
+	// PodFiles finds the files that pods have left; nil: there are none.
+	PodFiles PodFiles
 
 	// Authority authenticates clients of listeners made by ListenTLS; nil if there are none.
 	Authority *Authority

@@ -13,14 +13,18 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/cmd/util/podcmd"
 )
 
 // extendCopy lets kubectl's cp command copy files from and to claims: jobctl cp pvc/NAME:PATH LOCAL, and back. No pod is
-// needed for that. A cluster has no such request, and kubectl takes pvc there for a namespace.
+// needed for that. A cluster has no such request, and kubectl takes pvc there for a namespace. It also copies files out of
+// containers that have ended, in which kubectl could not start tar.
 func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions.IOStreams) {
 	cp, _, err := root.Find([]string{"cp"})
 	if err != nil {
@@ -33,7 +37,10 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
   jobctl cp pvc/checkpoints:/model ./model
 
   # Copy ./data into the claim input
-  jobctl cp ./data pvc/input:/data`
+  jobctl cp ./data pvc/input:/data
+
+  # Copy a file out of a pod that has ended, with the annotation jobd.dev/keep-files
+  jobctl cp train-0-abcde:/out/result.json .`
 	cp.Run = func(cmd *cobra.Command, args []string) {
 		if len(args) != 2 {
 			run(cmd, args)
@@ -41,10 +48,18 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 		}
 		from, isFrom := claimPath(args[0])
 		to, isTo := claimPath(args[1])
-		c := claimCopy{IOStreams: streams}
+		c := filesCopy{IOStreams: streams}
 		switch {
 		case !isFrom && !isTo:
-			run(cmd, args)
+			ended, err := endedPod(contextOf(cmd), f, args[0], cmdutil.GetFlagString(cmd, "container"))
+			cmdutil.CheckErr(err)
+			if ended == nil {
+				run(cmd, args)
+				return
+			}
+			cmdutil.CheckErr(c.connect(f))
+			c.namespace = ended.namespace
+			cmdutil.CheckErr(c.download(contextOf(cmd), *ended, args[1]))
 		case isFrom && isTo:
 			cmdutil.CheckErr(errors.New("one of the two has to be a local path"))
 		default:
@@ -58,27 +73,61 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 	}
 }
 
-// inClaim is a path in a claim.
-type inClaim struct{ claim, path string }
+// remote is a path in a claim, or in a container that has ended.
+type remote struct{ resource, namespace, name, container, path string }
+
+// endedPod parses [NAMESPACE/]POD:PATH, and returns nil unless that is in a container of a pod which has ended.
+func endedPod(ctx context.Context, f cmdutil.Factory, arg, container string) (*remote, error) {
+	name, path, ok := strings.Cut(arg, ":")
+	if !ok || path == "" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/") {
+		return nil, nil // a local path
+	}
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		namespace, name = before, after
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return nil, err
+	}
+	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil // kubectl says what is wrong
+	}
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		return nil, nil
+	}
+	if container == "" {
+		c, err := podcmd.FindOrDefaultContainerByName(pod, "", true, io.Discard)
+		if err != nil {
+			return nil, err
+		}
+		container = c.Name
+	}
+	return &remote{"pods", namespace, name, container, path}, nil
+}
 
 // claimPath parses pvc/NAME:PATH.
-func claimPath(arg string) (inClaim, bool) {
+func claimPath(arg string) (remote, bool) {
 	kind, rest, ok := strings.Cut(arg, "/")
 	name, path, hasPath := strings.Cut(rest, ":")
 	switch kind {
 	case "pvc", "persistentvolumeclaim", "persistentvolumeclaims":
-		return inClaim{name, path}, ok && hasPath && name != "" && !strings.Contains(name, "/")
+		return remote{resource: "persistentvolumeclaims", name: name, path: path}, ok && hasPath && name != "" && !strings.Contains(name, "/")
 	}
-	return inClaim{}, false
+	return remote{}, false
 }
 
-type claimCopy struct {
+type filesCopy struct {
 	genericiooptions.IOStreams
 	client    rest.Interface
 	namespace string
 }
 
-func (c *claimCopy) connect(f cmdutil.Factory) (err error) {
+func (c *filesCopy) connect(f cmdutil.Factory) (err error) {
 	if c.namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
 		return err
 	}
@@ -96,13 +145,17 @@ func (c *claimCopy) connect(f cmdutil.Factory) (err error) {
 	return nil
 }
 
-func (c *claimCopy) request(r *rest.Request, at inClaim) *rest.Request {
-	return r.Namespace(c.namespace).Resource("persistentvolumeclaims").Name(at.claim).SubResource("files").Param("path", at.path)
+func (c *filesCopy) request(r *rest.Request, at remote) *rest.Request {
+	r = r.Namespace(c.namespace).Resource(at.resource).Name(at.name).SubResource("files").Param("path", at.path)
+	if at.container != "" {
+		r.Param("container", at.container)
+	}
+	return r
 }
 
-// download copies a file or directory of a claim to a local path, as cp does from a pod: a file goes into a directory
+// download copies a file or directory of a claim or an ended container to a local path, as cp does from a pod: a file goes into a directory
 // that exists, the content of a directory into the local one.
-func (c *claimCopy) download(ctx context.Context, from inClaim, to string) error {
+func (c *filesCopy) download(ctx context.Context, from remote, to string) error {
 	body, err := c.request(c.client.Get(), from).Stream(ctx)
 	if err != nil {
 		return err
@@ -165,7 +218,7 @@ func writeLocal(file *os.File, err error) func(io.Reader) error {
 }
 
 // upload copies a local file or directory into a claim.
-func (c *claimCopy) upload(ctx context.Context, from string, to inClaim) error {
+func (c *filesCopy) upload(ctx context.Context, from string, to remote) error {
 	if _, err := os.Stat(from); err != nil {
 		return err
 	}
@@ -181,7 +234,7 @@ func (c *claimCopy) upload(ctx context.Context, from string, to inClaim) error {
 }
 
 // pack writes a local file or directory as an archive.
-func (c *claimCopy) pack(to io.Writer, from string) error {
+func (c *filesCopy) pack(to io.Writer, from string) error {
 	out := tar.NewWriter(to)
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {

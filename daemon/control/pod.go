@@ -34,7 +34,9 @@ type pods struct {
 
 	// known are the pods that still wait, run or have to be counted.
 	known map[types.UID]*podRecord
-	dirty *loop.Queue[string]
+	// keeping has when those pods ended that keep their files (core.KeepFilesAnnotation).
+	keeping map[types.UID]time.Time
+	dirty   *loop.Queue[string]
 }
 
 type podRecord struct {
@@ -72,7 +74,7 @@ func (noPods) podForgotten(string)                     {}
 func newPods(timers *loop.Timers, workers *worker.Pool, logs Logs) *pods {
 	return &pods{
 		timers: timers, workers: workers, logs: logs,
-		known: map[types.UID]*podRecord{}, dirty: loop.NewQueue[string](),
+		known: map[types.UID]*podRecord{}, keeping: map[types.UID]time.Time{}, dirty: loop.NewQueue[string](),
 	}
 }
 
@@ -184,6 +186,9 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	actions, wake := pod.Next(obj, &rec.issued, p.Now)
 	rec.issued.Record(actions, p.Now)
 	c.timers.Set(c, key, wake)
+	if pod.Terminal(obj) && !pod.Done(obj) && len(actions) == 0 && !wake.IsZero() {
+		c.keepFiles(obj)
+	}
 	c.do(p, obj, actions...)
 	if result.Changed {
 		p.Pods.Changed(key, obj)
@@ -204,6 +209,29 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	c.set(key, obj, owner)
 	c.jobs.enqueue(owner)
 	return nil
+}
+
+// maxFilesKept is how many pods that have ended may keep their files at a time, since each also holds an address.
+const maxFilesKept = 64
+
+// keepFiles notes that a pod keeps its files after its end. If there are too many of these, the one that ended first
+// keeps them no longer.
+func (c *pods) keepFiles(obj *corev1.Pod) {
+	c.keeping[obj.UID] = pod.FilesEnd(obj)
+	if len(c.keeping) <= maxFilesKept {
+		return
+	}
+	var first types.UID
+	for uid, end := range c.keeping {
+		if first == "" || end.Before(c.keeping[first]) {
+			first = uid
+		}
+	}
+	delete(c.keeping, first)
+	if rec := c.known[first]; rec != nil {
+		rec.issued.DropFiles()
+		c.dirty.Add(rec.key)
+	}
 }
 
 // do hands actions to the workers of a pod once the pass is durable.
@@ -290,6 +318,7 @@ func (c *pods) forget(key string, uid types.UID) {
 		f.podForgotten(key)
 	}
 	delete(c.known, uid)
+	delete(c.keeping, uid)
 }
 
 // get returns a pod that is known; nil if it is not.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
@@ -114,6 +115,9 @@ func (w *Pressure) waits(now time.Time, holds func(*corev1.Pod) bool) bool {
 // relieve frees space: by removing images if that suffices, otherwise by evicting a pod.
 func (w *Pressure) relieve(ctx context.Context, now time.Time) {
 	w.next = now.Add(diskPeriod)
+	if w.dropFiles(now) {
+		return // the next measure shows the space
+	}
 	w.Images.reclaim(ctx)
 	disk, err := statDisk(w.Root)
 	if err != nil {
@@ -136,6 +140,38 @@ func (w *Pressure) relieve(ctx context.Context, now time.Time) {
 			What: pod.Evicted, UID: victim.UID, Namespace: victim.Namespace, Name: victim.Name, At: now, Message: why,
 		}})
 	}
+}
+
+// dropFiles lets pods that have ended keep their files no longer, and reports whether there were any.
+func (w *Pressure) dropFiles(now time.Time) bool {
+	var dropped []pod.Observation
+	err := w.Node.store.View(func(s *store.Snapshot) error {
+		var failed error
+		s.Range(objects.Pods+"/", "", func(o store.Object) bool {
+			p := &corev1.Pod{}
+			if failed = scheme.DecodePart(o.Value, objects.PodEnd, p); failed != nil || !pod.Terminal(p) {
+				return failed == nil
+			}
+			p = &corev1.Pod{}
+			if failed = objects.Decode(o, p); failed == nil && !pod.Done(p) && p.DeletionTimestamp == nil {
+				if keep, err := core.KeepFiles(p.Annotations); err == nil && keep > 0 {
+					dropped = append(dropped, pod.Observation{
+						What: pod.FilesDropped, UID: p.UID, Namespace: p.Namespace, Name: p.Name, At: now,
+					})
+				}
+			}
+			return failed == nil
+		})
+		return failed
+	})
+	if err != nil {
+		w.Logger.Warn("cannot read which pods keep their files", "error", err)
+	}
+	if len(dropped) > 0 {
+		w.Logger.Warn("removed the files of pods that have ended, for want of disk", "pods", len(dropped))
+		w.Report(dropped)
+	}
+	return len(dropped) > 0
 }
 
 // uses measures the running pods, except the one that was evicted last.

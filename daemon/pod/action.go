@@ -49,6 +49,8 @@ type Issued struct {
 	containers []issued
 	tornDown   bool
 	resizing   resizing
+	// filesDropped says that the files of the pod are not kept any longer after its end.
+	filesDropped bool
 	// ends says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
 	ends  bool
 	grace time.Duration

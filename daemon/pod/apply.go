@@ -134,6 +134,10 @@ func (f *folder) fold(o Observation) {
 		}
 		return
 	}
+	if o.What == FilesDropped {
+		f.issued.DropFiles()
+		return
+	}
 	if o.What == Stuck || o.What == Doubted {
 		f.warnOnce(o)
 		return

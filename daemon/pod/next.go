@@ -32,6 +32,9 @@ func next(p *planner) (actions []Action, wake time.Time) {
 	}
 	if Terminal(pod) {
 		if !tornDown(pod) && !issued.tornDown {
+			if until := filesKeptUntil(pod, issued); now.Before(until) {
+				return nil, until
+			}
 			p.actions = append(p.actions, Action{Kind: TearDown})
 		}
 		return p.actions, time.Time{}

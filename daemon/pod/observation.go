@@ -47,6 +47,8 @@ const (
 	Doubted What = "Doubted"
 	// Resized: a Resize was carried out, or, without OK, was not: Message says why.
 	Resized What = "Resized"
+	// FilesDropped: the files of a pod that has ended are not kept any longer, for want of disk.
+	FilesDropped What = "FilesDropped"
 	// TornDown: everything that was set up for the pod is gone from the host; its logs stay.
 	TornDown What = "TornDown"
 )
@@ -59,7 +61,7 @@ type Observation struct {
 	Namespace, Name string
 
 	What      What
-	Container string // empty for SetUp and TornDown
+	Container string // empty for what is about the pod
 	Volume    string // Pulling, Pulled, StartFailed: the volume whose image it is about; empty for the container's own
 	Attempt   int
 

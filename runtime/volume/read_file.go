@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/containerd/errdefs"
@@ -14,6 +16,17 @@ import (
 
 // maxEnvFile is how large a file with variables may be.
 const maxEnvFile = 64 << 10
+
+// Left returns the directory of a pod's emptyDir, if it is still there after the end of the pod.
+func (v *Volumes) Left(pod *corev1.Pod, volume *corev1.Volume) (dir string, ok bool) {
+	parent := v.rootPod(string(pod.UID))
+	if volume.EmptyDir.Medium != corev1.StorageMediumDefault {
+		parent = v.statePod(string(pod.UID))
+	}
+	dir = filepath.Join(parent, "volumes", "emptydir", volume.Name)
+	info, err := os.Lstat(dir)
+	return dir, err == nil && info.IsDir()
+}
 
 // ReadFile reads a file that a container of the pod has written into an emptyDir. No symlink leads out of the volume,
 // and anything but a plain file of limited size is refused: the pod may write anything there. A missing file is

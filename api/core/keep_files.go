@@ -1,0 +1,39 @@
+package core
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// KeepFilesAnnotation of a pod says for how long after its end the files of its containers and its emptyDirs are kept, as
+// a duration ("1h"), so that they can be copied out of it (pods/files). They go earlier with the pod's object, when the
+// disk is nearly full, or when many pods that ended later keep theirs.
+const KeepFilesAnnotation = "jobd.dev/keep-files"
+
+// maxKeepFiles is the longest time for which files are kept.
+const maxKeepFiles = 7 * 24 * time.Hour
+
+// KeepFiles returns how long the files of a pod are kept after its end, 0 for not at all.
+func KeepFiles(annotations map[string]string) (time.Duration, error) {
+	value, ok := annotations[KeepFilesAnnotation]
+	if !ok {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return 0, errors.New(`must be a duration such as "30m" or "1h"`)
+	}
+	if d <= 0 || d > maxKeepFiles {
+		return 0, errors.New("must be longer than 0 and at most 168h")
+	}
+	return d, nil
+}
+
+func validateKeepFiles(annotations map[string]string, path *field.Path) field.ErrorList {
+	if _, err := KeepFiles(annotations); err != nil {
+		return field.ErrorList{field.Invalid(path.Key(KeepFilesAnnotation), annotations[KeepFilesAnnotation], err.Error())}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/batch"
+)
+
+// Wish 10: files out of a finished pod.
+func TestWish10FilesOutOfAFinishedPod(t *testing.T) {
+	d := start(t, "--network", "none")
+	script := `mkdir /out; echo 42 >/out/result.json; ln -s /out/result.json /out/absolute; ln -s result.json /out/link; echo in a volume >/e/f; echo in memory >/m/f; rm /etc/passwd; exit 3`
+	pod := "      volumes: [{name: e, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}, {name: h, hostPath: {path: /etc}}]\n"
+	with := strings.NewReplacer("  template:\n", "  template:\n    metadata: {annotations: {jobd.dev/keep-files: 1h}}\n",
+		"{name: c,", "{name: c, volumeMounts: [{name: e, mountPath: /e}, {name: m, mountPath: /m}, {name: h, mountPath: /h}],")
+	d.apply(with.Replace(jobOf("kept", script, pod)))
+	d.apply(jobOf("plain", "echo 42 >/result"))
+	d.failed("kept", "BackoffLimitExceeded")
+	d.complete("plain")
+	name := d.pods("kept")[0].Name
+	dir := t.TempDir()
+	copied := func(from, want string) {
+		t.Helper()
+		to := filepath.Join(dir, "copy")
+		os.Remove(to)
+		d.jobctl("cp", name+":"+from, to)
+		if content, err := os.ReadFile(to); err != nil || string(content) != want {
+			t.Errorf("%s: %v, %q", from, err, content)
+		}
+	}
+	refused := func(want string, args ...string) {
+		t.Helper()
+		if out, err := d.try("jobctl", nil, args...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%v: %v, %s", args, err, out)
+		}
+	}
+	all := func() {
+		t.Helper()
+		copied("/out/result.json", "42\n")
+		copied("out/link", "42\n")
+		copied("/e/f", "in a volume\n")
+		copied("default/../e/f", "in a volume\n")
+	}
+	all()
+	copied("/m/f", "in memory\n")
+	d.jobctl("cp", "default/"+name+":/out", filepath.Join(dir, "tree"))
+	if content, err := os.ReadFile(filepath.Join(dir, "tree", "result.json")); err != nil || string(content) != "42\n" {
+		t.Errorf("a directory: %v, %q", err, content)
+	}
+	refused("only the files of emptyDirs and claims", "cp", name+":/h/passwd", dir+"/x")
+	refused("no such file", "cp", name+":/etc/passwd", dir+"/x")
+	refused("no such file", "cp", name+":/nosuch", dir+"/x")
+	refused("leads out of", "cp", name+":/out/absolute", dir+"/x")
+	refused("jobd.dev/keep-files", "cp", d.pods("plain")[0].Name+":/result", dir+"/x")
+	d.kill()
+	d.serve()
+	all()
+	if out, _ := d.try("jobctl", nil, "auth", "can-i", "get", "pods", "--subresource", "files", "--as", "me", "--as-group", "jobd:role:view"); strings.TrimSpace(out) != "no" {
+		t.Errorf("those who may only look may copy: %s", out)
+	}
+	out, err := d.try("jobctl", []byte(strings.Replace(with.Replace(jobOf("bad", "true", pod)), "keep-files: 1h", "keep-files: soon", 1)), "apply", "-f", "-")
+	if want := `spec.template.annotations[jobd.dev/keep-files]: Invalid value: "soon": must be a duration`; err == nil || !strings.Contains(out, want) {
+		t.Errorf("%v, %s", err, out)
+	}
+	// A retry is not in the way, and with the pod its files go.
+	d.jobctl("retry", "jobs/kept")
+	d.eventually("the second pod has failed", func() error {
+		for _, p := range d.pods("kept") {
+			if batch.PodAttempt(p.Annotations) == 2 && p.Status.Phase == corev1.PodFailed {
+				return nil
+			}
+		}
+		return os.ErrNotExist
+	})
+	copied("/out/result.json", "42\n")
+	d.jobctl("delete", "pod", name)
+	d.eventually("its files are gone", func() error {
+		if left, err := filepath.Glob(filepath.Join(d.root, "pods", "*")); err != nil || len(left) != 1 { // of the second attempt
+			return fmt.Errorf("left: %v %v", left, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,54 @@
+package pod
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/core"
+)
+
+func TestFilesAreKeptForAWhile(t *testing.T) {
+	end := time.Unix(1_700_000_000, 0)
+	for name, tc := range map[string]struct {
+		annotation string
+		change     func(*corev1.Pod)
+		after      time.Duration
+		drop       bool
+		kept       bool
+	}{
+		"not unless it is asked for": {"", nil, 0, false, false},
+		"until the time is over":     {"1h", nil, 59 * time.Minute, false, true},
+		"and not any longer":         {"1h", nil, time.Hour, false, false},
+		"not in a deleted pod":       {"1h", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: end} }, 0, false, false},
+		"not in an evicted pod":      {"1h", func(p *corev1.Pod) { p.Status.Reason = "Evicted" }, 0, false, false},
+		"not if they were dropped":   {"1h", nil, 0, true, false},
+		"not for what is no time":    {"yes", nil, 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{}
+			p.Spec.NodeName, p.Spec.Containers = "node", []corev1.Container{{Name: "c"}}
+			if tc.annotation != "" {
+				p.Annotations = map[string]string{core.KeepFilesAnnotation: tc.annotation}
+			}
+			p.Status.Phase = corev1.PodSucceeded
+			p.Status.StartTime = &metav1.Time{Time: end.Add(-time.Minute)}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(end)}},
+			}}
+			if tc.change != nil {
+				tc.change(p)
+			}
+			issued := &Issued{}
+			if tc.drop {
+				issued.DropFiles()
+			}
+			actions, wake := Next(p, issued, end.Add(tc.after))
+			if kept := len(actions) == 0; kept != tc.kept || kept && !wake.Equal(end.Add(time.Hour)) {
+				t.Errorf("%v, %s", actions, wake)
+			}
+		})
+	}
+}
