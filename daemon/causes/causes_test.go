@@ -1,0 +1,122 @@
+package causes
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/job"
+)
+
+var now = time.Unix(1_700_000_000, 0)
+
+func newJob(change func(*batchv1.Job)) *batchv1.Job {
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", Namespace: "n", UID: "u"}}
+	j.Spec.BackoffLimit = ptr.To[int32](6)
+	change(j)
+	return j
+}
+
+func ends(t batchv1.JobConditionType, reason string) []batchv1.JobCondition {
+	return []batchv1.JobCondition{{Type: t, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(now)}}
+}
+
+// failedPod is a pod whose container has ended.
+func failedPod(code int32, reason string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "j-x", Namespace: "n", UID: "p"}}
+	p.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+	}}}
+	p.Status.Phase = corev1.PodFailed
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: metav1.NewTime(now)},
+	}}}
+	return p
+}
+
+// TestWhyAJobIsInItsState looks for the type, the words and the help of a cause, and for causes that must not be told.
+func TestWhyAJobIsInItsState(t *testing.T) {
+	failed := func(j *batchv1.Job) { j.Status.Conditions = ends(batchv1.JobFailed, "BackoffLimitExceeded") }
+	growing := map[string]string{batch.OOMMemoryFactorAnnotation: "1.5", batch.OOMMemoryMaxAnnotation: "80Mi"}
+	for name, tc := range map[string]struct {
+		job    *batchv1.Job
+		world  World
+		pods   []*corev1.Pod
+		state  string
+		cause  string // its type
+		words  string // in its message, or its help
+		absent string // a type that is not told
+	}{
+		"it has failed": {newJob(failed), World{}, nil, "Failed", "BackoffLimitExceeded", "jobctl retry jobs/j -n n", "AttemptFailed"},
+		"for want of memory": {
+			newJob(failed), World{}, []*corev1.Pod{failedPod(137, "OOMKilled")}, "Failed", "BackoffLimitExceeded", "jobctl retry jobs/j -n n --memory 2x", "",
+		},
+		"the next pod has more memory": {
+			newJob(func(j *batchv1.Job) { failed(j); j.Annotations = growing }), World{}, []*corev1.Pod{failedPod(137, "OOMKilled")},
+			"Failed", "OOMKilled", "The next pod has 1.5 times as much, up to 80Mi", "",
+		},
+		"memory that cannot grow is said how to grow": {
+			newJob(failed), World{}, []*corev1.Pod{failedPod(137, "OOMKilled")}, "Failed", "OOMKilled", batch.OOMMemoryFactorAnnotation, "",
+		},
+		"a signal by somebody else":   {newJob(failed), World{}, []*corev1.Pod{failedPod(137, "Error")}, "Failed", "ExitCode", "by somebody else", "OOMKilled"},
+		"a command that is not there": {newJob(failed), World{}, []*corev1.Pod{failedPod(127, "Error")}, "Failed", "ExitCode", "did not find a command", ""},
+		"it was retried": {
+			newJob(func(j *batchv1.Job) {
+				failed(j)
+				if err := batch.RetryJob(j, batch.Retry{}, "me", now); err != nil {
+					t.Fatal(err)
+				}
+			}), World{}, []*corev1.Pod{failedPod(1, "Error")}, "Waiting", "AttemptFailed", "Attempt 1 failed (BackoffLimitExceeded)", "PodFailed",
+		},
+		"it is suspended": {newJob(func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(true) }), World{}, nil, "Suspended", "Suspended", "jobctl resume jobs/j -n n", "BackOff"},
+		"it waits for a back-off": {
+			newJob(func(*batchv1.Job) {}), World{Standing: &job.Standing{Failures: 1, Failed: 1, Until: now.Add(time.Minute), Delay: time.Minute}}, nil,
+			"Waiting", "BackOff", "failure 1 since the last success", "",
+		},
+		"the back-off is over": {
+			newJob(func(*batchv1.Job) {}), World{Standing: &job.Standing{Failures: 1, Failed: 1, Until: now}}, nil, "Waiting", "FailuresLeft", "it survives 5 more", "BackOff",
+		},
+		"another manages it": {newJob(func(j *batchv1.Job) { j.Spec.ManagedBy = ptr.To("a.b/c") }), World{}, nil, "Waiting", "ManagedElsewhere", "a.b/c", ""},
+		"it is deleted": {
+			newJob(func(j *batchv1.Job) { j.DeletionTimestamp = &metav1.Time{Time: now}; j.Finalizers = []string{"a/b"} }), World{}, nil,
+			"Terminating", "Terminating", "a/b", "",
+		},
+		"it is removed later": {
+			newJob(func(j *batchv1.Job) {
+				j.Status.Conditions = ends(batchv1.JobComplete, "CompletionsReached")
+				j.Spec.TTLSecondsAfterFinished = ptr.To[int32](60)
+			}), World{}, nil, "Complete", "TTL", "ttlSecondsAfterFinished of 1m0s", "Retried",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.world.Now, tc.world.Source = now, why.FromRecords
+			tc.world.Log = func(*corev1.Pod, string, bool) []string { return nil }
+			said := Job(tc.world, tc.job, tc.pods)
+			found, told := false, []string{}
+			var look func([]why.Cause)
+			look = func(all []why.Cause) {
+				for _, c := range all {
+					text := c.Message + "\n" + strings.Join(c.Help, "\n")
+					told = append(told, c.Type+": "+text)
+					found = found || c.Type == tc.cause && strings.Contains(text, tc.words)
+					if c.Type == tc.absent {
+						t.Errorf("it says %s: %s", c.Type, text)
+					}
+					look(c.Causes)
+				}
+			}
+			look(said.Causes)
+			if !found || said.State != tc.state {
+				t.Errorf("%s, want %s with %s: %s; it says\n%s", said.State, tc.state, tc.cause, tc.words, strings.Join(told, "\n"))
+			}
+		})
+	}
+}
