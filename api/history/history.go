@@ -86,8 +86,7 @@ type Job struct {
 	// Retries is how often something of the Job was run again: pods that have replaced failed ones, and restarts of
 	// containers within pods.
 	Retries int `json:"retries,omitempty"`
-	// ExitCodes are those of the pods, the most frequent first. That of a failed pod is that of the container that has
-	// failed.
+	// ExitCodes are those of the pods, the most frequent first.
 	ExitCodes []ExitCode `json:"exitCodes,omitempty"`
 
 	// Pods are the attempts in the order of their ends, if they were asked for.
@@ -125,6 +124,9 @@ type Pod struct {
 	// Result is Succeeded, Failed or Stopped; Reason is that of the pod or of the container that has failed.
 	Result string `json:"result"`
 	Reason string `json:"reason,omitempty"`
+	// ExitCode is 0 of a pod that has succeeded, and of one that has failed that of the container that has failed last.
+	// Nil: no container of it has ended by itself.
+	ExitCode *int `json:"exitCode,omitempty"`
 
 	Use        `json:",inline"`
 	Containers []Container `json:"containers,omitempty"`

@@ -275,14 +275,15 @@ func (o *historyOptions) podColumns() []string {
 func (o *historyOptions) podRows(w io.Writer, j *history.Job) {
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		var codes []string
-		restarts := 0
+		code, restarts := "", 0
+		if p.ExitCode != nil {
+			code = strconv.Itoa(*p.ExitCode)
+		}
 		for _, c := range p.Containers {
-			codes = append(codes, strconv.Itoa(c.ExitCode))
 			restarts += c.Restarts
 		}
 		cells := []string{
-			j.Name, p.Name, instant(p.Started), span(p.Started, p.Ended), p.Result, orNone(p.Reason), orNone(strings.Join(codes, ",")),
+			j.Name, p.Name, instant(p.Started), span(p.Started, p.Ended), p.Result, orNone(p.Reason), orNone(code),
 			seconds(p.CPUSeconds), bytesOf(p.PeakMemory), strconv.Itoa(restarts),
 		}
 		if o.everywhere {

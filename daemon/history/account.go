@@ -47,6 +47,9 @@ func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
 			continue
 		}
 		c.Restarts, c.ExitCode, c.Reason = o.Attempt, o.Status.ExitCode, reason(o)
+		if o.What == pod.Lost {
+			c.ExitCode = lostExitCode
+		}
 		c.Add(used(o.Status.Used))
 		if o.Status.OOMKilled && o.Status.Used.PeakMemory > 0 {
 			if p.OOMPeaks == nil {
@@ -58,6 +61,9 @@ func (p *Pod) Fold(observations []pod.Observation) (changed bool) {
 	}
 	return changed
 }
+
+// lostExitCode is the exit code in the status of a container of which it is not known how it ended.
+const lostExitCode = 137
 
 func reason(o *pod.Observation) string {
 	switch {
@@ -106,8 +112,11 @@ func (p *Pod) End(obj *corev1.Pod, now time.Time) history.Pod {
 	if end.Ended.IsZero() {
 		end.Ended = second(now)
 	}
-	if c := deciding(end.Containers); end.Result == history.PodFailed && c != nil {
-		end.Reason = cmp.Or(end.Reason, c.Reason)
+	switch c := deciding(obj, p.Containers); {
+	case end.Result == history.PodSucceeded:
+		end.ExitCode = new(int)
+	case end.Result == history.PodFailed && c != nil:
+		end.ExitCode, end.Reason = &c.ExitCode, cmp.Or(end.Reason, c.Reason)
 	}
 	return end
 }
@@ -121,10 +130,12 @@ func disrupted(p *corev1.Pod) bool {
 	})
 }
 
-// deciding returns the container that has failed last, nil if none has.
-func deciding(containers []history.Container) *history.Container {
+// deciding returns the container of a pod that has failed last, nil if none has. Nothing depends on ephemeral ones.
+func deciding(p *corev1.Pod, containers []history.Container) *history.Container {
 	for i := range slices.Backward(containers) {
-		if c := &containers[i]; c.ExitCode != 0 || c.Reason != "" {
+		c := &containers[i]
+		ephemeral := slices.ContainsFunc(p.Spec.EphemeralContainers, func(e corev1.EphemeralContainer) bool { return e.Name == c.Name })
+		if !ephemeral && (c.ExitCode != 0 || c.Reason != "") {
 			return c
 		}
 	}
@@ -160,23 +171,17 @@ func (a *Account) Add(p history.Pod) (part *history.Job) {
 	j := &a.Job
 	j.Add(p.Use)
 	j.CPUSeconds = rounded(j.CPUSeconds)
-	code, known := 0, p.Result == history.PodSucceeded
-	if c := deciding(p.Containers); c != nil {
-		code, known = c.ExitCode, p.Result != history.PodSucceeded
-	}
 	switch p.Result {
 	case history.PodSucceeded:
 		j.Succeeded++
-		code = 0
-		known = true
 	case history.PodFailed:
 		j.Failed++
 		a.Failures++
 	default:
 		j.Stopped++
 	}
-	if known {
-		j.ExitCodes = count(j.ExitCodes, code)
+	if p.ExitCode != nil {
+		j.ExitCodes = count(j.ExitCodes, *p.ExitCode)
 	}
 	for _, c := range p.Containers {
 		a.Restarts += max(0, c.Restarts)

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -31,10 +34,28 @@ func TestFoldCountsEachEndOnce(t *testing.T) {
 	if main.CPUSeconds != 3 || main.PeakMemory != 200 || main.Restarts != 1 || main.ExitCode != 0 || main.Reason != "" {
 		t.Errorf("main is %+v", main)
 	}
-	if side.CPUSeconds != 1.5 || side.Restarts != 1 || side.Reason != "ContainerStatusUnknown" {
+	if side.CPUSeconds != 1.5 || side.Restarts != 1 || side.Reason != "ContainerStatusUnknown" || side.ExitCode != 137 {
 		t.Errorf("side is %+v", side)
 	}
 	if p.OOMPeaks["main"] != 100 || len(p.OOMPeaks) != 1 {
 		t.Errorf("peaks %v", p.OOMPeaks)
+	}
+}
+
+// The exit code of a pod is that of the container that has failed last, and not of one that was only added to look into it.
+func TestExitCodeOfAPod(t *testing.T) {
+	containers := []history.Container{{Name: "a", ExitCode: 3, Reason: "Error"}, {Name: "b"}, {Name: "debug", ExitCode: 9, Reason: "Error"}}
+	obj := &corev1.Pod{}
+	obj.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+	for phase, want := range map[corev1.PodPhase]int{corev1.PodFailed: 3, corev1.PodSucceeded: 0, corev1.PodRunning: -1} {
+		obj.Status.Phase = phase
+		end := (&Pod{Containers: containers}).End(obj, time.Now())
+		got := -1
+		if end.ExitCode != nil {
+			got = *end.ExitCode
+		}
+		if got != want {
+			t.Errorf("%s: exit code %d, want %d", phase, got, want)
+		}
 	}
 }
