@@ -77,14 +77,15 @@ func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 		found.Gid = primary.Gid
 	}
 	u.Username, u.UID, u.GID = "", uint32(found.Uid), uint32(found.Gid)
-	extra := u.AdditionalGids
-	u.AdditionalGids = []uint32{u.GID}
+	all := []uint32{u.GID}
 	if spec.Annotations[AnnotationGroupsPolicy] != string(strict) {
 		for _, gid := range found.Sgids {
-			extra = append(extra, uint32(gid))
+			all = append(all, uint32(gid))
 		}
 	}
-	for _, gid := range extra {
+	all = append(all, u.AdditionalGids...)
+	u.AdditionalGids = nil
+	for _, gid := range all { // in the order in which clusters have and show them
 		if !slices.Contains(u.AdditionalGids, gid) {
 			u.AdditionalGids = append(u.AdditionalGids, gid)
 		}
