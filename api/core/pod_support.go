@@ -57,7 +57,6 @@ const (
 	noRequests  = "there are no EvictionRequests that a responder could answer: pods are evicted at once"
 	oneNode     = "there is one node"
 	noEphemeral = "cannot be set for an Ephemeral Container" // a cluster's words
-	noFileOwner = "owners of individual files are not implemented yet"
 )
 
 // podSupport classifies every field of a Pod's spec, by type and by the field's name in a manifest. PODFIELDS.md, the list
@@ -222,23 +221,23 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.VolumeDevice]():               {"name": works(), "devicePath": works()},
 	reflect.TypeFor[corev1.HostPathVolumeSource]():       {"path": works(), "type": works()},
 	reflect.TypeFor[corev1.ConfigMapVolumeSource](): {
-		"items": works(), "defaultMode": works(), "optional": works(), "defaultUser": refused(noFileOwner),
+		"items": works(), "defaultMode": works(), "optional": works(), "defaultUser": works(),
 	},
 	reflect.TypeFor[corev1.SecretVolumeSource](): {
 		"secretName": works(), "items": works(), "defaultMode": works(), "optional": works(),
-		"defaultUser": refused(noFileOwner),
+		"defaultUser": works(),
 	},
 	reflect.TypeFor[corev1.KeyToPath](): {
-		"key": works(), "path": works(), "mode": works(), "user": refused(noFileOwner),
+		"key": works(), "path": works(), "mode": works(), "user": works(),
 	},
 	reflect.TypeFor[corev1.DownwardAPIVolumeSource](): {
-		"items": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner),
+		"items": works(), "defaultMode": works(), "defaultUser": works(),
 	},
 	reflect.TypeFor[corev1.DownwardAPIVolumeFile](): {
-		"path": works(), "fieldRef": works(), "resourceFieldRef": works(), "mode": works(), "user": refused(noFileOwner),
+		"path": works(), "fieldRef": works(), "resourceFieldRef": works(), "mode": works(), "user": works(),
 	},
 	reflect.TypeFor[corev1.ProjectedVolumeSource](): {
-		"sources": works(), "defaultMode": works(), "defaultUser": refused(noFileOwner),
+		"sources": works(), "defaultMode": works(), "defaultUser": works(),
 	},
 	reflect.TypeFor[corev1.VolumeProjection](): {
 		"secret":              works(),
@@ -253,7 +252,7 @@ var podSupport = map[reflect.Type]map[string]support{
 	reflect.TypeFor[corev1.ConfigMapProjection]():   {"items": works(), "optional": works()},
 	reflect.TypeFor[corev1.DownwardAPIProjection](): {"items": works()},
 	reflect.TypeFor[corev1.ServiceAccountTokenProjection](): {
-		"audience": works(), "expirationSeconds": works(), "path": works(), "user": refused(noFileOwner),
+		"audience": works(), "expirationSeconds": works(), "path": works(), "user": works(),
 	},
 	reflect.TypeFor[corev1.VolumeMount](): {
 		"name":              works(),

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -45,14 +46,15 @@ func validateVolumeSource(s *corev1.VolumeSource, at *field.Path) field.ErrorLis
 	one.member("hostPath", s.HostPath != nil, func(at *field.Path) field.ErrorList { return validateHostPath(s.HostPath, at) })
 	one.member("configMap", s.ConfigMap != nil, func(at *field.Path) field.ErrorList {
 		errs := required(at.Child("name"), s.ConfigMap.Name)
-		return append(errs, validateFiles(s.ConfigMap.DefaultMode, s.ConfigMap.Items, at)...)
+		return append(errs, validateFiles(s.ConfigMap.DefaultMode, s.ConfigMap.DefaultUser, s.ConfigMap.Items, at)...)
 	})
 	one.member("secret", s.Secret != nil, func(at *field.Path) field.ErrorList {
 		errs := required(at.Child("secretName"), s.Secret.SecretName)
-		return append(errs, validateFiles(s.Secret.DefaultMode, s.Secret.Items, at)...)
+		return append(errs, validateFiles(s.Secret.DefaultMode, s.Secret.DefaultUser, s.Secret.Items, at)...)
 	})
 	one.member("downwardAPI", s.DownwardAPI != nil, func(at *field.Path) field.ErrorList {
 		errs := validateMode(s.DownwardAPI.DefaultMode, at.Child("defaultMode"))
+		errs = append(errs, validateFileOwner(s.DownwardAPI.DefaultUser, at.Child("defaultUser"))...)
 		return append(errs, validateDownwardFiles(s.DownwardAPI.Items, at)...)
 	})
 	one.member("projected", s.Projected != nil, func(at *field.Path) field.ErrorList { return validateProjected(s.Projected, at) })
@@ -108,13 +110,15 @@ func validateHostPath(h *corev1.HostPathVolumeSource, at *field.Path) field.Erro
 	return errs
 }
 
-func validateFiles(mode *int32, items []corev1.KeyToPath, at *field.Path) field.ErrorList {
+func validateFiles(mode *int32, user *int64, items []corev1.KeyToPath, at *field.Path) field.ErrorList {
 	errs := validateMode(mode, at.Child("defaultMode"))
+	errs = append(errs, validateFileOwner(user, at.Child("defaultUser"))...)
 	for i, item := range items {
 		at := at.Child("items").Index(i)
 		errs = append(errs, required(at.Child("key"), item.Key)...)
 		errs = append(errs, validateFilePath(item.Path, at.Child("path"))...)
 		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
+		errs = append(errs, validateFileOwner(item.User, at.Child("user"))...)
 	}
 	return errs
 }
@@ -140,12 +144,14 @@ func validateDownwardFiles(items []corev1.DownwardAPIVolumeFile, at *field.Path)
 			errs = append(errs, field.Required(at, "one of fieldRef and resourceFieldRef is required"))
 		}
 		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
+		errs = append(errs, validateFileOwner(item.User, at.Child("user"))...)
 	}
 	return errs
 }
 
 func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.ErrorList {
 	errs := validateMode(p.DefaultMode, at.Child("defaultMode"))
+	errs = append(errs, validateFileOwner(p.DefaultUser, at.Child("defaultUser"))...)
 	errs = append(errs, distinctFiles(p, at)...)
 	for i := range p.Sources {
 		s, at := &p.Sources[i], at.Child("sources").Index(i)
@@ -153,12 +159,12 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 		if s.Secret != nil {
 			set++
 			errs = append(errs, required(at.Child("secret", "name"), s.Secret.Name)...)
-			errs = append(errs, validateFiles(nil, s.Secret.Items, at.Child("secret"))...)
+			errs = append(errs, validateFiles(nil, nil, s.Secret.Items, at.Child("secret"))...)
 		}
 		if s.ConfigMap != nil {
 			set++
 			errs = append(errs, required(at.Child("configMap", "name"), s.ConfigMap.Name)...)
-			errs = append(errs, validateFiles(nil, s.ConfigMap.Items, at.Child("configMap"))...)
+			errs = append(errs, validateFiles(nil, nil, s.ConfigMap.Items, at.Child("configMap"))...)
 		}
 		if s.DownwardAPI != nil {
 			set++
@@ -169,6 +175,8 @@ func validateProjected(p *corev1.ProjectedVolumeSource, at *field.Path) field.Er
 			errs = append(errs, validateFilePath(t.Path, at.Child("serviceAccountToken", "path"))...)
 			errs = append(errs,
 				validateTokenLife(t.ExpirationSeconds, at.Child("serviceAccountToken", "expirationSeconds"))...)
+			// Clusters leave "serviceAccountToken" out of this path.
+			errs = append(errs, validateFileOwner(t.User, at.Child("user"))...)
 		}
 		if s.ClusterTrustBundle != nil || s.PodCertificate != nil {
 			set++
@@ -224,6 +232,14 @@ func validateTokenLife(seconds *int64, at *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, *seconds, "may not specify a duration larger than 2^32 seconds")}
 	}
 	return nil
+}
+
+// validateFileOwner checks who is to own the files of a volume (KEP-5936).
+func validateFileOwner(uid *int64, at *field.Path) field.ErrorList {
+	if uid == nil {
+		return nil
+	}
+	return invalid(at, *uid, utilvalidation.IsValidUserID(*uid))
 }
 
 func validateMode(mode *int32, at *field.Path) field.ErrorList {

@@ -71,8 +71,9 @@ var volumeFieldCases = []fieldCase{
 		spec: mounted("open-settings", "configMap: {name: settings, defaultMode: 0606}"), run: `stat -L -c %a /open-settings/color`, want: "606"},
 	{fields: "ConfigMapVolumeSource.optional", pod: "volumes",
 		spec: mounted("no-settings", "configMap: {name: missing, optional: true}"), run: `ls /no-settings; echo none`, want: "none"},
-	{fields: "ConfigMapVolumeSource.defaultUser", spec: `volumes: [{name: v, configMap: {name: settings, defaultUser: 5}}]`},
-	{fields: "KeyToPath.user", spec: `volumes: [{name: v, configMap: {name: settings, items: [{key: color, path: color, user: 5}]}}]`},
+	{fields: "ConfigMapVolumeSource.defaultUser KeyToPath.user", pod: "volumes",
+		spec: mounted("owned-settings", "configMap: {name: settings, defaultUser: 5, items: [{key: color, path: mine, user: 7}, {key: shape, path: theirs}]}"),
+		run:  `cd /owned-settings; stat -L -c %u mine theirs`, want: "7\n5"},
 
 	{fields: "Volume.secret SecretVolumeSource.secretName", pod: "volumes",
 		spec: mounted("login", "secret: {secretName: login}"), run: `cat /login/user; grep ' /login ' /proc/mounts | cut -d ' ' -f 3`, want: "metmpfs"},
@@ -82,7 +83,8 @@ var volumeFieldCases = []fieldCase{
 		spec: mounted("closed-login", "secret: {secretName: login, defaultMode: 0400}"), run: `stat -L -c %a /closed-login/user`, want: "400"},
 	{fields: "SecretVolumeSource.optional", pod: "volumes",
 		spec: mounted("no-login", "secret: {secretName: missing, optional: true}"), run: `ls /no-login; echo none`, want: "none"},
-	{fields: "SecretVolumeSource.defaultUser", spec: `volumes: [{name: v, secret: {secretName: login, defaultUser: 5}}]`},
+	{fields: "SecretVolumeSource.defaultUser", pod: "volumes",
+		spec: mounted("owned-login", "secret: {secretName: login, defaultUser: 5}"), run: `stat -L -c %u /owned-login/user`, want: "5"},
 
 	{fields: "Volume.downwardAPI DownwardAPIVolumeSource.items DownwardAPIVolumeFile.path DownwardAPIVolumeFile.fieldRef", pod: "volumes",
 		spec: mounted("me", `downwardAPI: {items: [{path: deep/labels, fieldRef: {fieldPath: metadata.labels}}]}`), run: `cat /me/deep/labels`, want: `pod="volumes"`},
@@ -92,8 +94,9 @@ var volumeFieldCases = []fieldCase{
 		run: `cat /mine/memory; stat -L -c ' %a' /mine/memory`, want: "67108864 404"},
 	{fields: "DownwardAPIVolumeSource.defaultMode", pod: "volumes",
 		spec: mounted("open-me", `downwardAPI: {defaultMode: 0606, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}`), run: `stat -L -c %a /open-me/name`, want: "606"},
-	{fields: "DownwardAPIVolumeSource.defaultUser", spec: `volumes: [{name: v, downwardAPI: {defaultUser: 5, items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]`},
-	{fields: "DownwardAPIVolumeFile.user", spec: `volumes: [{name: v, downwardAPI: {items: [{path: name, user: 5, fieldRef: {fieldPath: metadata.name}}]}}]`},
+	{fields: "DownwardAPIVolumeSource.defaultUser DownwardAPIVolumeFile.user", pod: "volumes",
+		spec: mounted("owned-me", `downwardAPI: {defaultUser: 5, items: [{path: name, fieldRef: {fieldPath: metadata.name}}, {path: mine, user: 7, fieldRef: {fieldPath: metadata.name}}]}`),
+		run:  `cd /owned-me; stat -L -c %u mine name`, want: "7\n5"},
 
 	{fields: "Volume.projected ProjectedVolumeSource.sources VolumeProjection.configMap ConfigMapProjection.name VolumeProjection.secret SecretProjection.name VolumeProjection.downwardAPI DownwardAPIProjection.items", pod: "volumes",
 		spec: mounted("all", `projected: {sources: [{configMap: {name: settings}}, {secret: {name: login}}, {downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}`),
@@ -106,7 +109,9 @@ var volumeFieldCases = []fieldCase{
 		run:  `ls /none; echo none`, want: "none"},
 	{fields: "ProjectedVolumeSource.defaultMode", pod: "volumes",
 		spec: mounted("shut", `projected: {defaultMode: 0400, sources: [{configMap: {name: settings}}]}`), run: `stat -L -c %a /shut/color`, want: "400"},
-	{fields: "ProjectedVolumeSource.defaultUser", spec: `volumes: [{name: v, projected: {defaultUser: 5, sources: [{configMap: {name: settings}}]}}]`},
+	{fields: "ProjectedVolumeSource.defaultUser ServiceAccountTokenProjection.user", pod: "volumes",
+		spec: mounted("owned", `projected: {defaultUser: 5, sources: [{configMap: {name: settings}}, {serviceAccountToken: {path: token}}, {serviceAccountToken: {path: mine, user: 7}}]}`),
+		run:  `cd /owned; stat -L -c '%u %a' mine token color`, want: "7 600\n5 600\n5 644"},
 	{fields: "VolumeProjection.serviceAccountToken ServiceAccountTokenProjection.audience ServiceAccountTokenProjection.expirationSeconds ServiceAccountTokenProjection.path", pod: "volumes",
 		spec: mounted("tokens", `projected: {sources: [{serviceAccountToken: {audience: vault, expirationSeconds: 1234, path: deep/token}}]}`),
 		check: func(t *testing.T, p *fieldPod) {
@@ -115,7 +120,6 @@ var volumeFieldCases = []fieldCase{
 				t.Errorf("the token claims %+v", claims)
 			}
 		}},
-	{fields: "ServiceAccountTokenProjection.user", spec: `volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: token, user: 5}}]}}]`},
 	{fields: "VolumeProjection.clusterTrustBundle", spec: `volumes: [{name: v, projected: {sources: [{clusterTrustBundle: {name: a, path: a}}]}}]`},
 	{fields: "VolumeProjection.podCertificate", spec: `volumes: [{name: v, projected: {sources: [{podCertificate: {signerName: a/b, keyType: ED25519, credentialBundlePath: a}}]}}]`},
 

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime/oci"
@@ -89,17 +91,17 @@ func (v *Volumes) content(pod *corev1.Pod, volume *corev1.Volume) (map[string]fi
 	switch {
 	case volume.ConfigMap != nil:
 		s := volume.ConfigMap
-		c.mode = modeOf(s.DefaultMode)
+		c.mode, c.user = modeOf(s.DefaultMode), s.DefaultUser
 		err = c.configMap(s.Name, s.Items, s.Optional)
 	case volume.Secret != nil:
 		s := volume.Secret
-		c.mode = modeOf(s.DefaultMode)
+		c.mode, c.user = modeOf(s.DefaultMode), s.DefaultUser
 		err = c.secret(s.SecretName, s.Items, s.Optional)
 	case volume.DownwardAPI != nil:
-		c.mode = modeOf(volume.DownwardAPI.DefaultMode)
+		c.mode, c.user = modeOf(volume.DownwardAPI.DefaultMode), volume.DownwardAPI.DefaultUser
 		err = c.downward(volume.DownwardAPI.Items)
 	case volume.Projected != nil:
-		c.mode = modeOf(volume.Projected.DefaultMode)
+		c.mode, c.user = modeOf(volume.Projected.DefaultMode), volume.Projected.DefaultUser
 		for i := range volume.Projected.Sources {
 			if err = c.projection(&volume.Projected.Sources[i]); err != nil {
 				break
@@ -116,6 +118,7 @@ type collector struct {
 	objects oci.Objects
 	dir     string // where the files are to be
 	mode    uint32
+	user    *int64 // who owns files that name no owner; nil: root
 	files   map[string]file
 }
 
@@ -164,7 +167,7 @@ func (c *collector) secret(name string, items []corev1.KeyToPath, optional *bool
 func (c *collector) add(data map[string][]byte, items []corev1.KeyToPath, optional *bool, missing string) error {
 	if len(items) == 0 {
 		for key, value := range data {
-			c.files[key] = file{content: value, mode: c.mode}
+			c.files[key] = file{content: value, mode: c.mode, user: c.owner(nil)}
 		}
 		return nil
 	}
@@ -172,7 +175,7 @@ func (c *collector) add(data map[string][]byte, items []corev1.KeyToPath, option
 		value, ok := data[item.Key]
 		switch {
 		case ok:
-			c.files[filepath.Clean(item.Path)] = file{content: value, mode: c.or(item.Mode)}
+			c.files[filepath.Clean(item.Path)] = file{content: value, mode: c.or(item.Mode), user: c.owner(item.User)}
 		case !isTrue(optional):
 			return fmt.Errorf(missing, item.Key)
 		}
@@ -187,7 +190,9 @@ func (c *collector) downward(items []corev1.DownwardAPIVolumeFile) error {
 		if err != nil {
 			return err
 		}
-		c.files[filepath.Clean(items[i].Path)] = file{content: []byte(content), mode: c.or(items[i].Mode)}
+		c.files[filepath.Clean(items[i].Path)] = file{
+			content: []byte(content), mode: c.or(items[i].Mode), user: c.owner(items[i].User),
+		}
 	}
 	return nil
 }
@@ -197,6 +202,11 @@ func (c *collector) or(mode *int32) uint32 {
 		return uint32(*mode)
 	}
 	return c.mode
+}
+
+// owner returns the owner of a file that may name one.
+func (c *collector) owner(user *int64) int {
+	return int(ptr.Deref(cmp.Or(user, c.user), 0))
 }
 
 func modeOf(mode *int32) uint32 {

@@ -64,6 +64,9 @@ func (c *collector) token(t *corev1.ServiceAccountTokenProjection) error {
 	f := file{content: []byte(token), mode: c.mode}
 	// As with a kubelet: where it is clear who uses the token, nobody else may read it.
 	user, clear := commonUser(&c.pod.Spec)
+	if t.User != nil || c.user != nil {
+		user, clear = c.owner(t.User), true
+	}
 	if clear {
 		f.user = user
 	}
