@@ -152,7 +152,7 @@ var volumeFieldCases = []fieldCase{
 			}
 		}},
 	{fields: "Container.volumeDevices VolumeDevice.name VolumeDevice.devicePath PersistentVolumeClaimSpec.volumeMode PersistentVolumeClaimSpec.resources VolumeResourceRequirements.requests VolumeResourceRequirements.limits",
-		pod: "claims", spec: `{volumes: [` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeDevices: [{name: disk, devicePath: /dev/disk}]}]}`, needs: loops,
+		pod: "claims", spec: `{hostUsers: true, volumes: [` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeDevices: [{name: disk, devicePath: /dev/disk}]}]}`, needs: loops,
 		run: `[ -b /dev/disk ] && blockdev --getsize64 /dev/disk; echo words | dd of=/dev/disk conv=fsync 2>/dev/null && head -c 5 /dev/disk`, want: "1048576\nwords"},
 	{fields: "PersistentVolumeClaimSpec.selector", pod: "static-claims", spec: ephemeral("selected", `storageClassName: "", selector: {matchLabels: {tier: gold}}`),
 		run: `echo x >/selected/x`, check: func(t *testing.T, p *fieldPod) { p.isOn("selected", "golden") }},
