@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/jobd/jobd/api/absent"
 )
 
 // fieldManager names the commands among those who write objects.
@@ -67,6 +70,12 @@ func (m *Manifests) Create(ctx context.Context, client *Client, namespace string
 	return created, err
 }
 
+// isJobd reports whether the server is jobd, not a cluster.
+func isJobd(client *Client) bool {
+	version, err := client.Kubernetes.Discovery().ServerVersion()
+	return err == nil && strings.Contains(version.GitVersion, "+jobd")
+}
+
 // apply applies the objects beside the Job, in the order of the files.
 func (m *Manifests) apply(ctx context.Context, client *Client, namespace string, dry []string) error {
 	groups, err := restmapper.GetAPIGroupResources(client.Kubernetes.Discovery())
@@ -78,6 +87,9 @@ func (m *Manifests) apply(ctx context.Context, client *Client, namespace string,
 		kind := u.GroupVersionKind()
 		what := fmt.Sprintf("%s %s", kind.Kind, nameOf(u))
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) && isJobd(client) {
+			return fmt.Errorf("%s: %s", what, absent.Refusal(kind.GroupKind()))
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

@@ -40,10 +40,23 @@ var clusterVerbs = map[string]string{
 
 const withoutRBAC = "roles of RBAC; the annotation jobd.dev/role of a ServiceAccount grants it a role, and jobctl kubeconfig --role a person"
 
+// shorts say in the list of commands what kubectl says of a cluster or of single pods.
+var shorts = map[string]string{
+	"logs":         "Print what the pods of a Job, or a container, have printed",
+	"wait":         "Wait for the end of Jobs, or for another condition",
+	"run":          "Run an image in a pod",
+	"cluster-info": "Show where jobd serves its API",
+}
+
 // arrange lets the help lead with Jobs. On jobd's socket it also replaces the commands for what jobd does not have by
 // refusals; against a cluster they work as in kubectl.
 func arrange(root *cobra.Command, cluster bool) {
 	if !cluster {
+		for _, c := range root.Commands() {
+			if short, ok := shorts[c.Name()]; ok {
+				c.Short = short
+			}
+		}
 		for path, what := range clusterVerbs {
 			if c, _, err := root.Find(strings.Fields(path)); err == nil && c.Name() == path[strings.LastIndex(path, " ")+1:] {
 				if !servesPods(c) {

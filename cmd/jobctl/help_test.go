@@ -52,6 +52,11 @@ func TestTheHelpLeadsWithJobs(t *testing.T) {
 	if first < 0 {
 		t.Fatal(out)
 	}
+	for line := range strings.Lines(out[first:]) {
+		if strings.Contains(strings.Replace(line, "cluster-info", "", 1), "cluster") {
+			t.Errorf("the help says %q", line)
+		}
+	}
 	var verbs []string
 	for line := range strings.Lines(out[first:]) {
 		if name := strings.Fields(line); strings.HasPrefix(line, "  ") && len(name) > 1 {

@@ -57,6 +57,7 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		{"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1, []string{"skipped: ", role, deployment, `configmaps "settings" already exists`}},
 		{"diff", []string{"diff", "-f", file}, "", 2, []string{"does not have the kind"}},
 		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, role, widget}},
+		{"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125, []string{"Role reader: jobd runs Jobs and does not have the kind Role"}},
 		{"create", []string{"create", "-f", file, "--skip-unknown"}, "", 0, []string{"configmap/settings created", deployment}},
 		{"delete, and skip", []string{"delete", "-f", file, "--skip-unknown"}, "", 0, []string{`configmap "settings" deleted`, role}},
 	} {
