@@ -83,7 +83,7 @@ func memoryV1(dir string, m *specs.LinuxMemory) []file {
 	files := []file{{"memory.limit_in_bytes", value}}
 	if _, err := os.Stat(filepath.Join(dir, "memory.memsw.limit_in_bytes")); err == nil && swap {
 		files = append(files, file{"memory.memsw.limit_in_bytes", value})
-		if limit == unlimited || limit > number(dir, "memory.limit_in_bytes") {
+		if was := number(dir, "memory.limit_in_bytes"); was != unlimited && (limit == unlimited || limit > was) {
 			slices.Reverse(files)
 		}
 	}

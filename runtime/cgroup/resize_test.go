@@ -117,6 +117,10 @@ func TestMemoryAndSwapAreRaisedAndLoweredInOrder(t *testing.T) {
 			t.Errorf("to %d: %v", limit, files)
 		}
 	}
+	must(t, os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte("9223372036854771712\n"), 0o644))
+	if files := memoryV1(dir, limited(8192, 0).Memory); files[0].name != "memory.limit_in_bytes" {
+		t.Errorf("a first limit: %v", files)
+	}
 	if got := number(dir, "none"); got != unlimited {
 		t.Errorf("a file that is not there: %d", got)
 	}
