@@ -219,6 +219,10 @@ func (l *launcher) enter(t *thread, paths []string, rootfs string) error {
 		if err := unix.Unmount(l.hide, unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount %s: %w", l.hide, err)
 		}
+		// crun makes a directory there nevertheless. What is below belongs to the host, and may be read-only.
+		if err := unix.Mount("tmpfs", l.hide, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=755"); err != nil {
+			return fmt.Errorf("cover %s: %w", l.hide, err)
+		}
 	}
 	return nil
 }
