@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/layout"
 )
@@ -143,8 +144,10 @@ func (d *daemon) run(name string, run func(context.Context) error) {
 }
 
 func (d *daemon) makeDirs(context.Context) error {
-	if d.config.Runtime == "containerd" && os.Geteuid() != 0 {
-		return errors.New("must run as root, since it starts containers (only --runtime simulated does without)")
+	if d.config.Runtime == "containerd" {
+		if err := host.Needs(); err != nil {
+			return err
+		}
 	}
 	for dir, mode := range map[string]os.FileMode{d.config.Root: 0o711, d.config.State: 0o711} {
 		if err := os.MkdirAll(dir, mode); err != nil {

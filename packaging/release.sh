@@ -1,61 +1,65 @@
 #!/usr/bin/env bash
-# release.sh VERSION LDFLAGS makes in dist/ what a release consists of: a deb, an rpm and a tar.gz for each architecture, the
-# bill of materials, and SHA256SUMS. All of it follows from the commit alone, to the last bit.
+# release.sh VERSION LDFLAGS makes in dist/, or in $DIST, what a release consists of: a deb, an rpm and a tar.gz for each
+# architecture, the bill of materials, and SHA256SUMS. All of it follows from the commit alone, to the last bit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version=$1 ldflags=$2
+version=$1 ldflags=$2 dist=${DIST:-dist}
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export LC_ALL=C TZ=UTC
 umask 022
 tool() { GOFLAGS=-trimpath go run -C packaging "$@"; }
 
-rm -rf dist && mkdir -p dist/stage/zsh
+rm -rf "$dist" && mkdir -p $dist/stage/zsh
 host=$(go env GOARCH)
 for arch in ${ARCHS:-amd64 arm64}; do
   echo "release: compiling for $arch"
-  mkdir -p dist/stage/$arch/usr/bin
-  GOARCH=$arch go build -ldflags "$ldflags" -o dist/stage/$arch/usr/bin/ ./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl
+  mkdir -p $dist/stage/$arch/usr/bin
+  GOARCH=$arch go build -ldflags "$ldflags" -o $dist/stage/$arch/usr/bin/ ./cmd/jobd ./cmd/jobd-shim ./cmd/jobctl
 done
-here=dist/stage/$host/usr/bin
-[ -d "$here" ] || { here=dist/stage/host && mkdir "$here" && go build -ldflags "$ldflags" -o "$here" ./cmd/jobd ./cmd/jobctl; }
+here=$dist/stage/$host/usr/bin
+[ -d "$here" ] || { here=$dist/stage/host && mkdir "$here" && go build -ldflags "$ldflags" -o "$here" ./cmd/jobd ./cmd/jobctl; }
 
 echo "release: licences"
-tool ./inventory -version "$version" -time "$SOURCE_DATE_EPOCH" -notices "$PWD/dist/stage/THIRD-PARTY-NOTICES" \
-  -sbom "$PWD/dist/jobd-$version.spdx.json" "$PWD"/dist/stage/*/usr/bin/*
+tool ./inventory -version "$version" -time "$SOURCE_DATE_EPOCH" -notices "$PWD/$dist/stage/THIRD-PARTY-NOTICES" \
+  -sbom "$PWD/$dist/jobd-$version.spdx.json" "$PWD"/$dist/stage/*/usr/bin/*
 
 echo "release: manual pages and completions"
 for program in jobd jobctl; do
-  mkdir -p dist/stage/pages
-  "$here/$program" man dist/stage/pages
-  "$here/$program" completion bash >dist/stage/$program.bash
-  "$here/$program" completion zsh >dist/stage/zsh/_$program
-  "$here/$program" completion fish >dist/stage/$program.fish
+  mkdir -p $dist/stage/pages
+  "$here/$program" man $dist/stage/pages
+  "$here/$program" completion bash >$dist/stage/$program.bash
+  "$here/$program" completion zsh >$dist/stage/zsh/_$program
+  "$here/$program" completion fish >$dist/stage/$program.fish
 done
 for arch in ${ARCHS:-amd64 arm64}; do
-  stage=dist/stage/$arch
-  for page in dist/stage/pages/*; do
+  stage=$dist/stage/$arch
+  for page in $dist/stage/pages/*; do
     install -d "$stage/usr/share/man/man${page##*.}"
     gzip -9n <"$page" >"$stage/usr/share/man/man${page##*.}/${page##*/}.gz"
   done
   for program in jobd jobctl; do
-    install -D -m 0644 dist/stage/$program.bash "$stage/usr/share/bash-completion/completions/$program"
-    install -D -m 0644 dist/stage/$program.fish "$stage/usr/share/fish/vendor_completions.d/$program.fish"
+    install -D -m 0644 $dist/stage/$program.bash "$stage/usr/share/bash-completion/completions/$program"
+    install -D -m 0644 $dist/stage/$program.fish "$stage/usr/share/fish/vendor_completions.d/$program.fish"
   done
-  install -D -m 0644 -t "$stage/usr/share/doc/jobd" NOTICE dist/stage/THIRD-PARTY-NOTICES
-  git ls-files '*.md' | xargs cp --parents -t "$stage/usr/share/doc/jobd" # whole, so that the links between them hold
+  install -D -m 0644 -t "$stage/usr/share/doc/jobd" NOTICE $dist/stage/THIRD-PARTY-NOTICES
+  # The pages with what they link to, at the same places, so that the links hold.
+  git ls-files '*.md' testdata/examples | xargs cp --parents -t "$stage/usr/share/doc/jobd"
   install -D -m 0644 LICENSE "$stage/usr/share/doc/jobd/copyright"
   install -d "$stage/usr/lib/systemd/system"
   sed 's,@PREFIX@,/usr,g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >"$stage/usr/lib/systemd/system/jobd.service"
   "$here/jobd" config >"$stage/jobd.yaml"
-  find dist/stage -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+  find $dist/stage -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 
   # The tar unpacks to a directory of its own, which holds the programs and what goes with them.
   echo "release: packages for $arch"
   tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-    --transform "s,^\.,jobd-$version-linux-$arch," -c ./usr ./jobd.yaml | gzip -9n >"dist/jobd-$version-linux-$arch.tar.gz"
+    --transform "s,^\.,jobd-$version-linux-$arch," -c ./usr ./jobd.yaml | gzip -9n >"$dist/jobd-$version-linux-$arch.tar.gz"
   for format in deb rpm; do
-    ARCH=$arch PACKAGE_VERSION=$(packaging/version.sh "$version") \
-      go tool -modfile=packaging/go.mod nfpm package --config packaging/nfpm.yaml --packager $format --target dist/ >/dev/null
+    DIST=$dist ARCH=$arch PACKAGE_VERSION=$(packaging/version.sh "$version") \
+      go tool -modfile=packaging/go.mod nfpm package --config packaging/nfpm.yaml --packager $format --target $dist/ >$dist/stage/nfpm.log || {
+      cat $dist/stage/nfpm.log >&2 # which holds its errors too
+      exit 1
+    }
   done
 done
-(cd dist && sha256sum -- *.deb *.rpm *.tar.gz *.json >SHA256SUMS && cat SHA256SUMS)
+(cd "$dist" && sha256sum -- *.deb *.rpm *.tar.gz *.json >SHA256SUMS && cat SHA256SUMS)

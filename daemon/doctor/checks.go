@@ -13,6 +13,7 @@ import (
 	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/containerd"
@@ -36,18 +37,13 @@ func kernel(context.Context, *patient) (string, error) {
 	}
 	release := unix.ByteSliceToString(uts.Release[:])
 	where := ""
-	switch {
-	case strings.Contains(strings.ToLower(release), "microsoft"):
+	switch host.Where() {
+	case host.InWSL:
 		where = " (WSL: with systemd=true in /etc/wsl.conf it has what jobd needs)"
-	case exists("/.dockerenv"), exists("/run/.containerenv"):
+	case host.InContainer:
 		where = " (in a container, which has to be privileged)"
 	}
 	return "Linux " + release + where, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // controlGroups looks for the controllers that limits of pods need.

@@ -181,18 +181,23 @@ func (d *daemon) launch() {
 		defer close(d.ended)
 		_ = d.process.Wait()
 	}()
-	client, err := kubernetes.NewForConfig(&rest.Config{
+	client, err := kubernetes.NewForConfig(d.client())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.Clientset = client
+}
+
+// client returns the configuration of a client on the daemon's socket.
+func (d *daemon) client() *rest.Config {
+	return &rest.Config{
 		Host: "http://jobd",
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
 		},
 		QPS:            -1,
 		WarningHandler: rest.NoWarnings{}, // the tests of warnings read them from the answers
-	})
-	if err != nil {
-		d.t.Fatal(err)
 	}
-	d.Clientset = client
 }
 
 // ready returns an error unless the daemon answers.

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Describe says which kind of control groups the host has, "" if none are mounted.
@@ -31,4 +33,10 @@ func (h Hierarchies) Has(controller string) bool {
 		controllers, _ := os.ReadFile(filepath.Join(one.mount, "cgroup.controllers"))
 		return slices.Contains(strings.Fields(string(controllers)), controller)
 	})
+}
+
+// ReadOnly reports whether no group can be made, because the hierarchy is mounted read-only.
+func (h Hierarchies) ReadOnly() bool {
+	var s unix.Statfs_t
+	return h.main.mount != "" && unix.Statfs(h.main.mount, &s) == nil && s.Flags&unix.ST_RDONLY != 0
 }

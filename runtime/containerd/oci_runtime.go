@@ -71,6 +71,7 @@ func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
 		names = []string{r.config.OCIRuntime}
 	}
 	var reasons []string
+	installed := 0
 	for _, name := range names {
 		h, err := r.config.handler(name)
 		if errdefs.IsNotFound(err) {
@@ -83,6 +84,7 @@ func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
 			reasons = append(reasons, name+" is not installed")
 			continue
 		}
+		installed++
 		o, err := r.of(ctx, h)
 		switch {
 		case ctx.Err() != nil:
@@ -93,8 +95,11 @@ func (r *runtimes) choose(ctx context.Context) (ociRuntime, error) {
 		}
 		reasons = append(reasons, err.Error())
 	}
-	return ociRuntime{}, fmt.Errorf("no OCI runtime: %s (Debian, Ubuntu: apt install crun)",
-		strings.Join(reasons, ", "))
+	help := "jobd doctor examines the rest of the host"
+	if installed == 0 {
+		help = "install one: apt install crun, or dnf install crun"
+	}
+	return ociRuntime{}, fmt.Errorf("no OCI runtime starts containers here: %s (%s)", strings.Join(reasons, ", "), help)
 }
 
 // of returns the runtime of a handler. The runtime has to run a container on this host before it is trusted.
