@@ -71,6 +71,7 @@ func run(ctx context.Context, b *bench) error {
 		{"users", b.users},
 		{"volumes", b.volumes},
 		{"latency", b.latency},
+		{"submit", b.submit},
 		{"sleepers", b.sleepers},
 		{"logs", b.logs},
 		{"startup", b.startup},
