@@ -2,6 +2,7 @@ package batch
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
@@ -49,7 +50,13 @@ func JobOOMMemory(annotations map[string]string) *OOMMemory {
 	return &OOMMemory{factor, limit}
 }
 
+// maxFactor is how many characters a factor may have: it is read for each pod, and an exact one takes time by its length.
+const maxFactor = 16
+
 func oomFactor(text string) (*big.Rat, error) {
+	if len(text) > maxFactor {
+		return nil, fmt.Errorf("must have at most %d characters", maxFactor)
+	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f > 1 && f <= 10) {
 		return nil, errors.New(`must be a number above 1 and at most 10, such as "1.5"`)

@@ -15,6 +15,7 @@ func TestOOMMemoryAnnotations(t *testing.T) {
 		"good":           {"1.5", "8Gi", ""},
 		"a whole number": {"2", "8Gi", ""},
 		"no number":      {"more", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "more": must be a number above 1 and at most 10, such as "1.5"`},
+		"a long number":  {"1.50000000000000000001", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "1.50000000000000000001": must have at most 16 characters`},
 		"no growth":      {"1", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "1": must be a number above 1 and at most 10, such as "1.5"`},
 		"not a number":   {"NaN", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "NaN": must be a number above 1 and at most 10, such as "1.5"`},
 		"too much":       {"11", "8Gi", `metadata.annotations[jobd.dev/oom-memory-factor]: Invalid value: "11": must be a number above 1 and at most 10, such as "1.5"`},

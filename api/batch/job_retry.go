@@ -29,6 +29,8 @@ const (
 
 	// maxAttempts is how many attempts are kept. Their numbers go on.
 	maxAttempts = 20
+	// maxAttemptsText is how long all attempts together may be, in bytes: the annotations of an object have a limit too.
+	maxAttemptsText = 64 << 10
 	// maxAttemptText is the longest text that is kept of one of its fields, in bytes.
 	maxAttemptText = 512
 )
@@ -95,8 +97,9 @@ type ContainerRetry struct {
 }
 
 // RetryJob begins the next attempt of a Job that has failed: what is missing runs again, what has succeeded stays
-// (JobStatus.Succeeded and CompletedIndexes), except in a Job without completions, which is a work queue. Everything that counts failures or time begins anew: JobStatus.Failed and
-// FailedIndexes, the start time and with it the deadline, and the time to live, since the Job has not finished any more.
+// (JobStatus.Succeeded and CompletedIndexes), except in a Job without completions, which is a work queue. Everything that
+// counts failures or time begins anew: JobStatus.Failed and FailedIndexes, the start time and with it the deadline, and the
+// time to live, since the Job has not finished any more.
 // The attempt that has ended is added to AttemptsAnnotation. A cluster has no such request: its conditions Failed and
 // FailureTarget are final.
 func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {
@@ -125,12 +128,11 @@ func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {
 		Succeeded: s.Succeeded, Failed: s.Failed, FailedIndexes: cut(ptr.Deref(s.FailedIndexes, "")),
 		RetriedAt: metav1.NewTime(now.Truncate(time.Second)), RetriedBy: cut(by), Changes: changes,
 	}
-	all := append(Attempts(j.Annotations), last)
-	text, err := json.Marshal(all[max(0, len(all)-maxAttempts):])
+	text, err := attemptsText(append(Attempts(j.Annotations), last))
 	if err != nil {
 		return err
 	}
-	metav1.SetMetaDataAnnotation(&j.ObjectMeta, AttemptsAnnotation, string(text))
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, AttemptsAnnotation, text)
 	s.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget
 	})
@@ -142,6 +144,18 @@ func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {
 		s.Succeeded = 0 // of a work queue the first success is that of the whole Job: no pod would be started
 	}
 	return nil
+}
+
+// attemptsText returns the last attempts, as many as may be kept.
+func attemptsText(all []Attempt) (string, error) {
+	all = all[max(0, len(all)-maxAttempts):]
+	for {
+		text, err := json.Marshal(all)
+		if err != nil || len(text) <= maxAttemptsText || len(all) == 1 {
+			return string(text), err
+		}
+		all = all[1:]
+	}
 }
 
 func failedCondition(j *batchv1.Job) *batchv1.JobCondition {
@@ -164,6 +178,7 @@ func cut(text string) string {
 // applyRetry changes the template as a Retry asks for, and returns the changes in words.
 func applyRetry(j *batchv1.Job, ask Retry) (changes []string, err error) {
 	var errs field.ErrorList
+	asked := map[string]bool{}
 	for i := range ask.Containers {
 		path := field.NewPath("containers").Index(i)
 		c, wrong := retriedContainer(&j.Spec.Template.Spec, ask.Containers[i].Name, path.Child("name"))
@@ -171,6 +186,11 @@ func applyRetry(j *batchv1.Job, ask Retry) (changes []string, err error) {
 			errs = append(errs, wrong)
 			continue
 		}
+		if asked[c.Name] {
+			errs = append(errs, field.Duplicate(path.Child("name"), c.Name))
+			continue
+		}
+		asked[c.Name] = true
 		words, wrongs := retryContainer(c, ask.Containers[i], path)
 		changes, errs = append(changes, words...), append(errs, wrongs...)
 	}
@@ -274,7 +294,7 @@ func setResource(c *corev1.Container, name corev1.ResourceName, value string) er
 			was = request
 		}
 		if was.IsZero() {
-			return fmt.Errorf("container %s has 0 of it, which cannot be multiplied", c.Name)
+			return fmt.Errorf("container %s has 0 of it, so the other value cannot follow in proportion", c.Name)
 		}
 		factor.Quo(new(big.Rat).SetInt64(milli(q)), new(big.Rat).SetInt64(milli(was)))
 	}

@@ -132,6 +132,15 @@ func TestRetryJobWithOtherResources(t *testing.T) {
 	}
 }
 
+func TestRetryJobNamesNoContainerTwice(t *testing.T) {
+	job := failedJob(t)
+	job.Spec.Template.Spec.Containers[0].Name = "c"
+	ask := Retry{Containers: []ContainerRetry{{Memory: "1Gi"}, {Name: "c", Memory: "2x"}}}
+	if err := RetryJob(job, ask, "", time.Unix(300, 0)); err == nil || !strings.Contains(err.Error(), `containers[1].name: Duplicate value: "c"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // What a client writes does not change the history.
 func TestAttemptsAreKept(t *testing.T) {
 	forged := map[string]string{AttemptsAnnotation: `[{"attempt":7}]`, "a": "b"}

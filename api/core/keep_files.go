@@ -2,8 +2,10 @@ package core
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -31,8 +33,19 @@ func KeepFiles(annotations map[string]string) (time.Duration, error) {
 	return d, nil
 }
 
-func validateKeepFiles(annotations map[string]string, path *field.Path) field.ErrorList {
-	if _, err := KeepFiles(annotations); err != nil {
+// InMemory reports whether a pod has an emptyDir in memory, which it cannot keep after its end.
+func InMemory(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumDefault
+	})
+}
+
+func validateKeepFiles(annotations map[string]string, spec *corev1.PodSpec, path *field.Path) field.ErrorList {
+	keep, err := KeepFiles(annotations)
+	if err == nil && keep > 0 && InMemory(spec) {
+		err = errors.New("files cannot be kept of a pod with an emptyDir whose medium is memory")
+	}
+	if err != nil {
 		return field.ErrorList{field.Invalid(path.Key(KeepFilesAnnotation), annotations[KeepFilesAnnotation], err.Error())}
 	}
 	return nil

@@ -21,7 +21,7 @@ func validatePod(pod *corev1.Pod) field.ErrorList {
 	}
 	errs = append(errs, validateAppArmorAnnotations(pod.Annotations, field.NewPath("metadata", "annotations"),
 		&pod.Spec, field.NewPath("spec"))...)
-	errs = append(errs, validateKeepFiles(pod.Annotations, field.NewPath("metadata", "annotations"))...)
+	errs = append(errs, validateKeepFiles(pod.Annotations, &pod.Spec, field.NewPath("metadata", "annotations"))...)
 	errs = append(errs, validatePodSpec(&pod.Spec, field.NewPath("spec"))...)
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "cannot be set on create"))
@@ -36,7 +36,7 @@ func ValidatePodTemplateSpec(template *corev1.PodTemplateSpec, path *field.Path)
 	errs = append(errs, validation.ValidateAnnotations(template.Annotations, path.Child("annotations"))...)
 	errs = append(errs, validateAppArmorAnnotations(template.Annotations, path.Child("annotations"), &template.Spec,
 		path.Child("spec"))...)
-	errs = append(errs, validateKeepFiles(template.Annotations, path.Child("annotations"))...)
+	errs = append(errs, validateKeepFiles(template.Annotations, &template.Spec, path.Child("annotations"))...)
 	errs = append(errs, validatePodSpec(&template.Spec, path.Child("spec"))...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("spec", "ephemeralContainers"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -47,6 +48,11 @@ func (j jobRetry) Connect(ctx context.Context, name string, _ runtime.Object, re
 }
 
 func (j jobRetry) retry(ctx context.Context, w http.ResponseWriter, r *http.Request, name string) (*batchv1.Job, error) {
+	for name := range r.URL.Query() {
+		if name != "timeout" && name != "pretty" {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("a retry does not take the parameter %q", name))
+		}
+	}
 	var ask batch.Retry
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRetryBody))
 	body.DisallowUnknownFields()

@@ -60,8 +60,8 @@ func (x podProxy) Connect(ctx context.Context, id string, _ apiruntime.Object, r
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		base, path := splitProxyPath(r.URL.EscapedPath())
 		if path == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-			// What the pages of the pod name is relative to its root.
-			to := url.URL{Path: base + "/", RawQuery: r.URL.RawQuery}
+			// Relative links in the pages of the pod lead below it only with the slash.
+			to := url.URL{Path: strings.TrimSuffix(r.URL.Path, "/") + "/", RawPath: base + "/", RawQuery: r.URL.RawQuery}
 			http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
 			return
 		}
@@ -78,6 +78,7 @@ func (x podProxy) forward(pod *corev1.Pod, scheme string, port uint16, base, pat
 		// Nobody vouches for the certificate of a pod, as in a cluster.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true, DisableCompression: true,
+		MaxResponseHeaderBytes: 64 << 10, // they are held here, whatever a pod sends
 	}
 	host := net.JoinHostPort("localhost", strconv.Itoa(int(port)))
 	return &httputil.ReverseProxy{

@@ -86,17 +86,17 @@ func TestRoles(t *testing.T) {
 		{
 			"read", ts.limited(t, "role=read"),
 			[]string{"list jobs.batch", "list pods default", "get pods/log default", "list nodes", "list namespaces", "watch events default"},
-			[]string{"list secrets", "create jobs.batch default", "delete pods default", "get pods/exec default", "get pods/attach default", "create pods/portforward default", "get pods/proxy default", "create pods/eviction default", "get persistentvolumeclaims/files default"},
+			[]string{"list secrets", "create jobs.batch default", "delete pods default", "get pods/exec default", "get pods/attach default", "create pods/portforward default", "get pods/proxy default", "create pods/eviction default", "get persistentvolumeclaims/files default", "get pods/files default", "update pods/resize default", "create jobs.batch/retry default"},
 		},
 		{
 			"submit", ts.limited(t, "role=submit"),
-			[]string{"list jobs.batch", "create jobs.batch default", "create cronjobs.batch kube-system", "create podgroups.scheduling.k8s.io default", "create persistentvolumeclaims default", "get persistentvolumeclaims/files default", "update persistentvolumeclaims/files default", "list storageclasses.storage.k8s.io", "list secrets", "create pods/exec default", "create pods/attach default", "get pods/portforward default", "get pods/proxy default", "create pods/eviction default"},
+			[]string{"list jobs.batch", "create jobs.batch default", "create cronjobs.batch kube-system", "create podgroups.scheduling.k8s.io default", "create persistentvolumeclaims default", "get persistentvolumeclaims/files default", "update persistentvolumeclaims/files default", "list storageclasses.storage.k8s.io", "list secrets", "get pods/files default", "update pods/resize default", "create jobs.batch/retry default", "create pods/exec default", "create pods/attach default", "get pods/portforward default", "get pods/proxy default", "create pods/eviction default"},
 			[]string{"update jobs.batch/status default", "create namespaces", "update nodes", "create serviceaccounts default", "delete priorityclasses.scheduling.k8s.io", "create persistentvolumes", "delete persistentvolumes", "update persistentvolumeclaims/status default", "create storageclasses.storage.k8s.io"},
 		},
 		{
 			"submit in one namespace", ts.limited(t, "role=submit&namespace=default"),
 			[]string{"list jobs.batch default", "create jobs.batch default", "list nodes", "get namespaces default"},
-			[]string{"list jobs.batch", "list jobs.batch kube-system", "create jobs.batch kube-system", "list namespaces", "list secrets"},
+			[]string{"list jobs.batch", "list jobs.batch kube-system", "create jobs.batch kube-system", "list namespaces", "list secrets", "list jobs.history.jobd.dev", "list jobs.history.jobd.dev kube-system"},
 		},
 		{
 			"admin in one namespace", ts.limited(t, "role=admin&namespace=default"),

@@ -165,11 +165,16 @@ func (c *accounts) end(p *loop.Pass, obj *corev1.Pod, use *accountedPod) error {
 	a := c.of(of)
 	delete(a.running, obj.UID)
 	if a.Job.UID == "" { // so that it is known whose it is, if the Job goes first
-		if j, ok, err := c.job(p, obj); err != nil {
+		j, ok, err := c.job(p, obj)
+		if err != nil {
 			return err
-		} else if ok {
-			a.Describe(j, creator(p, objects.Key(objects.Jobs, j), j.UID))
 		}
+		if !ok || objects.Finished(j) { // somebody has made a pod that names a Job that is over
+			delete(c.jobs, of)
+			p.Delete(accountKey(of))
+			return nil
+		}
+		a.Describe(j, creator(p, objects.Key(objects.Jobs, j), j.UID))
 	}
 	if part := a.Add(use.End(obj, p.Now)); part != nil {
 		c.ended = append(c.ended, *part)

@@ -1,12 +1,14 @@
 package control
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	wire "github.com/jobd/jobd/api/history"
@@ -131,12 +133,46 @@ func TestHistoryOfManyPods(t *testing.T) {
 		j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](250), ptr.To[int32](50)
 		w.create(j)
 		time.Sleep(time.Minute)
-		all, pods := w.history(), 0
+		all, pods, parts := w.history(), 0, 0
 		for _, one := range all {
 			pods += len(one.Pods)
+			if one.Part {
+				parts++
+			}
 		}
-		if len(all) != 3 || all[0].Part || !all[1].Part || !all[2].Part || all[0].Succeeded != 250 || pods != 250 {
+		if len(all) != 13 || all[0].Part || parts != 12 || all[0].Succeeded != 250 || pods != 250 {
 			t.Errorf("%d entries with %d pods: %+v", len(all), pods, all[0])
+		}
+	})
+}
+
+// A pod that names a Job that is over is none of its history.
+func TestHistoryOfAPodThatCameLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		j := simulate("j", "1s", "0")
+		w.create(j)
+		time.Sleep(time.Minute)
+		late := simulate("late", "1s", "0")
+		p := &corev1.Pod{ObjectMeta: late.Spec.Template.ObjectMeta, Spec: late.Spec.Template.Spec}
+		p.Namespace, p.Name, p.UID, p.CreationTimestamp = j.Namespace, "late", "late", metav1.NewTime(w.clock())
+		p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.job("j"), batchv1.SchemeGroupVersion.WithKind("Job"))}
+		w.put(objects.Key(objects.Pods, p), p)
+		time.Sleep(time.Minute)
+		if !slices.ContainsFunc(w.pods(), func(p *corev1.Pod) bool { return p.Name == "late" && p.Status.Phase == corev1.PodSucceeded }) {
+			t.Fatalf("the pods: %+v", w.pods())
+		}
+		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.Jobs, j)); return nil })
+		time.Sleep(time.Minute)
+		w.stop()
+		w.start()
+		time.Sleep(time.Minute)
+		if all := w.history(); len(all) != 1 || all[0].Result != wire.Complete {
+			t.Errorf("the history says %+v", all)
+		}
+		if a, b, _ := w.open(); a+b != 0 {
+			t.Errorf("%d usages and %d accounts are left", a, b)
 		}
 	})
 }

@@ -34,8 +34,8 @@ type pods struct {
 
 	// known are the pods that still wait, run or have to be counted.
 	known map[types.UID]*podRecord
-	// keeping has when those pods ended that keep their files (core.KeepFilesAnnotation).
-	keeping map[types.UID]time.Time
+	// keeping are the pods that have ended and keep their files (core.KeepFilesAnnotation).
+	keeping map[types.UID]keeper
 	dirty   *loop.Queue[string]
 }
 
@@ -74,7 +74,7 @@ func (noPods) podForgotten(string)                     {}
 func newPods(timers *loop.Timers, workers *worker.Pool, logs Logs) *pods {
 	return &pods{
 		timers: timers, workers: workers, logs: logs,
-		known: map[types.UID]*podRecord{}, keeping: map[types.UID]time.Time{}, dirty: loop.NewQueue[string](),
+		known: map[types.UID]*podRecord{}, keeping: map[types.UID]keeper{}, dirty: loop.NewQueue[string](),
 	}
 }
 
@@ -214,16 +214,28 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 // maxFilesKept is how many pods that have ended may keep their files at a time, since each also holds an address.
 const maxFilesKept = 64
 
-// keepFiles notes that a pod keeps its files after its end. If there are too many of these, the one that ended first
-// keeps them no longer.
+// keeper is a pod that keeps its files.
+type keeper struct {
+	namespace string
+	end       time.Time
+}
+
+// keepFiles notes that a pod keeps its files after its end. If there are too many of these, the one that ended first keeps
+// them no longer, of the namespace that has most of them: nobody makes others lose theirs.
 func (c *pods) keepFiles(obj *corev1.Pod) {
-	c.keeping[obj.UID] = pod.FilesEnd(obj)
+	c.keeping[obj.UID] = keeper{obj.Namespace, pod.FilesEnd(obj)}
 	if len(c.keeping) <= maxFilesKept {
 		return
 	}
+	count := map[string]int{}
+	for _, k := range c.keeping {
+		count[k.namespace]++
+	}
 	var first types.UID
-	for uid, end := range c.keeping {
-		if first == "" || end.Before(c.keeping[first]) {
+	for uid, k := range c.keeping {
+		was := c.keeping[first]
+		if first == "" || count[k.namespace] > count[was.namespace] ||
+			count[k.namespace] == count[was.namespace] && k.end.Before(was.end) {
 			first = uid
 		}
 	}

@@ -143,7 +143,7 @@ func deciding(p *corev1.Pod, containers []history.Container) *history.Container 
 }
 
 // maxPods is how many pods are kept with a Job itself. The rest is in parts.
-const maxPods = 100
+const maxPods = 20
 
 // Account is what is known of a Job before its end.
 type Account struct {
@@ -158,12 +158,27 @@ type Account struct {
 
 // Describe takes in what the object of the Job says of itself, and who has created it.
 func (a *Account) Describe(j *batchv1.Job, user string) {
-	a.Job.Namespace, a.Job.Name, a.Job.UID, a.Job.Labels = j.Namespace, j.Name, string(j.UID), j.Labels
+	a.Job.Namespace, a.Job.Name, a.Job.UID, a.Job.Labels = j.Namespace, j.Name, string(j.UID), boundedLabels(j.Labels)
 	a.Job.User = user
 	a.Job.Created, a.Job.Started = j.CreationTimestamp, j.Status.StartTime
 	if owner := metav1.GetControllerOfNoCopy(j); owner != nil && owner.Kind == "CronJob" {
 		a.Job.CronJob = owner.Name
 	}
+}
+
+// maxLabels is how many bytes of labels are kept of a Job. The history of all shares its size.
+const maxLabels = 4 << 10
+
+// boundedLabels returns the labels if they are not too long, else none.
+func boundedLabels(labels map[string]string) map[string]string {
+	size := 0
+	for key, value := range labels {
+		size += len(key) + len(value)
+	}
+	if size > maxLabels {
+		return nil
+	}
+	return labels
 }
 
 // Add adds a pod that has ended. If there are many pods by now, it returns a part of the history to be kept.

@@ -85,8 +85,11 @@ func (r *Record) growthOf(index int32, after *pod) Growth {
 
 // growPod gives a new pod the memory that it is to have.
 func growPod(pod *corev1.Pod, annotations map[string]string, g Growth) {
+	if g.Kills == 0 {
+		return
+	}
 	o := batch.JobOOMMemory(annotations)
-	if o == nil || g.Kills == 0 {
+	if o == nil {
 		return
 	}
 	o.Grow(&pod.Spec, g.Containers, g.Kills)

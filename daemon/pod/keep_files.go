@@ -9,10 +9,11 @@ import (
 )
 
 // filesKeptUntil returns until when a pod that has ended stays on the host because its files are to be kept; zero if it
-// goes at once. Only what its containers have left is kept: not that of a pod that was evicted for it, or is being deleted.
+// goes at once. Only what its containers have left is kept: not that of a pod that was evicted for it, or is being deleted,
+// and not memory, which others count on once the pod has ended.
 func filesKeptUntil(p *corev1.Pod, issued *Issued) time.Time {
 	keep, err := core.KeepFiles(p.Annotations)
-	if err != nil || keep == 0 || issued.filesDropped || p.DeletionTimestamp != nil || evicted(p) {
+	if err != nil || keep == 0 || issued.filesDropped || p.DeletionTimestamp != nil || evicted(p) || core.InMemory(&p.Spec) {
 		return time.Time{}
 	}
 	end := FilesEnd(p)

@@ -12,6 +12,7 @@ import (
 
 func TestFilesAreKeptForAWhile(t *testing.T) {
 	end := time.Unix(1_700_000_000, 0)
+	inMemory := []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}}}
 	for name, tc := range map[string]struct {
 		annotation string
 		change     func(*corev1.Pod)
@@ -24,6 +25,7 @@ func TestFilesAreKeptForAWhile(t *testing.T) {
 		"and not any longer":         {"1h", nil, time.Hour, false, false},
 		"not in a deleted pod":       {"1h", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: end} }, 0, false, false},
 		"not in an evicted pod":      {"1h", func(p *corev1.Pod) { p.Status.Reason = "Evicted" }, 0, false, false},
+		"not in memory":              {"1h", func(p *corev1.Pod) { p.Spec.Volumes = inMemory }, 0, false, false},
 		"not if they were dropped":   {"1h", nil, 0, true, false},
 		"not for what is no time":    {"yes", nil, 0, false, false},
 	} {
