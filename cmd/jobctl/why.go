@@ -158,11 +158,15 @@ func explain(ctx context.Context, client kubernetes.Interface, o object) (*why.E
 	if err != nil {
 		return nil, err
 	}
-	raw, err := group(client, o.resource).Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why").Do(ctx).Raw()
-	switch {
+	answer := group(client, o.resource).Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why").Do(ctx)
+	switch err := answer.Error(); { // not Raw's error, which does not have the server's words
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
 		return explainFromAPI(ctx, client, of)
 	case err != nil:
+		return nil, err
+	}
+	raw, err := answer.Raw()
+	if err != nil {
 		return nil, err
 	}
 	said := &why.Explanation{}
