@@ -3,9 +3,12 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/testdata/oracle"
@@ -14,7 +17,7 @@ import (
 // ready reports whether the pods that a deletion is about to end have got as far as handling its signal.
 func (l *life) ready() bool {
 	if !trap.MatchString(strings.Join(l.Manifest.Spec.Template.Spec.Containers[0].Command, " ")) {
-		return true
+		return l.pausesListen()
 	}
 	for n, recorded := range l.Pods.Summary {
 		if p := l.pod(n); p != nil && p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && l.deleted(recorded.Name) > 0 {
@@ -24,6 +27,32 @@ func (l *life) ready() bool {
 		}
 	}
 	return true
+}
+
+// pausesListen reports whether all pods that run and pause would end if they were told to: the stand-in for pause is a shell,
+// which ignores SIGTERM as long as it has not set its trap.
+func (l *life) pausesListen() bool {
+	return !slices.ContainsFunc(l.pods, func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil &&
+			strings.Contains(p.Spec.Containers[0].Image, "pause") && !catchesTERM(string(p.UID))
+	})
+}
+
+// catchesTERM reports whether a process of a pod has a handler for SIGTERM.
+func catchesTERM(podUID string) bool {
+	all, _ := filepath.Glob("/proc/[0-9]*/cgroup")
+	for _, path := range all {
+		if groups, err := os.ReadFile(path); err != nil || !strings.Contains(string(groups), podUID) {
+			continue
+		}
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
+		_, caught, _ := strings.Cut(string(status), "\nSigCgt:\t")
+		caught, _, _ = strings.Cut(caught, "\n")
+		if mask, err := strconv.ParseUint(caught, 16, 64); err == nil && mask&(1<<(unix.SIGTERM-1)) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *life) gate() string { return filepath.Join(l.dir, "gate") }

@@ -209,6 +209,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) (crea
 		if err != nil {
 			return fmt.Errorf("snapshot of image %s: %w", c.Image.Name, err)
 		}
+		process.User = c.Spec.Process.User // of which the first call may have made what it refused
 		if err := r.resolveUser(&spec, c.Image.ChainID, mounts); err != nil {
 			return err
 		}
