@@ -15,10 +15,10 @@ import (
 // Wish 10: files out of a finished pod.
 func TestWish10FilesOutOfAFinishedPod(t *testing.T) {
 	d := start(t, "--network", "none")
-	script := `mkdir /out; echo 42 >/out/result.json; ln -s /out/result.json /out/absolute; ln -s result.json /out/link; echo in a volume >/e/f; echo in memory >/m/f; rm /etc/passwd; exit 3`
-	pod := "      volumes: [{name: e, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}, {name: h, hostPath: {path: /etc}}]\n"
+	script := `mkdir /out; echo 42 >/out/result.json; ln -s /out/result.json /out/absolute; ln -s result.json /out/link; echo in a volume >/e/f; rm /etc/passwd; exit 3`
+	pod := "      volumes: [{name: e, emptyDir: {}}, {name: h, hostPath: {path: /etc}}]\n"
 	with := strings.NewReplacer("  template:\n", "  template:\n    metadata: {annotations: {jobd.dev/keep-files: 1h}}\n",
-		"{name: c,", "{name: c, volumeMounts: [{name: e, mountPath: /e}, {name: m, mountPath: /m}, {name: h, mountPath: /h}],")
+		"{name: c,", "{name: c, volumeMounts: [{name: e, mountPath: /e}, {name: h, mountPath: /h}],")
 	d.apply(with.Replace(jobOf("kept", script, pod)))
 	d.apply(jobOf("plain", "echo 42 >/result"))
 	d.failed("kept", "BackoffLimitExceeded")
@@ -48,7 +48,6 @@ func TestWish10FilesOutOfAFinishedPod(t *testing.T) {
 		copied("default/../e/f", "in a volume\n")
 	}
 	all()
-	copied("/m/f", "in memory\n")
 	d.jobctl("cp", "default/"+name+":/out", filepath.Join(dir, "tree"))
 	if content, err := os.ReadFile(filepath.Join(dir, "tree", "result.json")); err != nil || string(content) != "42\n" {
 		t.Errorf("a directory: %v, %q", err, content)
@@ -66,6 +65,10 @@ func TestWish10FilesOutOfAFinishedPod(t *testing.T) {
 	}
 	out, err := d.try("jobctl", []byte(strings.Replace(with.Replace(jobOf("bad", "true", pod)), "keep-files: 1h", "keep-files: soon", 1)), "apply", "-f", "-")
 	if want := `spec.template.annotations[jobd.dev/keep-files]: Invalid value: "soon": must be a duration`; err == nil || !strings.Contains(out, want) {
+		t.Errorf("%v, %s", err, out)
+	}
+	out, err = d.try("jobctl", []byte(strings.Replace(with.Replace(jobOf("bad", "true", pod)), "emptyDir: {}", "emptyDir: {medium: Memory}", 1)), "apply", "-f", "-")
+	if want := "files cannot be kept of a pod with an emptyDir whose medium is memory"; err == nil || !strings.Contains(out, want) {
 		t.Errorf("%v, %s", err, out)
 	}
 	// A retry is not in the way, and with the pod its files go.

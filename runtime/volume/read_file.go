@@ -17,13 +17,9 @@ import (
 // maxEnvFile is how large a file with variables may be.
 const maxEnvFile = 64 << 10
 
-// Left returns the directory of a pod's emptyDir, if it is still there after the end of the pod.
+// Left returns the directory of a pod's emptyDir on disk, if it is still there after the end of the pod.
 func (v *Volumes) Left(pod *corev1.Pod, volume *corev1.Volume) (dir string, ok bool) {
-	parent := v.rootPod(string(pod.UID))
-	if volume.EmptyDir.Medium != corev1.StorageMediumDefault {
-		parent = v.statePod(string(pod.UID))
-	}
-	dir = filepath.Join(parent, "volumes", "emptydir", volume.Name)
+	dir = filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
 	info, err := os.Lstat(dir)
 	return dir, err == nil && info.IsDir()
 }
