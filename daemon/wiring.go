@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +51,7 @@ func (d *daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := readMachine(c)
+	m, err := readMachine(c, s)
 	if err != nil {
 		return err
 	}
@@ -79,6 +78,9 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	d.beside(logs.Run)
 	d.beside(func(ctx context.Context) { newHeapTrimmer().run(ctx, s) })
+	if c.Runtime != "simulated" {
+		d.beside(func(ctx context.Context) { m.devices.Watch(ctx, d.control.DevicesChanged) })
+	}
 	if k.images != nil {
 		if err := d.keepDiskFree(from, k); err != nil {
 			return err
@@ -101,18 +103,18 @@ type sources struct {
 type machine struct {
 	host.Host
 	devices  *devices.Devices
-	capacity corev1.ResourceList // including devices
+	capacity corev1.ResourceList // without devices, which come and go
 	// allocatable is what pods may request together; nil means anything, for pods that are only simulated.
 	allocatable corev1.ResourceList
 	floors      floors
 }
 
-func readMachine(c *config.Config) (*machine, error) {
+func readMachine(c *config.Config, s *store.Store) (*machine, error) {
 	h, err := host.Read()
 	if err != nil {
 		return nil, err
 	}
-	given, err := openDevices(c)
+	given, err := openDevices(c, h, s)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +122,6 @@ func readMachine(c *config.Config) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(capacity, given.Capacity())
 	allocatable, err := c.Resources()
 	if err != nil {
 		return nil, err
@@ -146,12 +147,13 @@ func readMachine(c *config.Config) (*machine, error) {
 }
 
 // openDevices finds the devices of this machine that pods may request.
-func openDevices(c *config.Config) (*devices.Devices, error) {
+func openDevices(c *config.Config, h host.Host, s *store.Store) (*devices.Devices, error) {
 	if c.Runtime == "simulated" {
 		return &devices.Devices{}, nil
 	}
-	return devices.Open(c.StateLayout().Devices(), strings.Split(c.CDISpecDirs, ","), func(err error) {
-		c.Logger.Warn("cannot offer a device to pods", "error", err)
+	return devices.Open(devices.Options{
+		Dir: c.StateLayout().Devices(), SpecDirs: strings.Split(c.CDISpecDirs, ","),
+		Missed: sandbox.MissedDevices(s, h.Name), Logger: c.Logger,
 	})
 }
 
@@ -208,6 +210,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 			Capacity: m.capacity, Allocatable: m.allocatable, MaxPods: c.MaxPods, Runtime: k.runtime.Describe(),
 			Handlers: k.handlers, Version: c.Version, UserNamespaces: k.userNamespaces,
 		}),
+		Devices: m.devices.Capacity,
 		Sysctls: sysctls,
 		RootCA:  d.authority.Certificate(),
 		Epoch:   k.epoch,

@@ -59,13 +59,36 @@ func prepareNodeStatusUpdate(node, old *corev1.Node) { node.Spec = old.Spec }
 
 // validateNode checks a new node.
 func validateNode(node *corev1.Node) field.ErrorList {
-	return validation.ValidateObjectMeta(&node.ObjectMeta, false, validation.NameIsDNSSubdomain,
+	errs := validation.ValidateObjectMeta(&node.ObjectMeta, false, validation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
+	return append(errs, validateNodeResources(&node.Status, field.NewPath("status"))...)
+}
+
+// validateNodeResources checks what a node has. Anybody who may change a node's status can give it extended resources
+// (NodeStatus.Capacity), which pods may request from then on.
+func validateNodeResources(status *corev1.NodeStatus, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, list := range []struct {
+		amounts corev1.ResourceList
+		path    *field.Path
+	}{{status.Capacity, path.Child("capacity")}, {status.Allocatable, path.Child("allocatable")}} {
+		for _, name := range sortedKeys(list.amounts) {
+			amount, path := list.amounts[name], list.path.Child(string(name))
+			if amount.Sign() < 0 {
+				errs = append(errs, field.Invalid(path, amount.String(), "must be greater than or equal to 0"))
+			}
+			if IsExtended(name) && amount.MilliValue()%1000 != 0 {
+				errs = append(errs, field.Invalid(path, amount, "must be an integer"))
+			}
+		}
+	}
+	return errs
 }
 
 // validateNodeUpdate checks a changed node. The only node can be cordoned (NodeSpec.Unschedulable) and tainted.
 func validateNodeUpdate(node, old *corev1.Node) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&node.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs = append(errs, validateNodeResources(&node.Status, field.NewPath("status"))...)
 	path := field.NewPath("spec")
 	errs = append(errs, validateTaints(node.Spec.Taints, path.Child("taints"))...)
 	rest := node.Spec.DeepCopy()

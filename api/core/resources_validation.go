@@ -117,7 +117,7 @@ func validateAmount(name corev1.ResourceName, amount resource.Quantity, path *fi
 		errs = append(errs, field.Invalid(path, amount.String(),
 			fmt.Sprintf("%s is not positive integer multiple of %s", amount.String(), name)))
 	}
-	if isExtended(name) && amount.MilliValue()%1000 != 0 {
+	if IsExtended(name) && amount.MilliValue()%1000 != 0 {
 		errs = append(errs, field.Invalid(path, amount, "must be an integer"))
 	}
 	return errs
@@ -136,7 +136,7 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 			}
 			errs = append(errs, field.Invalid(path, string(name), "must be a standard resource for containers"))
 		}
-	case !isNative(name) && !isExtended(name):
+	case !isNative(name) && !IsExtended(name):
 		errs = append(errs, field.Invalid(path, string(name), "doesn't follow extended resource name standard"))
 	}
 	return errs
@@ -173,9 +173,9 @@ func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// isExtended reports whether a resource is not one of Kubernetes' own; most are devices. Their amounts are whole
-// numbers.
-func isExtended(name corev1.ResourceName) bool {
+// IsExtended reports whether a resource is an extended one, that is, none of Kubernetes' own; most are devices. Their
+// amounts are whole numbers.
+func IsExtended(name corev1.ResourceName) bool {
 	return !isNative(name) && !strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) &&
 		len(utilvalidation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) == 0
 }

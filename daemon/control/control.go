@@ -10,6 +10,7 @@ package control
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,8 +54,11 @@ type Config struct {
 	// stored object says more.
 	NodeName, NodeIP string
 	NodeLabels       map[string]string
-	// Node is the node's object as it should be; nil if there is none.
+	// Node is the node's object as it should be, without devices; nil if there is none.
 	Node *corev1.Node
+	// Devices returns how many devices of each kind there are now (DevicesChanged). It may be called at any time; nil
+	// means that there are none.
+	Devices func() corev1.ResourceList
 	// Sysctls are those that pods may set; the node rejects pods with others.
 	Sysctls oci.Sysctls
 	// RootCA is the certificate, in PEM, that verifies the API's certificate; empty if there is none.
@@ -95,6 +99,8 @@ type Control struct {
 	// newEpoch is the epoch, if the store does not know it yet. It is written together with what the change of epochs
 	// has ended.
 	newEpoch string
+	// devicesChanged says that Config.Devices may return something else than before.
+	devicesChanged atomic.Bool
 
 	// The controllers that Recover and Count use. They are made anew when a pass was lost, and belong to the loop while
 	// it runs.
@@ -112,6 +118,13 @@ func New(c Config) *Control {
 		Events: c.Events, EventTTL: c.EventTTL, Metrics: c.Metrics, Logger: c.Logger, Clock: c.Clock,
 	})
 	return control
+}
+
+// DevicesChanged makes the loop look again at the devices that there are (Config.Devices). It may be called from any
+// goroutine.
+func (c *Control) DevicesChanged() {
+	c.devicesChanged.Store(true)
+	c.config.Inbox.Nudge()
 }
 
 // Run runs the loop until ctx ends, and then returns nil. It returns an error when the store is unusable.
@@ -151,7 +164,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	c.jobs, c.pods, c.admission, c.accounts = jobs, pods, admission, accounts
 
 	return []loop.Controller{
-		newNodeObject(config.Node, config.NodeName, capacity, taints),
+		newNodeObject(config, capacity, taints, &c.devicesChanged),
 		newNodeLease(timers, config.NodeName), // before the rest: it must not wait while there is much to do
 		namespace.NewFurnisher(config.RootCA),
 		files,

@@ -2,7 +2,7 @@ package control
 
 import (
 	"context"
-	"maps"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +18,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// nodeObject shows the node as it is, and takes in what others write to it: the cordon, taints and labels.
+// nodeObject shows the node as it is, and takes in what others write to it: the cordon, taints, labels, and extended
+// resources (NodeStatus.Capacity).
 type nodeObject struct {
 	loop.Base
 	self     *corev1.Node // as it should be; nil if there is none
@@ -27,28 +28,45 @@ type nodeObject struct {
 	taints   *taints
 	shown    bool // the stored object is as it should be
 
+	// allocatable is what pods may request without what self does not know of, nil for anything. devices returns what
+	// CDI files offer, and changed says that it may return something else than before.
+	allocatable node.Resources
+	devices     func() corev1.ResourceList
+	changed     *atomic.Bool
+
 	started  bool     // the events about this start are written
 	cordoned bool     // as it was seen last
 	untold   []string // changes of cordoned that no event says yet, in a kubelet's words
 }
 
-func newNodeObject(self *corev1.Node, name string, capacity *node.Node, taints *taints) *nodeObject {
-	return &nodeObject{self: self, key: store.Key(objects.Nodes, "", name), capacity: capacity, taints: taints}
+func newNodeObject(c *Config, capacity *node.Node, taints *taints, changed *atomic.Bool) *nodeObject {
+	devices := c.Devices
+	if devices == nil {
+		devices = func() corev1.ResourceList { return nil }
+	}
+	return &nodeObject{
+		self: c.Node, key: store.Key(objects.Nodes, "", c.NodeName), capacity: capacity, taints: taints,
+		allocatable: c.Allocatable, devices: devices, changed: changed,
+	}
 }
 
 // Rebuild takes in the node as it is stored.
-func (n *nodeObject) Rebuild(s *store.Snapshot, _ time.Time) error {
+func (n *nodeObject) Rebuild(s *store.Snapshot, now time.Time) error {
 	stored := &corev1.Node{}
 	if ok, err := objects.Read(s, n.key, stored); err != nil || !ok {
 		return err
 	}
 	n.set(stored)
 	n.cordoned, n.untold = stored.Spec.Unschedulable, nil
+	if n.self != nil {
+		n.offer(n.status(stored, n.devices(), now))
+	}
 	return nil
 }
 
-// Fold takes in the cordon and taints (NodeSpec), and writes the node again when somebody has deleted it.
-func (n *nodeObject) Fold(_ *loop.Pass, c loop.Change) error {
+// Fold takes in the cordon and taints (NodeSpec), and writes the node again when somebody has deleted it, or has changed
+// what only the node itself can say.
+func (n *nodeObject) Fold(p *loop.Pass, c loop.Change) error {
 	if c.Object.Key != n.key {
 		return nil
 	}
@@ -61,6 +79,7 @@ func (n *nodeObject) Fold(_ *loop.Pass, c loop.Change) error {
 		return err
 	}
 	n.set(stored)
+	n.shown = n.shown && (n.self == nil || !n.complete(stored.DeepCopy(), p.Now))
 	return nil
 }
 
@@ -79,10 +98,10 @@ func (n *nodeObject) set(stored *corev1.Node) {
 }
 
 // Dirty implements loop.Controller.
-func (n *nodeObject) Dirty() bool { return !n.shown || len(n.untold) > 0 }
+func (n *nodeObject) Dirty() bool { return !n.shown || len(n.untold) > 0 || n.changed.Load() }
 
-// Settle writes the node as it now is. It leaves alone what belongs to others: the spec, which has the cordon, and
-// their labels and annotations.
+// Settle writes the node as it now is. It leaves alone what belongs to others: the spec, which has the cordon, their
+// labels and annotations, and what they have written into the status (nodeObject.status).
 func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 	untold := n.untold
 	n.untold = nil
@@ -90,6 +109,9 @@ func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 		if err := n.event(p, corev1.EventTypeNormal, status, "Node "+n.name()+" status is now: "+status); err != nil {
 			return true, err
 		}
+	}
+	if n.changed.Swap(false) {
+		n.shown = false
 	}
 	if n.shown {
 		return len(untold) > 0, nil
@@ -99,51 +121,61 @@ func (n *nodeObject) Settle(p *loop.Pass) (bool, error) {
 		return true, nil
 	}
 	shown := &corev1.Node{}
-	if ok, err := objects.Read(p, n.key, shown); err != nil {
+	stored, err := objects.Read(p, n.key, shown)
+	if err != nil {
 		return true, err
-	} else if !ok {
+	}
+	if !stored {
 		shown.Name, shown.UID, shown.CreationTimestamp = n.self.Name, uuid.NewUUID(), metav1.NewTime(p.Now)
 	}
-	if shown.Labels == nil {
-		shown.Labels = map[string]string{}
-	}
-	maps.Copy(shown.Labels, n.self.Labels)
-	if err := n.begun(p, shown.Status.NodeInfo.BootID); err != nil {
+	boot := shown.Status.NodeInfo.BootID
+	changed := n.complete(shown, p.Now)
+	if err := n.begun(p, boot, shown.Status.Conditions); err != nil {
 		return true, err
 	}
-	before, images := shown.Status.Conditions, shown.Status.Images
-	n.self.Status.DeepCopyInto(&shown.Status)
-	shown.Status.Images = images // daemon/disk keeps them up to date
-	for i := range shown.Status.Conditions {
-		c := &shown.Status.Conditions[i]
-		c.LastHeartbeatTime, c.LastTransitionTime = metav1.NewTime(p.Now), metav1.NewTime(p.Now)
-		for _, b := range before {
-			if objects.UnderDiskPressure(b) && b.Type == c.Type {
-				*c = b // daemon/disk keeps it up to date
-			}
-			if b.Type == c.Type && b.Status == c.Status {
-				c.LastTransitionTime = b.LastTransitionTime
-			}
-		}
-	}
 	n.set(shown)
+	if stored && !changed {
+		return true, nil
+	}
 	return true, p.Put(n.key, shown)
 }
 
 // begun records that the daemon has started, and that the host has too if it was another boot that the node showed before:
-// then the containers of that boot are lost.
-func (n *nodeObject) begun(p *loop.Pass, boot string) error {
+// then the containers of that boot are lost. Like a kubelet it says at each start which conditions are fine.
+func (n *nodeObject) begun(p *loop.Pass, boot string, conditions []corev1.NodeCondition) error {
 	if n.started {
 		return nil
 	}
 	n.started = true
-	if now := n.self.Status.NodeInfo.BootID; boot != "" && boot != now {
+	now := n.self.Status.NodeInfo.BootID
+	if boot != "" && boot != now {
 		message := "Node " + n.name() + " has been rebooted, boot id: " + now
 		if err := n.event(p, corev1.EventTypeWarning, "Rebooted", message); err != nil {
 			return err
 		}
 	}
-	return n.event(p, corev1.EventTypeNormal, "Starting", "Starting jobd.")
+	if err := n.event(p, corev1.EventTypeNormal, "Starting", "Starting jobd."); err != nil {
+		return err
+	}
+	for _, c := range conditions {
+		status := fine[c.Type]
+		if status == "" || (c.Status == corev1.ConditionTrue) != (c.Type == corev1.NodeReady) {
+			continue
+		}
+		if c.Type == corev1.NodeReady && boot == now {
+			continue // it has been, all the time
+		}
+		if err := n.event(p, corev1.EventTypeNormal, status, "Node "+n.name()+" status is now: "+status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fine is what a kubelet says of conditions when all is well.
+var fine = map[corev1.NodeConditionType]string{
+	corev1.NodeMemoryPressure: "NodeHasSufficientMemory", corev1.NodeDiskPressure: "NodeHasNoDiskPressure",
+	corev1.NodePIDPressure: "NodeHasSufficientPID", corev1.NodeReady: "NodeReady",
 }
 
 func (n *nodeObject) name() string {

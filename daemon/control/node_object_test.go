@@ -1,12 +1,16 @@
 package control
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/store"
@@ -55,6 +59,9 @@ func TestEventsOfTheNode(t *testing.T) {
 			w.stop()
 			w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
 			w.self.Status.NodeInfo.BootID = id
+			w.self.Status.Conditions = []corev1.NodeCondition{
+				{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue},
+			}
 			w.start()
 			synctest.Wait()
 		}
@@ -67,9 +74,11 @@ func TestEventsOfTheNode(t *testing.T) {
 			}
 		}
 		boot("one")
-		said("the first start", "Starting: Starting jobd.")
+		const memory = "NodeHasSufficientMemory: Node test status is now: NodeHasSufficientMemory"
+		const ready = "NodeReady: Node test status is now: NodeReady"
+		said("the first start", memory, ready, "Starting: Starting jobd.")
 		w.write(func(tx *store.Tx) error { tx.Delete("nodes/test"); return nil })
-		said("somebody deletes the object", "Starting: Starting jobd.")
+		said("somebody deletes the object", memory, ready, "Starting: Starting jobd.")
 		node := &corev1.Node{}
 		if !w.read("nodes/test", node) {
 			t.Fatal("there is no node")
@@ -77,9 +86,132 @@ func TestEventsOfTheNode(t *testing.T) {
 		node.Spec.Unschedulable = true
 		w.put("nodes/test", node)
 		cordoned := "NodeNotSchedulable: Node test status is now: NodeNotSchedulable"
-		said("it is cordoned", cordoned, "Starting: Starting jobd.")
+		said("it is cordoned", memory, cordoned, ready, "Starting: Starting jobd.")
+		boot("one")
+		said("the daemon starts again", memory, memory, cordoned, ready, "Starting: Starting jobd.", "Starting: Starting jobd.")
 		boot("two")
-		said("the machine starts again", cordoned, "Rebooted: Node test has been rebooted, boot id: two", "Starting: Starting jobd.",
-			"Starting: Starting jobd.")
+		said("the machine starts again", memory, memory, memory, cordoned, ready, ready,
+			"Rebooted: Node test has been rebooted, boot id: two",
+			"Starting: Starting jobd.", "Starting: Starting jobd.", "Starting: Starting jobd.")
+	})
+}
+
+// What others write into the node's status is what a cluster keeps: extended resources, which pods may request, and
+// conditions of their own. The rest is the node's, and so are its devices, which come and go.
+func TestTheStatusOfTheNodeIsItsOwnButForExtendedResources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.end()
+		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+		w.self.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}
+		w.self.Status.Allocatable = corev1.ResourceList{"example.com/named": resource.MustParse("2")}
+		w.self.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		offered := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+		w.devices = func() corev1.ResourceList { return offered }
+		restart := func() {
+			w.stop()
+			w.start()
+			synctest.Wait()
+		}
+		restart()
+		change := func(status func(*corev1.NodeStatus)) {
+			t.Helper()
+			node := &corev1.Node{}
+			if !w.read("nodes/test", node) {
+				t.Fatal("there is no node")
+			}
+			status(&node.Status)
+			w.put("nodes/test", node)
+			synctest.Wait()
+		}
+		has := func(when, want string) {
+			t.Helper()
+			node := &corev1.Node{}
+			w.read("nodes/test", node)
+			got := ""
+			for _, list := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
+				for _, name := range slices.Sorted(maps.Keys(list)) {
+					amount := list[name]
+					got += fmt.Sprintf("%s=%s ", name, amount.String())
+				}
+				got += "| "
+			}
+			if got = strings.TrimSuffix(got, " | "); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		wants := func(name, resourceName string) {
+			w.bare(name, "0", "1h", func(p *corev1.Pod) {
+				amount := corev1.ResourceList{corev1.ResourceName(resourceName): resource.MustParse("1")}
+				p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}
+			})
+			time.Sleep(2 * time.Second)
+		}
+		has("at first", "cpu=3 nvidia.com/gpu=1 | example.com/named=2 nvidia.com/gpu=1")
+		wants("dongled", "example.com/dongle")
+		if got := condition(w.pod("dongled"), corev1.PodScheduled); !strings.Contains(got, "1 Insufficient example.com/dongle.") {
+			t.Errorf("it waits: %s", got)
+		}
+		change(func(s *corev1.NodeStatus) {
+			s.Capacity["example.com/dongle"] = resource.MustParse("1")
+			s.Capacity["cpu"], s.Capacity["nvidia.com/gpu"] = resource.MustParse("64"), resource.MustParse("8")
+			s.Conditions[0].Status = corev1.ConditionFalse
+			s.Conditions = append(s.Conditions, corev1.NodeCondition{Type: "KernelDeadlock", Status: corev1.ConditionFalse})
+		})
+		const dongle = "cpu=3 example.com/dongle=1 nvidia.com/gpu=1 | example.com/dongle=1 example.com/named=2 nvidia.com/gpu=1"
+		has("with a dongle", dongle)
+		if got := w.running(); !slices.Equal(got, []string{"dongled"}) {
+			t.Errorf("with a dongle %v run", got)
+		}
+		wants("second", "example.com/dongle")
+		restart()
+		has("after a restart", dongle)
+		time.Sleep(2 * time.Second)
+		if got := condition(w.pod("second"), corev1.PodScheduled); !strings.Contains(got, "1 Insufficient example.com/dongle.") {
+			t.Errorf("another one waits: %s", got)
+		}
+		node := &corev1.Node{}
+		if w.read("nodes/test", node); len(node.Status.Conditions) != 2 || node.Status.Conditions[0].Status != corev1.ConditionTrue {
+			t.Errorf("%+v", node.Status.Conditions)
+		}
+
+		wants("computing", "nvidia.com/gpu")
+		wants("waiting", "nvidia.com/gpu")
+		offered = nil
+		w.control.DevicesChanged()
+		synctest.Wait()
+		gone := "cpu=3 example.com/dongle=1 nvidia.com/gpu=0 | example.com/dongle=1 example.com/named=2 nvidia.com/gpu=0"
+		has("with its devices gone", gone)
+		restart()
+		has("and a restart later", gone)
+		offered = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+		w.control.DevicesChanged()
+		synctest.Wait()
+		if got, want := w.running(), []string{"computing", "dongled", "waiting"}; !slices.Equal(got, want) {
+			t.Errorf("when the devices are back %v run, want %v", got, want)
+		}
+		w.stop()
+		offered = nil // while nobody looks
+		w.start()
+		synctest.Wait()
+		has("with its devices gone during the downtime", gone)
+
+		change(func(s *corev1.NodeStatus) {
+			delete(s.Capacity, "example.com/dongle")
+			delete(s.Capacity, "nvidia.com/gpu")
+		})
+		has("in the end", "cpu=3 | example.com/named=2")
+		version := w.store.Version()
+		time.Sleep(5 * time.Second)
+		if err := w.store.View(func(s *store.Snapshot) error {
+			return s.Changes(version, func(c store.Change) bool {
+				if c.Object.Key == "nodes/test" {
+					t.Error("the node is written again and again")
+				}
+				return true
+			})
+		}); err != nil {
+			t.Error(err)
+		}
 	})
 }

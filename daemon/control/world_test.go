@@ -49,6 +49,7 @@ type world struct {
 	runtime     *simulated.Runtime
 	stop        func()
 	self        *corev1.Node
+	devices     func() corev1.ResourceList
 	allocatable node.Resources // nil: any
 	steps       []worker.Step
 	volumes     provision.Volumes // nil: simulated ones
@@ -90,7 +91,7 @@ func (w *world) start() {
 		Store:   w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
 		Settings:    job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},
 		PodSecurity: w.security(), MaxPods: 1000, Allocatable: w.allocatable,
-		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self,
+		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self, Devices: w.devices,
 		Epoch:   "one",
 		History: history.Limits{Age: 1000 * time.Hour, Size: 1 << 20},
 		Events:  events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(w.store), Logger: logger, Clock: func() time.Time { return w.clock() },

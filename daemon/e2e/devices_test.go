@@ -47,6 +47,16 @@ spec:
 		})
 		return line
 	}
+	nodes, err := d.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := func(op string) {
+		t.Helper()
+		d.jobctl("patch", "node", nodes.Items[0].Name, "--subresource=status", "--type=json",
+			"-p", `[{"op": "`+op+`", "path": "/status/capacity/example.com~1dongle", "value": "1"}]`)
+	}
+	patch("add")
 	d.apply(strings.ReplaceAll(pod, "NAME", "first"))
 	d.podUntil("first", "runs", running)
 	d.kill()
@@ -63,8 +73,7 @@ spec:
 	if want := []string{"present one gpu1\n", "present zero gpu0\n"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	nodes, err := d.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
+	if nodes, err = d.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, list := range []corev1.ResourceList{nodes.Items[0].Status.Capacity, nodes.Items[0].Status.Allocatable} {
@@ -77,5 +86,24 @@ spec:
 	d.podUntil("third", "runs", running)
 	if got := said("third"); got != first {
 		t.Errorf("the next one got %q, want what was given back: %q", got, first)
+	}
+
+	// A client has added another resource, which is only counted (NodeStatus.Capacity).
+	const dongle = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: c, image: "busybox:1.36", resources: {limits: {example.com/dongle: 1}}, command: [sleep, "1000"]}]
+---
+`
+	d.apply(strings.ReplaceAll(dongle, "NAME", "dongle"))
+	d.podUntil("dongle", "runs", running)
+	patch("remove")
+	d.apply(strings.ReplaceAll(dongle, "NAME", "none"))
+	none := d.podUntil("none", "says why it waits", func(p *corev1.Pod) bool { return len(p.Status.Conditions) > 0 })
+	if c := none.Status.Conditions[0]; !strings.HasPrefix(c.Message, "0/1 nodes are available: 1 Insufficient example.com/dongle.") {
+		t.Errorf("one that waits for a dongle: %+v", c)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/jobd/jobd/runtime/oci"
 )
 
-// Allocatable returns what pods may request together: what the machine has, including devices, without what is reserved,
+// Allocatable returns what pods may request together: what the machine has without what is reserved,
 // overridden by what the settings name.
 func Allocatable(capacity, reserved, named corev1.ResourceList) corev1.ResourceList {
 	list := maps.Clone(capacity)

@@ -19,7 +19,7 @@ import (
 
 // Description is what a Node object says that the machine itself does not know.
 type Description struct {
-	// Capacity is what the machine has, including devices. Allocatable is what pods may request, if that differs.
+	// Capacity is what the machine has, without devices. Allocatable is what pods may request, if that differs.
 	Capacity, Allocatable corev1.ResourceList
 	MaxPods               int
 	// UserNamespaces says that pods can have user namespaces of their own.

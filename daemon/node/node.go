@@ -23,7 +23,7 @@ import (
 type Node struct {
 	// MaxPods is how many pods may be bound to the node and not yet ended.
 	MaxPods int
-	// Allocatable is what bound pods may request together. Nil: anything.
+	// Allocatable is what bound pods may request together, nil for anything. Offer changes it.
 	Allocatable Resources
 
 	facts    facts
@@ -88,6 +88,16 @@ func (n *Node) Describe(node *corev1.Node) {
 	for _, s := range n.shapes {
 		s.judged = false
 	}
+	n.changed = slices.AppendSeq(n.changed, maps.Keys(n.waiting))
+	n.unblock()
+}
+
+// Offer changes what bound pods may request together. Pods that are bound stay, even if they have more than that.
+func (n *Node) Offer(allocatable Resources) {
+	if maps.Equal(n.Allocatable, allocatable) {
+		return
+	}
+	n.Allocatable = allocatable
 	n.changed = slices.AppendSeq(n.changed, maps.Keys(n.waiting))
 	n.unblock()
 }

@@ -2,7 +2,7 @@
 // names devices of a kind such as nvidia.com/gpu, and what a container needs for each. A kind is a resource that
 // containers ask for, and a device is assigned to one pod at a time.
 //
-// It takes pods and produces edits of the OCI specs of their containers. What a pod was assigned is recorded before it
+// It takes pods and produces edits of the OCI specs of their containers, and follows the files (Watch). What a pod was assigned is recorded before it
 // is used, in one file per pod below STATE/devices, until the pod has been torn down: so it is known again after the
 // daemon has died.
 package devices
@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,38 +41,36 @@ type Assigned map[string]map[corev1.ResourceName][]string
 
 // Devices assigns the devices of this machine. It is safe for concurrent use.
 type Devices struct {
-	dir   string
-	cache *cdi.Cache
-	kinds map[corev1.ResourceName][]string
+	options  Options
+	unusable map[string]string // why files cannot be used, as it was logged last; refresh alone uses it
 
 	mu    sync.Mutex
-	pods  map[string]Assigned // by UID
-	freed chan struct{}       // closed when a pod's devices have become free
+	cache *cdi.Cache                       // never refreshed: another one takes its place
+	kinds map[corev1.ResourceName][]string // the names of the devices
+	pods  map[string]Assigned              // by UID
+	freed chan struct{}                    // closed when there may be more free devices
 }
 
-// Open reads which devices there are, from the files in specDirs, and which of them pods have, from those in dir. A
-// file that cannot be used is reported to warn, and only the devices in it are missing.
-func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
-	cache, err := cdi.NewCache(cdi.WithSpecDirs(specDirs...), cdi.WithAutoRefresh(false))
-	if err != nil {
-		return nil, fmt.Errorf("devices: %w", err)
+// Options say where devices are described. All of it is required but for Missed.
+type Options struct {
+	// Dir is where it is recorded which devices pods have.
+	Dir string
+	// SpecDirs are the directories of the CDI files. They need not exist.
+	SpecDirs []string
+	// Missed reports whether a resource that no file offers stands for devices all the same, since files offered them
+	// before: pods that request it wait. Nil: it never does.
+	Missed func(corev1.ResourceName) (bool, error)
+	Logger *slog.Logger
+}
+
+// Open reads which devices there are, and which of them pods have. A file that cannot be used is logged, and only the
+// devices in it are missing.
+func Open(o Options) (*Devices, error) {
+	d := &Devices{options: o, pods: map[string]Assigned{}, freed: make(chan struct{})}
+	if _, err := d.refresh(); err != nil {
+		return nil, err
 	}
-	for path, errs := range cache.GetErrors() {
-		warn(fmt.Errorf("devices of %s: %w", path, errors.Join(errs...)))
-	}
-	d := &Devices{
-		dir: dir, cache: cache, kinds: map[corev1.ResourceName][]string{},
-		pods: map[string]Assigned{}, freed: make(chan struct{}),
-	}
-	named := map[corev1.ResourceName][]*cdi.Device{}
-	for _, name := range cache.ListDevices() {
-		vendor, class, _ := parser.ParseDevice(name)
-		kind := corev1.ResourceName(vendor + "/" + class)
-		named[kind] = append(named[kind], cache.GetDevice(name))
-	}
-	for kind, all := range named {
-		d.kinds[kind] = distinct(all)
-	}
+	dir := o.Dir
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("devices: %w", err)
@@ -91,8 +91,48 @@ func Open(dir string, specDirs []string, warn func(error)) (*Devices, error) {
 	return d, nil
 }
 
+// refresh reads the CDI files, and reports whether they offer other devices than before.
+func (d *Devices) refresh() (changed bool, err error) {
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(d.options.SpecDirs...), cdi.WithAutoRefresh(false))
+	if err != nil {
+		return false, fmt.Errorf("devices: %w", err)
+	}
+	unusable := map[string]string{}
+	for path, errs := range cache.GetErrors() {
+		unusable[path] = errors.Join(errs...).Error()
+		if d.unusable[path] != unusable[path] {
+			d.options.Logger.Warn("cannot offer the devices of a file to pods", "path", path, "error", unusable[path])
+		}
+	}
+	d.unusable = unusable
+	named := map[corev1.ResourceName][]*cdi.Device{}
+	for _, name := range cache.ListDevices() {
+		vendor, class, _ := parser.ParseDevice(name)
+		kind := corev1.ResourceName(vendor + "/" + class)
+		named[kind] = append(named[kind], cache.GetDevice(name))
+	}
+	kinds := map[corev1.ResourceName][]string{}
+	for kind, all := range named {
+		kinds[kind] = distinct(all)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = !maps.EqualFunc(d.kinds, kinds, slices.Equal)
+	d.cache, d.kinds = cache, kinds
+	d.wake()
+	return changed, nil
+}
+
+// wake wakes those who wait for free devices. The lock must be held.
+func (d *Devices) wake() {
+	close(d.freed)
+	d.freed = make(chan struct{})
+}
+
 // Capacity returns how many devices of each kind there are.
 func (d *Devices) Capacity() corev1.ResourceList {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	out := corev1.ResourceList{}
 	for kind, all := range d.kinds {
 		out[kind] = *resource.NewQuantity(int64(len(all)), resource.DecimalSI)
@@ -103,9 +143,9 @@ func (d *Devices) Capacity() corev1.ResourceList {
 // SetUp ensures that a pod has the devices that it asks for, and waits until they are free where need be: within away,
 // since the teardown of those who have them may need the caller's turn.
 func (d *Devices) SetUp(ctx context.Context, pod *corev1.Pod, away func(wait func())) (Assigned, error) {
-	asks := d.asks(pod)
-	if len(asks) == 0 && !d.has(pod) {
-		return nil, nil
+	asks, err := d.asks(pod)
+	if err != nil || len(asks) == 0 && !d.has(pod) {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, freeTimeout)
 	defer cancel()
@@ -157,8 +197,8 @@ func (d *Devices) give(pod *corev1.Pod, asks map[corev1.ResourceName]int) (Assig
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := errors.Join(os.MkdirAll(d.dir, 0o700),
-		atomicfile.Write(filepath.Join(d.dir, uid), content, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(d.options.Dir, 0o700),
+		atomicfile.Write(filepath.Join(d.options.Dir, uid), content, 0o600)); err != nil {
 		return nil, nil, fmt.Errorf("record the devices of pod %s: %w", uid, err)
 	}
 	d.pods[uid] = given
@@ -172,12 +212,11 @@ func (d *Devices) TearDown(uid string) error {
 	if _, ok := d.pods[uid]; !ok {
 		return nil
 	}
-	if err := os.Remove(filepath.Join(d.dir, uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(d.options.Dir, uid)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("devices: %w", err)
 	}
 	delete(d.pods, uid)
-	close(d.freed)
-	d.freed = make(chan struct{})
+	d.wake()
 	return nil
 }
 
@@ -201,7 +240,10 @@ func (d *Devices) Inject(spec *specs.Spec, kinds map[corev1.ResourceName][]strin
 		return nil
 	}
 	slices.Sort(names)
-	if missing, err := d.cache.InjectDevices(spec, names...); err != nil {
+	d.mu.Lock()
+	cache := d.cache
+	d.mu.Unlock()
+	if missing, err := cache.InjectDevices(spec, names...); err != nil {
 		return fmt.Errorf("devices %s: %w", strings.Join(append(missing, names...), ", "), err)
 	}
 	for i := range spec.Mounts {

@@ -1,8 +1,10 @@
 package devices
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -34,20 +36,20 @@ devices:
 - {name: "2", containerEdits: {deviceNodes: [{path: /dev/null}], env: [GPU=two]}}
 `
 
-func open(t *testing.T, dir string, files ...string) (*Devices, []error) {
+// open opens devices that the files offer, and returns what is logged.
+func open(t *testing.T, dir string, files ...string) (*Devices, *bytes.Buffer) {
 	t.Helper()
-	specs := t.TempDir()
+	specs, logged := t.TempDir(), &bytes.Buffer{}
 	for i, content := range files {
 		if err := os.WriteFile(filepath.Join(specs, string(rune('a'+i))+".yaml"), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var warned []error
-	d, err := Open(dir, []string{specs}, func(err error) { warned = append(warned, err) })
+	d, err := Open(Options{Dir: dir, SpecDirs: []string{specs}, Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d, warned
+	return d, logged
 }
 
 func podOf(t *testing.T, uid, spec string) *corev1.Pod {
@@ -78,9 +80,12 @@ func TestADeviceOfSeveralNamesIsOne(t *testing.T) {
 }
 
 func TestAFileThatIsNoneCostsNothingElse(t *testing.T) {
-	d, warned := open(t, t.TempDir(), offer, "kind: nonsense")
-	if len(d.kinds) != 1 || len(warned) != 1 {
-		t.Errorf("got %v, warned of %v", d.kinds, warned)
+	d, logged := open(t, t.TempDir(), offer, "kind: nonsense")
+	if _, err := d.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(logged.String(), "b.yaml"); len(d.kinds) != 1 || n != 1 {
+		t.Errorf("got %v, warned of it %d times: %s", d.kinds, n, logged)
 	}
 }
 
@@ -178,7 +183,11 @@ func TestShare(t *testing.T) {
 			pod.Spec.Containers = append(pod.Spec.Containers, container("m"+string(rune('0'+i))))
 		}
 		var devices []string
-		for i := range d.asks(pod)[kind] {
+		asks, err := d.asks(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range asks[kind] {
 			devices = append(devices, string(rune('a'+i)))
 		}
 		given := Assigned{}

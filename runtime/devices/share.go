@@ -1,6 +1,8 @@
 package devices
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -8,17 +10,28 @@ import (
 )
 
 // asks holds how many devices of each kind a pod needs at a time.
-func (d *Devices) asks(pod *corev1.Pod) map[corev1.ResourceName]int {
-	if len(d.kinds) == 0 {
-		return nil
-	}
+func (d *Devices) asks(pod *corev1.Pod) (map[corev1.ResourceName]int, error) {
+	d.mu.Lock()
+	kinds := d.kinds
+	d.mu.Unlock()
 	out := map[corev1.ResourceName]int{}
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
-		if _, ok := d.kinds[name]; ok && quantity.Value() > 0 {
+		if quantity.Value() <= 0 || !strings.Contains(string(name), "/") {
+			continue
+		}
+		_, offered := kinds[name]
+		if !offered && d.options.Missed != nil {
+			missed, err := d.options.Missed(name)
+			if err != nil {
+				return nil, err
+			}
+			offered = missed
+		}
+		if offered {
 			out[name] = int(quantity.Value())
 		}
 	}
-	return out
+	return out, nil
 }
 
 // share shares devices out among the containers of a pod. Containers that run together have none in common: sidecars
