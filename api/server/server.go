@@ -44,6 +44,7 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/annotations"
 	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/database"
@@ -218,9 +219,10 @@ func New(c Config) (*Server, error) {
 	g.AdmissionControl = admission.NewChainHandler(admit...)
 	g.BuildHandlerChainFunc = func(h http.Handler, _ *genericserver.Config) http.Handler { return h }
 	namer := apiopenapi.NewDefinitionNamer(scheme.Scheme)
-	g.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(absent.Definitions(openapi.GetOpenAPIDefinitions), namer)
+	models := annotations.Definitions(absent.Definitions(openapi.GetOpenAPIDefinitions))
+	g.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(models, namer)
 	g.OpenAPIConfig.Info.Title = "jobd"
-	g.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(absent.Definitions(openapi.GetOpenAPIDefinitions), namer)
+	g.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(models, namer)
 	g.OpenAPIV3Config.Info.Title = "jobd"
 	g.SkipOpenAPIInstallation = true                                     // done by serveOpenAPI
 	g.DisabledPostStartHooks.Insert("storage-object-count-tracker-hook") // only priority and fairness would read it

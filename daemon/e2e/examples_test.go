@@ -445,8 +445,8 @@ func workQueue(e *examples) {
 		return e.kubectl(append([]string{"exec", "redis-master", "--", "redis-cli"}, args...)...)
 	}
 	e.eventually("redis answers", func() error {
-		if got := queue("PING"); !strings.Contains(got, "PONG") {
-			return errors.New(got)
+		if got, err := e.try("jobctl", nil, "exec", "redis-master", "--", "redis-cli", "PING"); err != nil || !strings.Contains(got, "PONG") {
+			return fmt.Errorf("%v: %s", err, got)
 		}
 		return nil
 	})
