@@ -27,7 +27,7 @@ spec:
 func TestAttach(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(talkers)
-		d.jobctl("wait", "--for=condition=Ready", "pod/talk", "--timeout=120s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/talk", patiently)
 		programs := d.programs(t)
 		before := len(d.openFiles())
 		for name, program := range programs {

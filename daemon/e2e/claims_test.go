@@ -229,7 +229,7 @@ spec:
   accessModes: [ReadWriteOnce]
   resources: {requests: {storage: 16Mi}}
 `)
-	d.jobctl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=100s")
+	d.jobctl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", patiently)
 	local := t.TempDir()
 	if err := os.MkdirAll(local+"/in/deep", 0o755); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ spec:
             image: busybox:1.36
             command: ["echo", "hello from the schedule"]
 `)
-	if _, err := d.try("jobctl", nil, "wait", "--for=jsonpath={.status.lastSuccessfulTime}", "cronjob/hello", "--timeout=100s"); err != nil {
+	if _, err := d.try("jobctl", nil, "wait", "--for=jsonpath={.status.lastSuccessfulTime}", "cronjob/hello", patiently); err != nil {
 		t.Fatalf("%v\n%s", err, d.jobctl("get", "cronjobs,jobs,pods,events"))
 	}
 	name := strings.Fields(d.jobctl("get", "jobs", "-o", "name"))[0]
@@ -53,8 +53,8 @@ spec:
 	}
 
 	d.jobctl("delete", "cronjob", "hello")
-	d.jobctl("wait", "--for=delete", "job", "--all", "--timeout=100s")
-	d.jobctl("wait", "--for=delete", "pod", "--all", "--timeout=100s")
+	d.jobctl("wait", "--for=delete", "job", "--all", patiently)
+	d.jobctl("wait", "--for=delete", "pod", "--all", patiently)
 	if got := d.jobctl("get", "jobs,pods", "-o", "name"); got != "" {
 		t.Errorf("left are %s", got)
 	}

@@ -33,7 +33,7 @@ spec:
 	c.job("harmless", "serviceAccountName: starter", `
 set -e
 k create job child --image=busybox:1.36 -- echo hello from the child
-k wait --for=condition=complete job/child --timeout=120s
+k wait --for=condition=complete job/child --timeout=10m
 k logs job/child
 `)
 	c.complete("harmless")

@@ -31,8 +31,11 @@ var patience = func() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("JOBD_E2E_PATIENCE")); err == nil {
 		return d
 	}
-	return 2 * time.Minute
+	return 4 * time.Minute
 }()
+
+// patiently is the flag of commands that wait, for as long as a test does.
+var patiently = "--timeout=" + patience.String()
 
 // bin is the directory of the programs under test: what `make build` has made.
 var bin = os.Getenv("JOBD_E2E")
@@ -275,7 +278,8 @@ func (d *daemon) jobctl(args ...string) string {
 
 // try runs one of the programs and returns all that it prints.
 func (d *daemon) try(program string, input []byte, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
+	// A command that waits says itself what has not come.
+	ctx, cancel := context.WithTimeout(d.t.Context(), patience+10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, program), args...)
 	cmd.Env = append(os.Environ(), "JOBD_SOCKET="+d.socket(), "HOME="+d.t.TempDir())

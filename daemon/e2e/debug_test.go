@@ -42,7 +42,7 @@ func (d *daemon) debugger(name string) (corev1.ContainerStatus, error) {
 func TestDebug(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, d *daemon) {
 		d.apply(debugged)
-		d.jobctl("wait", "--for=condition=Ready", "pod/patient", "--timeout=120s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/patient", patiently)
 		for name, program := range d.programs(t) {
 			t.Run(name, func(t *testing.T) {
 				id := "by-" + strings.ReplaceAll(strings.ToLower(name), " ", "-")
@@ -111,7 +111,7 @@ func TestDebug(t *testing.T) {
 			t.Errorf("a port: %v, %s", err, out)
 		}
 		d.jobctl("exec", "patient", "-c", "main", "--", "touch", "/v/end")
-		d.jobctl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/patient", "--timeout=120s")
+		d.jobctl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/patient", patiently)
 		if s, err := d.debugger("apart"); err != nil || s.State.Terminated == nil {
 			t.Errorf("at the end of the pod: %+v, %v", s, err)
 		}

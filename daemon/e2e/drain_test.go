@@ -15,13 +15,13 @@ func TestDrain(t *testing.T) {
 	d.apply(sleeper("job", 1, 600, `podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}`) + "---" + asking("bare", "", "cpu: 10m"))
 	d.running("job", 1)
 	d.podUntil("bare", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-	if out, err := d.tryKubectl("drain", self, "--timeout=100s"); err == nil || !strings.Contains(out, "cannot delete Pods that declare no controller (use --force to override): default/bare") {
+	if out, err := d.tryKubectl("drain", self, patiently); err == nil || !strings.Contains(out, "cannot delete Pods that declare no controller (use --force to override): default/bare") {
 		t.Errorf("drain without --force: %v\n%s", err, out)
 	}
 	if got := d.kubectl("get", "nodes"); !strings.Contains(got, "Ready,SchedulingDisabled") {
 		t.Errorf("get nodes:\n%s", got)
 	}
-	if got := d.kubectl("drain", self, "--force", "--timeout=100s"); !strings.Contains(got, "node/"+self+" drained") {
+	if got := d.kubectl("drain", self, "--force", patiently); !strings.Contains(got, "node/"+self+" drained") {
 		t.Errorf("drain:\n%s", got)
 	}
 	var waiting string
@@ -74,7 +74,7 @@ func TestTaints(t *testing.T) {
 		t.Errorf("taint:\n%s", got)
 	}
 	for name := range leave {
-		d.kubectl("wait", "pod", name, "--for=delete", "--timeout=100s")
+		d.kubectl("wait", "pod", name, "--for=delete", patiently)
 	}
 	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=leaves"); !strings.Contains(got, "TaintManagerEviction") {
 		t.Errorf("events:\n%s", got)

@@ -30,7 +30,7 @@ spec:
 `, name, content)
 	}
 	d.apply(pod("good", `A='x y'\\n# B='2'\\n`))
-	d.jobctl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/good", "--timeout=100s")
+	d.jobctl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/good", patiently)
 	if got := d.jobctl("logs", "good", "-c", "c"); got != "x y:unset:x yx y\n" {
 		t.Errorf("got %q", got)
 	}

@@ -257,7 +257,7 @@ func pi(e *examples) {
 }
 
 func timeout(e *examples) {
-	e.create("pi-with-timeout.yaml", slowPi, quickPi)
+	e.create("pi-with-timeout.yaml", slowPi, quickPi, "activeDeadlineSeconds: 100", "activeDeadlineSeconds: 1000")
 	e.create("pi-with-timeout.yaml", piCommand, neverEnds, "name: pi-with-timeout", "name: too-late", "activeDeadlineSeconds: 100", "activeDeadlineSeconds: 1")
 	e.complete("pi-with-timeout")
 	e.wantLogs("pi-with-timeout", fiftyOfPi)
@@ -386,7 +386,7 @@ func oldAndNew(e *examples) {
 	}
 	e.kubectl("delete", "job", "new", "--wait")
 	for _, p := range pods {
-		e.kubectl("wait", "--for=delete", "pod/"+p.Name, "--timeout=100s")
+		e.kubectl("wait", "--for=delete", "pod/"+p.Name, patiently)
 	}
 }
 
@@ -440,7 +440,7 @@ func workQueue(e *examples) {
 	}
 	e.importImage(redis, nil)
 	e.create("redis.yaml")
-	e.kubectl("wait", "--for=condition=Ready", "pod/redis-master", "--timeout=100s")
+	e.kubectl("wait", "--for=condition=Ready", "pod/redis-master", patiently)
 	queue := func(args ...string) string {
 		return e.kubectl(append([]string{"exec", "redis-master", "--", "redis-cli"}, args...)...)
 	}
@@ -561,5 +561,5 @@ func retryOnFailure(e *examples) {
 		e.t.Errorf("the last run was not cut short: %q", got)
 	}
 	e.kubectl("patch", "pod", p.Name, "--type=json", "-p", `[{"op":"remove","path":"/metadata/finalizers"}]`)
-	e.kubectl("wait", "--for=delete", "pod/"+p.Name, "--timeout=100s")
+	e.kubectl("wait", "--for=delete", "pod/"+p.Name, patiently)
 }

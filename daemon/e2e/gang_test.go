@@ -37,7 +37,7 @@ func each(manifest, requests string) string {
 func (d *daemon) gangWaits() {
 	d.t.Helper()
 	d.eventually("a gang waits", func() error {
-		if out, err := d.tryKubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=100s"); err != nil {
+		if out, err := d.tryKubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled=false", "--timeout=10s"); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
@@ -83,12 +83,12 @@ func TestAGangStartsTogether(t *testing.T) {
 			}
 		}
 	}
-	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled", "--timeout=100s")
+	d.kubectl("wait", "podgroups", "--all", "--for=condition=PodGroupInitiallyScheduled", patiently)
 	if got := d.kubectl("get", "events", "--field-selector", "involvedObject.name=gang"); !strings.Contains(got, "Created Workload gang-") || !strings.Contains(got, "Created PodGroup gang-") {
 		t.Errorf("events:\n%s", got)
 	}
 	d.kubectl("delete", "job", "gang")
-	d.kubectl("wait", "workloads,podgroups", "--all", "--for=delete", "--timeout=100s")
+	d.kubectl("wait", "workloads,podgroups", "--all", "--for=delete", patiently)
 }
 
 func TestJobsBecomeGangsWhereThatIsSet(t *testing.T) {

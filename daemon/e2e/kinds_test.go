@@ -68,16 +68,16 @@ func TestKubectlOnKinds(t *testing.T) {
 	has("get cj", run("", "get", "cj", "-n", "team"), "nightly   0 3 * * *   <none>     False")
 	run("", "create", "priorityclass", "high", "--value=1000")
 	run(strings.Replace(sleeper("long", 1, 3600, ""), "containers:", "priorityClassName: high\n      containers:", 1), "apply", "-n", "team", "-f", "-")
-	run("", "wait", "-n", "team", "--for=jsonpath={.status.ready}=1", "job/long", "--timeout=100s")
+	run("", "wait", "-n", "team", "--for=jsonpath={.status.ready}=1", "job/long", patiently)
 	has("priority", run("", "get", "pods", "-n", "team", "-o", "jsonpath={.items[*].spec.priority}"), "1000")
 
 	node := strings.TrimSpace(run("", "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
 	run("", "cordon", node)
 	has("cordoned", run("", "get", "nodes"), "Ready,SchedulingDisabled")
 	run(sleeper("waits", 1, 0, ""), "apply", "-n", "team", "-f", "-")
-	eventually("wait", "-n", "team", "--for=jsonpath={.status.phase}=Pending", "pod", "-l", "job-name=waits", "--timeout=100s")
+	eventually("wait", "-n", "team", "--for=jsonpath={.status.phase}=Pending", "pod", "-l", "job-name=waits", patiently)
 	run("", "uncordon", node)
-	run("", "wait", "-n", "team", "--for=condition=complete", "job/waits", "--timeout=100s")
+	run("", "wait", "-n", "team", "--for=condition=complete", "job/waits", patiently)
 
 	config := d.jobctl("kubeconfig", "--role", "submit", "--namespace", "team")
 	if err := os.WriteFile(limited, []byte(config), 0o600); err != nil {
@@ -90,6 +90,6 @@ func TestKubectlOnKinds(t *testing.T) {
 		t.Errorf("get jobs of all namespaces: %v %s", err, out)
 	}
 
-	run("", "delete", "namespace", "team", "--timeout=100s")
+	run("", "delete", "namespace", "team", patiently)
 	has("after the namespace", run("", "get", "jobs,pods,cm,secrets,sa,cj", "-n", "team"), "No resources found")
 }

@@ -65,7 +65,7 @@ wait
 				// The ConfigMap of each namespace comes with the account. Told to wait for two that are both missing,
 				// kubectl waits for neither.
 				if out := s.do("{ kubectl create namespace " + name + " && kubectl config set-context --current --namespace=" + name +
-					" && kubectl wait --for=create --timeout=100s serviceaccount/default; } >/dev/null"); out != "" {
+					" && kubectl wait --for=create " + patiently + " serviceaccount/default; } >/dev/null"); out != "" {
 					t.Fatal(out)
 				}
 				s.play(t, file)

@@ -38,7 +38,7 @@ func TestKubectl(t *testing.T) {
 	watch := talk(t, command("get", "jobs", "-w", "--no-headers"))
 
 	run(saying("hello", "echo one; until [ -e /tmp/go ]; do sleep 0.1; done; echo two", "", "restartPolicy: Never"), "apply", "-f", "-")
-	run("", "wait", "--for=jsonpath={.status.ready}=1", "job/hello", "--timeout=100s")
+	run("", "wait", "--for=jsonpath={.status.ready}=1", "job/hello", patiently)
 	watch.hears("Running")
 	follow := talk(t, command("logs", "-f", "job/hello"))
 	follow.hears("one\n")
@@ -46,7 +46,7 @@ func TestKubectl(t *testing.T) {
 	if code := follow.ends(); code != 0 || follow.output() != "one\ntwo\n" {
 		t.Errorf("logs -f: %d, %q", code, follow.output())
 	}
-	run("", "wait", "--for=condition=complete", "job/hello", "--timeout=100s")
+	run("", "wait", "--for=condition=complete", "job/hello", patiently)
 	watch.hears("Complete")
 	if got := run("", "get", "jobs"); !strings.Contains(got, "1/1") {
 		t.Errorf("get jobs:\n%s", got)

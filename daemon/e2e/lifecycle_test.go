@@ -167,7 +167,7 @@ func TestPreStopHooks(t *testing.T) {
 	if out := <-log; out != "hook\nsignalled\n" {
 		t.Errorf("a hook that is cut short: %q", out)
 	}
-	d.jobctl("wait", "--for=delete", "pod/over", "pod/fails", "--timeout=120s")
+	d.jobctl("wait", "--for=delete", "pod/over", "pod/fails", patiently)
 	if events := d.jobctl("events", "--for=pod/fails"); !strings.Contains(events, "FailedPreStopHook") || !strings.Contains(events, "PreStopHook failed") {
 		t.Errorf("no event says that a hook has failed:\n%s", events)
 	}

@@ -41,7 +41,7 @@ kind: Service
 metadata: {name: name}
 spec: {selector: {app: inside}, ports: [{port: 80, targetPort: http}]}
 `)
-	d.jobctl("wait", "--for=condition=Ready", "pod/inside", "pod/outside", "--timeout=120s")
+	d.jobctl("wait", "--for=condition=Ready", "pod/inside", "pod/outside", patiently)
 	for name, program := range d.programs(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, to := range []struct{ object, port, pod string }{

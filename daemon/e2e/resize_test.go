@@ -47,7 +47,7 @@ spec:
     resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}, {resourceName: memory, restartPolicy: RestartContainer}]
     command: [sleep, "100000"]
 `)
-		d.jobctl("wait", "--for=condition=Ready", "pod/grows", "--timeout=120s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/grows", patiently)
 		resize := func(patch string) {
 			t.Helper()
 			d.jobctl("patch", "pod", "grows", "--subresource=resize", "-p", patch)
@@ -96,7 +96,7 @@ spec:
 		}
 
 		resize(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"memory":"1Mi"},"limits":{"memory":"8Mi"}}}]}}`)
-		d.jobctl("wait", "--for=jsonpath={.status.conditions[?(@.type=='PodResizeInProgress')].reason}=Error", "pod/grows", "--timeout=60s")
+		d.jobctl("wait", "--for=jsonpath={.status.conditions[?(@.type=='PodResizeInProgress')].reason}=Error", "pod/grows", patiently)
 		if why := d.jobctl("get", "pod", "grows", "-o", "jsonpath={.status.conditions[?(@.type=='PodResizeInProgress')].message}"); !strings.HasPrefix(why, `cannot decrease memory limits: attempting to set container "main" memory limit (8388608) below current usage`) {
 			t.Errorf("message: %s", why)
 		}

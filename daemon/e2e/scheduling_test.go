@@ -50,7 +50,7 @@ func TestPodsThatNeverFitSaySo(t *testing.T) {
 	d.podUntil("here", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 	d.jobctl("label", "nodes", "--all", "disk=ssd")
 	d.podUntil("elsewhere", "runs now that this is the node it wants", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-	d.jobctl("delete", "pod", "cpu", "gpu", "both", "--wait=true", "--timeout=100s")
+	d.jobctl("delete", "pod", "cpu", "gpu", "both", "--wait=true", patiently)
 }
 
 func TestPodsWaitForRoom(t *testing.T) {

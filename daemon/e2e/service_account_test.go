@@ -84,7 +84,7 @@ func TestPodStartsAJob(t *testing.T) {
 	c.job("parent", "serviceAccountName: starter", `
 set -e
 k create job child --image=busybox:1.36 -- echo hello from the child
-k wait --for=condition=complete job/child --timeout=120s
+k wait --for=condition=complete job/child --timeout=10m
 k logs job/child
 k auth can-i create jobs
 k auth can-i create serviceaccounts || true

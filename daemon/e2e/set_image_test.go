@@ -27,7 +27,7 @@ spec:
   - {name: main, image: "busybox:1.36", command: [sleep, "100000"]}
   - {name: other, image: "busybox:1.36", command: [sleep, "100000"]}
 `)
-		d.jobctl("wait", "--for=condition=Ready", "pod/changes", "--timeout=120s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/changes", patiently)
 		if out := d.jobctl("set", "image", "pod/changes", "main=busybox:1.37", "--dry-run=server"); !strings.Contains(out, "image updated (server dry run)") {
 			t.Errorf("a dry run: %s", out)
 		}

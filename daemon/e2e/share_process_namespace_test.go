@@ -51,12 +51,12 @@ spec:
 			return err
 		})
 		d.jobctl("exec", "shared", "-c", "watcher", "--", "touch", "/tmp/go")
-		d.jobctl("wait", "--for=jsonpath={.status.containerStatuses[1].state.terminated.exitCode}=7", "pod/shared", "--timeout=100s")
+		d.jobctl("wait", "--for=jsonpath={.status.containerStatuses[1].state.terminated.exitCode}=7", "pod/shared", patiently)
 		if got := d.jobctl("logs", "shared", "-c", "served"); got != "told\n" {
 			t.Errorf("the served one said %q", got)
 		}
 		// The first process leads nowhere, even for one that may trace it. Where AppArmor confines that, it may not.
-		d.jobctl("wait", "--for=jsonpath={.status.containerStatuses[2].state.terminated}", "pod/shared", "--timeout=100s")
+		d.jobctl("wait", "--for=jsonpath={.status.containerStatuses[2].state.terminated}", "pod/shared", patiently)
 		if got := d.jobctl("logs", "shared", "-c", "watcher"); got != "/proc/1/root/:\n\n/proc/1/root/..:\n" &&
 			got != "ls: /proc/1/root/: Permission denied\nls: /proc/1/root/..: Permission denied\n" {
 			t.Errorf("in the root of the first process: %q", got)

@@ -87,7 +87,7 @@ func TestUserNamespaces(t *testing.T) {
 		d.apply(fmt.Sprintf(withUsers, "a", host))
 		d.apply(fmt.Sprintf(withUsers, "b", host))
 		for _, name := range []string{"a", "b"} {
-			d.jobctl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=40s")
+			d.jobctl("wait", "--for=condition=Ready", "pod/"+name, patiently)
 		}
 
 		maps := map[string]string{}
@@ -170,7 +170,7 @@ func TestUserNamespaces(t *testing.T) {
 			d.serve()
 			d.jobctl("exec", "a", "-c", "waits", "--", "kill", "-9", "1") // of no effect: it is the first process
 			d.apply(strings.ReplaceAll(fmt.Sprintf(withUsers, "c", host), "OnFailure", "Never"))
-			d.jobctl("wait", "--for=condition=Ready", "pod/c", "--timeout=40s")
+			d.jobctl("wait", "--for=condition=Ready", "pod/c", patiently)
 			after, third := d.in("a", "cat /proc/self/uid_map"), d.in("c", "cat /proc/self/uid_map")
 			if before != after || maps[third] != "" {
 				t.Errorf("the first has %q, then %q; the third has %q, the others %v", before, after, third, maps)
@@ -209,11 +209,11 @@ spec:
 	}
 	d.apply(sleeper("a", "") + sleeper("b", ""))
 	for _, name := range []string{"a", "b"} {
-		d.jobctl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=40s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/"+name, patiently)
 	}
 	d.apply(sleeper("c", "") + sleeper("host", "\n  hostUsers: true") + sleeper("network", "\n  hostNetwork: true"))
 	for _, name := range []string{"host", "network"} {
-		d.jobctl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=40s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/"+name, patiently)
 		if got := strings.Fields(d.in(name, "cat /proc/self/uid_map")); got[1] != "0" {
 			t.Errorf("%s has the users %s", name, got)
 		}
@@ -228,7 +228,7 @@ spec:
 		return fmt.Errorf("%v, %w", events.Items, err)
 	})
 	d.jobctl("delete", "pod", "a", "--grace-period=0", "--force")
-	d.jobctl("wait", "--for=condition=Ready", "pod/c", "--timeout=40s")
+	d.jobctl("wait", "--for=condition=Ready", "pod/c", patiently)
 }
 
 // What a pod's own users cannot do is refused, with the reason.
@@ -285,7 +285,7 @@ spec:
   - {name: waits, image: "busybox:1.36", command: [sleep, "1000"], securityContext: {capabilities: {add: [SYS_PTRACE]}}}
   - {name: other, image: "busybox:1.36", command: [sleep, "2000"]}
 `)
-		d.jobctl("wait", "--for=condition=Ready", "pod/shared", "--timeout=40s")
+		d.jobctl("wait", "--for=condition=Ready", "pod/shared", patiently)
 		d.in("shared", "grep -q 65536 /proc/1/uid_map && ps | grep -q 'sleep [2]000' && test -z \"$(ls /proc/1/root/)\" && "+
 			"! readlink /proc/1/fd/0 /proc/1/fd/1 /proc/1/fd/2")
 		d.jobctl("exec", "shared", "-c", "waits", "--", "sh", "-c", "set -- $(ps -o pid,args | grep 'sleep [2]000') && kill $1")
