@@ -16,7 +16,7 @@ var debugFieldCases = []fieldCase{
 	{fields: "PodSpec.ephemeralContainers EphemeralContainer.targetContainerName EphemeralContainer.stdin EphemeralContainer.stdinOnce EphemeralContainer.tty", test: "TestDebug"},
 	{fields: "EphemeralContainer.name EphemeralContainer.image EphemeralContainer.imagePullPolicy EphemeralContainer.command EphemeralContainer.args EphemeralContainer.workingDir EphemeralContainer.env EphemeralContainer.envFrom " +
 		"EphemeralContainer.volumeMounts EphemeralContainer.volumeDevices EphemeralContainer.securityContext EphemeralContainer.terminationMessagePath EphemeralContainer.terminationMessagePolicy",
-		pod: "debugged", spec: `{volumes: [{name: v, emptyDir: {}}, ` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}`, needs: loops,
+		pod: "debugged", spec: `{hostUsers: true, volumes: [{name: v, emptyDir: {}}, ` + claimed("disk", `volumeMode: Block`) + `], containers: [{name: c, volumeMounts: [{name: v, mountPath: /v}]}]}`, needs: loops,
 		run: `touch /v/x`, check: func(t *testing.T, p *fieldPod) {
 			if err := p.debug(`[{name: debugger, image: "other:1", imagePullPolicy: Never, command: [sh, -c], args: ["cat /content; pwd; echo $A $color; ls /v; [ -b /dev/disk ] && echo disk; id -u; echo because >/tmp/why; echo logged; exit 3"],
 				workingDir: /work, env: [{name: A, value: a}], envFrom: [{configMapRef: {name: settings}}], volumeMounts: [{name: v, mountPath: /v}], volumeDevices: [{name: disk, devicePath: /dev/disk}],

@@ -14,8 +14,8 @@ import (
 type Options struct {
 	// Recursive copies what is mounted below as well, with its ids unchanged: only the top is mapped.
 	Recursive bool
-	// ReadOnly lets nobody write through the top of the copy.
-	ReadOnly bool
+	// Attributes are those that the top of the copy has beside those of the original (unix.MOUNT_ATTR_RDONLY and others).
+	Attributes uint64
 }
 
 // Copy copies the mount at a path with the ids of an open user namespace, and returns the descriptor of the copy. The
@@ -29,10 +29,7 @@ func Copy(path string, namespace *os.File, o Options) (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("copy the mount of %s: %w", path, err)
 	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(namespace.Fd())}
-	if o.ReadOnly {
-		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
-	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | o.Attributes, Userns_fd: uint64(namespace.Fd())}
 	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		unix.Close(tree)
 		return -1, fmt.Errorf("map the ids of files below %s: %w", path, err)

@@ -75,9 +75,11 @@ func mountAll(mounts []protocol.Mount, root string, own *namespace) error {
 func mountOne(m protocol.Mount, target string, own *namespace) error {
 	flags, data := mountOptions(m)
 	if own != nil && flags&unix.MS_BIND != 0 {
-		return idmap.Mount(m.Source, target, own.file, idmap.Options{
-			Recursive: flags&unix.MS_REC != 0, ReadOnly: flags&unix.MS_RDONLY != 0,
-		})
+		o := idmap.Options{Recursive: flags&unix.MS_REC != 0}
+		if flags&unix.MS_RDONLY != 0 {
+			o.Attributes = unix.MOUNT_ATTR_RDONLY
+		}
+		return idmap.Mount(m.Source, target, own.file, o)
 	}
 	text := strings.Join(data, ",")
 	if own != nil || len(text) >= os.Getpagesize() { // the kernel takes a page

@@ -29,6 +29,9 @@ type users struct {
 type mappedMount struct {
 	Source, Place string
 	Recursive     bool
+	// Attributes are those that the volume mount asks for (VolumeMount.bindMountOptions): crun sets them on what it mounts
+	// in a user namespace only where that is read-only too.
+	Attributes uint64 `json:",omitempty"`
 }
 
 // places returns where the shard may mount something for a container, a directory or a file, by its number. What is
@@ -88,12 +91,29 @@ func (f *specFacts) mapUsers(
 			return nil, fmt.Errorf("spec: mount %s: %w", m.Destination, err)
 		}
 		placed[i] = specs.Mount{Source: place, Options: append(slices.Clone(m.Options), kept...)}
-		f.Users.Mounts = append(f.Users.Mounts, mappedMount{m.Source, place, slices.Contains(m.Options, "rbind")})
+		f.Users.Mounts = append(f.Users.Mounts, mappedMount{
+			Source: m.Source, Place: place, Recursive: slices.Contains(m.Options, "rbind"), Attributes: restrictions(m.Options),
+		})
 	}
 	if len(placed) == 0 {
 		return spec, nil
 	}
 	return setMounts(spec, placed)
+}
+
+// restrictions returns what options of a mount forbid, as attributes of mount_setattr(2).
+func restrictions(options []string) (attributes uint64) {
+	for _, option := range options {
+		switch option {
+		case "nosuid":
+			attributes |= unix.MOUNT_ATTR_NOSUID
+		case "nodev":
+			attributes |= unix.MOUNT_ATTR_NODEV
+		case "noexec":
+			attributes |= unix.MOUNT_ATTR_NOEXEC
+		}
+	}
+	return attributes
 }
 
 // keptOptions returns the options of the host's mount that the root of a user namespace must not remove. Not every OCI
@@ -147,7 +167,7 @@ func setMounts(spec []byte, placed map[int]specs.Mount) ([]byte, error) {
 // mount mounts what the container is to find with its own ids, in the calling thread's mount namespace.
 func (u *users) mount(namespace *os.File) error {
 	for _, m := range u.Mounts {
-		if err := idmap.Mount(m.Source, m.Place, namespace, idmap.Options{Recursive: m.Recursive}); err != nil {
+		if err := idmap.Mount(m.Source, m.Place, namespace, idmap.Options{Recursive: m.Recursive, Attributes: m.Attributes}); err != nil {
 			return fmt.Errorf("%w (hostUsers: true does without)", err)
 		}
 	}

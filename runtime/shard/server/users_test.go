@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 )
 
 func TestMountsOfAUserNamespace(t *testing.T) {
@@ -20,14 +21,15 @@ func TestMountsOfAUserNamespace(t *testing.T) {
 		"uidMappings": [{"containerID": 0, "hostID": 131072, "size": 65536}]},
 		"mounts": [{"destination": "/a", "source": "/etc", "options": ["rbind"]},
 			{"destination": "/b", "source": "` + dir + `", "options": ["rbind", "ro"], "uidMappings": [{"containerID": 0, "hostID": 131072, "size": 65536}], "y": 2},
-			{"destination": "/c", "source": "` + dir + `/file", "options": ["bind"], "uidMappings": [{"containerID": 0, "hostID": 131072, "size": 65536}], "gidMappings": []}]}`
+			{"destination": "/c", "source": "` + dir + `/file", "options": ["bind", "nosuid", "nodev", "noexec"], "uidMappings": [{"containerID": 0, "hostID": 131072, "size": 65536}], "gidMappings": []}]}`
 	at := t.TempDir()
 	out, facts, err := prepareSpec([]byte(spec), placesIn(at))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := users{Namespace: "/ns", Root: 131072, Mounts: []mappedMount{
-		{dir, at + "/places/d1", true}, {dir + "/file", at + "/places/f2", false},
+		{Source: dir, Place: at + "/places/d1", Recursive: true},
+		{Source: dir + "/file", Place: at + "/places/f2", Attributes: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC},
 	}}
 	if got, _ := json.Marshal(facts.Users); string(got) != marshal(t, want) {
 		t.Errorf("users are %s, want %s", got, marshal(t, want))
