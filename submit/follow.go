@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -111,6 +112,7 @@ type following struct {
 	logsOver      bool
 	asking        bool
 	deleting      bool
+	startHinted   bool
 	interruptedBy os.Signal
 }
 
@@ -331,8 +333,12 @@ func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	}
 	r.emit(r.model.SetPod(p, now))
 	r.followImages()
-	if why := startError(p); why != "" && r.OnStartError == OnStartErrorFail {
+	switch why := startError(p); {
+	case why != "" && r.OnStartError == OnStartErrorFail:
 		return true, fmt.Errorf("pod %s cannot start: %s", p.Name, why)
+	case why != "" && r.Again != "" && !r.startHinted:
+		r.startHinted = true
+		r.notice("job %s waits until this is fixed; for what to do, run: %s", r.job.Name, strings.Replace(r.Again, "follow", "why", 1))
 	}
 	return false, nil
 }

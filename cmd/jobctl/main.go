@@ -4,6 +4,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/kuberc"
 
 	"github.com/jobd/jobd/cmd/internal/manual"
 
@@ -56,6 +60,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 		}
 		to.bind(flags, streams.ErrOut)
 	}
+	leaveUnreadablePreferences(args, streams.ErrOut)
 	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
 	if !slices.Contains(ownVerbs, to.verb) && to.verb != "help" { // kubectl, which does not know these, would look for a plugin
 		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"},
@@ -90,6 +95,28 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	completeValues(root, factory)
 	arrange(root, to.cluster)
 	return root, nil
+}
+
+// leaveUnreadablePreferences switches off kubectl's preferences (~/.kube/kuberc) if they cannot be read. Somebody who became
+// another user with su or sudo may still have the home of the first one, whose files are none of theirs; kubectl would
+// complain in each command, and without a newline.
+func leaveUnreadablePreferences(args []string, errOut io.Writer) {
+	given := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--kuberc") })
+	if given || os.Getenv("KUBERC") != "" {
+		return
+	}
+	file, err := os.Open(kuberc.RecommendedKubeRCFile)
+	if err == nil {
+		_ = file.Close()
+		return
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		return
+	}
+	if _, err := os.Stat(kuberc.RecommendedKubeRCFile); err == nil {
+		fmt.Fprintf(errOut, "Warning: the preferences in %s are not used: permission denied\n", kuberc.RecommendedKubeRCFile)
+	}
+	_ = os.Setenv("KUBERC", "off") // fails only for a name that is none
 }
 
 // speakOfJobctl lets the help texts name the program that is run.

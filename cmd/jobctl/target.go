@@ -97,7 +97,7 @@ func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error)
 func unreachable(err error, socket string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("you may not use jobd's socket %s: become root, or a member of the group jobd (sudo usermod -aG jobd %s, then log in again)", socket, userName())
+		return fmt.Errorf("permission denied on jobd's socket %s: use sudo, or join the group jobd (sudo usermod -aG jobd %s, then log in again); its members are as good as root", socket, userName())
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("jobd does not answer on %s: start it with \"sudo systemctl start jobd\" or \"sudo jobd serve\", or name its socket by --socket or $%s; \"sudo jobd run\" runs a single Job without it", socket, socketVariable)
 	}

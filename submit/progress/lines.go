@@ -90,6 +90,8 @@ type lines struct {
 	quiet    bool
 	keys     *keys // nil if there is nobody to ask
 	open     bool  // the last line has no end yet, and may never have
+	// pulls has, for each pod whose image cannot be pulled, the error that was shown last.
+	pulls map[string]string
 }
 
 // NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
@@ -110,7 +112,34 @@ func (l *lines) Event(e Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if e.Type == "pod" && l.sameFailedPull(e) {
+		return
+	}
 	fmt.Fprintln(l.err, line)
+}
+
+// sameFailedPull reports whether this event of a pod only repeats why its image cannot be pulled: the state alternates
+// between ErrImagePull and ImagePullBackOff for as long as the cause lasts.
+func (l *lines) sameFailedPull(e Event) bool {
+	cause := ""
+	switch e.Reason {
+	case "ErrImagePull":
+		cause = e.Message
+	case "ImagePullBackOff":
+		_, cause, _ = strings.Cut(e.Message, "ErrImagePull: ")
+	}
+	if cause == "" {
+		delete(l.pulls, e.Name)
+		return false
+	}
+	if l.pulls[e.Name] == cause {
+		return true
+	}
+	if l.pulls == nil {
+		l.pulls = map[string]string{}
+	}
+	l.pulls[e.Name] = cause
+	return false
 }
 
 func (l *lines) Log(c Chunk) {

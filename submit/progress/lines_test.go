@@ -35,3 +35,23 @@ func TestLinesWithoutAnEnd(t *testing.T) {
 		}
 	}
 }
+
+// Why an image cannot be pulled is shown once, not for as long as pulling it is tried again.
+func TestFailedPullsAreShownOnce(t *testing.T) {
+	var shown bytes.Buffer
+	d := NewPlain(nil, io.Discard, &shown, false)
+	event := func(reason, message string) {
+		d.Event(Event{Type: "pod", Name: "a", State: "starting", Reason: reason, Message: message})
+	}
+	for _, cause := range []string{"no such host", "no such host", "not authorized", "no such host"} {
+		event("ErrImagePull", cause)
+		event("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: `+cause)
+	}
+	event("", "")
+	event("ErrImagePull", "no such host")
+	want := "pod a: starting: ErrImagePull: no such host\npod a: starting: ErrImagePull: not authorized\n" +
+		"pod a: starting: ErrImagePull: no such host\npod a: starting\npod a: starting: ErrImagePull: no such host\n"
+	if shown.String() != want {
+		t.Errorf("got\n%swant\n%s", shown.String(), want)
+	}
+}
