@@ -45,7 +45,7 @@ unit: ## all packages (vetted by lint), under the race detector but for those th
 
 # The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
-e2e crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
+e2e e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
 # With "default" all pods of the end-to-end tests have users of their own that use no namespace of the host.
 USERS ?=
 e2e crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
@@ -64,7 +64,7 @@ upgrade: build ## running pods of an older jobd, that of FROM=v0.1.0, taken over
 		go test -count=1 -vet=off -v -run '^TestUpgradeOfADaemon$$' ./daemon/e2e
 
 VM := .vm
-e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboots, power cuts
+e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboots, power cuts, with RUNTIME=crun or runc
 	@testdata/vm/deps.sh
 	@mkdir -p $(VM)/bin
 	@go build -ldflags '$(LDFLAGS)' -o $(VM)/bin/ ./cmd/... ./testdata/kubectl ./testdata/attacker

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func TestSuite(t *testing.T) {
 func (m *machine) suite(chosen func(name string) bool) {
 	t := m.t
 	t.Helper()
-	const program = "cd /opt/src/daemon/e2e && JOBD_E2E=/opt/bin JOBD_E2E_PATIENCE=10m e2e.test "
+	program := "cd /opt/src/daemon/e2e && JOBD_E2E=/opt/bin JOBD_E2E_PATIENCE=10m JOBD_E2E_RUNTIME=" + os.Getenv("JOBD_E2E_RUNTIME") + " e2e.test "
 	names := strings.Fields(m.sh(program + "-test.list ."))
 	var run []string
 	for _, name := range names {
