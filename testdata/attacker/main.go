@@ -188,8 +188,8 @@ func read(path string) func() error {
 	}
 }
 
-// overwrite looks in its PID namespace for programs other than its own until a file exists, and tries to overwrite
-// each. An OCI runtime that joins a container is such a program for a moment (CVE-2019-5736).
+// overwrite looks in its PID namespace for programs other than its own until a file exists and it has seen one, and tries
+// to overwrite each. An OCI runtime that joins a container is such a program for a moment (CVE-2019-5736).
 func overwrite(until string) {
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {
@@ -197,7 +197,7 @@ func overwrite(until string) {
 	}
 	seen := 0
 	for {
-		if _, err := os.Stat(until); err == nil {
+		if _, err := os.Stat(until); err == nil && seen > 0 {
 			break
 		}
 		entries, _ := os.ReadDir("/proc")
