@@ -50,6 +50,7 @@ e2e e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
 USERS ?=
 e2e crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
+e2e: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
 
@@ -128,4 +129,4 @@ release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of 
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
 
 clean:
-	rm -rf bin dist .demo .upgrade .vm
+	rm -rf bin dist .demo .node .upgrade .vm

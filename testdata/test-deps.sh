@@ -13,6 +13,7 @@ packages=(
   mkfs.btrfs=btrfs-progs
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
   tmux=tmux
+  /usr/lib/python3/dist-packages/kubernetes=python3-kubernetes
 )
 # Debian's containerd contains ctr, which one test uses; but it would replace Docker's packages, so only a CI machine gets
 # it.
@@ -22,3 +23,10 @@ if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then pa
   if [ -n "${CI:-}" ]; then exit 1; fi # or CI would be green without having tested anything
   echo "tests that need these packages are skipped" >&2
 }
+
+# The JavaScript of docs/api.md is run where npm is, and left out by name where this package cannot be had.
+if command -v npm >/dev/null && [ ! -d .node/node_modules/@kubernetes/client-node ]; then
+  mkdir -p .node
+  timeout 120 npm install --prefix .node --silent --no-fund --no-audit @kubernetes/client-node@1 ||
+    echo "the JavaScript of docs/api.md is not run, for want of @kubernetes/client-node" >&2
+fi
