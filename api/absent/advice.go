@@ -16,17 +16,11 @@ var advice = map[schema.GroupKind]string{
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                    "drains and evictions follow no budget",
 	{Kind: "ResourceQuota"}:                                           "--allocatable of jobd limits what all pods request together",
 	{Kind: "LimitRange"}:                                              "set requests and limits in the pod template",
-	{Group: rbac, Kind: "Role"}:                                       roles,
-	{Group: rbac, Kind: "RoleBinding"}:                                roles,
-	{Group: rbac, Kind: "ClusterRole"}:                                roles,
-	{Group: rbac, Kind: "ClusterRoleBinding"}:                         roles,
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: "jobctl kubeconfig makes certificates for people",
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: "nothing would act on objects of further kinds",
 }
 
 const (
-	rbac        = "rbac.authorization.k8s.io"
-	roles       = "the annotation jobd.dev/role of a ServiceAccount grants it a role, and jobctl kubeconfig --role a person"
 	keepRunning = "make it a Job, or a unit of systemd if it is to run for ever"
 )
 

@@ -15,6 +15,7 @@ packages=(
   k8s.io/api/events/v1
   k8s.io/api/node/v1
   k8s.io/api/policy/v1
+  k8s.io/api/rbac/v1
   k8s.io/api/scheduling/v1
   k8s.io/api/scheduling/v1alpha3
   k8s.io/api/scheduling/v1beta1

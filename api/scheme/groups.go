@@ -10,6 +10,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,6 +25,7 @@ import (
 	"github.com/jobd/jobd/api/discovery"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/node"
+	"github.com/jobd/jobd/api/rbac"
 	"github.com/jobd/jobd/api/scheduling"
 	"github.com/jobd/jobd/api/storageclass"
 	"github.com/jobd/jobd/api/usage"
@@ -36,6 +38,7 @@ var groups = []func(*runtime.Scheme) error{
 	eventsv1.AddToScheme,
 	nodev1.AddToScheme,
 	policyv1.AddToScheme,
+	rbacv1.AddToScheme,
 	schedulingv1.AddToScheme,
 	schedulingv1beta1.AddToScheme,
 	coordinationv1.AddToScheme,
@@ -50,9 +53,12 @@ var groups = []func(*runtime.Scheme) error{
 // hubs lists the kinds that are decoded and not stored: the body of an eviction, what clients ask about themselves.
 var hubs = map[schema.GroupVersion][]runtime.Object{
 	{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}: {&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{}},
-	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}:  {&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{}},
-	{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}:         {&policyv1.Eviction{}},
-	{Version: runtime.APIVersionInternal}:                                    {&corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
+	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}: {
+		&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
+		&authorizationv1.SubjectAccessReview{}, &authorizationv1.LocalSubjectAccessReview{},
+	},
+	{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}: {&policyv1.Eviction{}},
+	{Version: runtime.APIVersionInternal}:                            {&corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
 }
 
 // Kinds lists every kind that is served.
@@ -75,6 +81,10 @@ func Kinds() []*kind.Kind {
 		scheduling.WorkloadKind(),
 		scheduling.PodGroupKind(),
 		coordination.LeaseKind(),
+		rbac.RoleKind(),
+		rbac.RoleBindingKind(),
+		rbac.ClusterRoleKind(),
+		rbac.ClusterRoleBindingKind(),
 		batch.JobKind(),
 		batch.CronJobKind(),
 	}

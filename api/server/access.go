@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/apis/apiserver"
@@ -29,7 +28,8 @@ import (
 // on requests in flight.
 const adminGroup = "jobd:admins"
 
-// public lists the paths that anybody may request, on TLS too.
+// public lists the paths for which nobody is asked for credentials, on TLS either. What anybody may do there, the
+// ClusterRole system:public-info-viewer says.
 var public = []string{"/livez", "/readyz", "/version"}
 
 // access authenticates the client of a request, and refuses clients that it does not know.
@@ -77,7 +77,8 @@ func (s *Server) authenticate(known ...authenticator.Request) access {
 		open = append(open, apiserver.AnonymousAuthCondition{Path: path})
 	}
 	// Wrong credentials are refused, even where none are needed.
-	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open))
+	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open),
+		s.anonymousWhereBound())
 	return func(next http.Handler, c *genericserver.Config) http.Handler {
 		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(c.Serializer), c.AuditBackend,
 			c.AuditPolicyRuleEvaluator)
@@ -110,33 +111,29 @@ func (s *Server) accounts() []authenticator.Request {
 	return []authenticator.Request{bearertoken.New(s.config.Tokens)}
 }
 
-// authorize allows administrators, including every client of the socket, everything, anybody the public paths, and
-// authenticated clients discovery. It asks the authorizer of the configuration about the rest.
+// authorize allows what a role of jobd or a binding to a role of the API allows, and asks the authorizer of the
+// configuration about the rest.
 func (s *Server) authorize(ctx context.Context, attr authorizer.Attributes) (authorizer.Decision, string, error) {
-	who := attr.GetUser()
-	if !attr.IsResourceRequest() && attr.IsReadOnly() {
-		for _, path := range public {
-			if attr.GetPath() == path {
-				return authorizer.DecisionAllow, "", nil
-			}
-		}
-		if in(who, user.AllAuthenticated) && isDiscovery(attr.GetPath()) {
-			return authorizer.DecisionAllow, "", nil
-		}
-	}
-	if in(who, adminGroup) || in(who, user.SystemPrivilegedGroup) {
-		return authorizer.DecisionAllow, "", nil
-	}
-	if attr.IsResourceRequest() && isOwnReview(attr.GetVerb(), attr.GetAPIGroup(), attr.GetResource()) &&
-		in(who, user.AllAuthenticated) {
-		return authorizer.DecisionAllow, "", nil
-	}
 	decision, reason, err := s.authorizeByRole(ctx, attr)
-	if err != nil || decision != authorizer.DecisionNoOpinion || s.config.Authorizer == nil {
+	if err != nil || decision != authorizer.DecisionNoOpinion {
 		return decision, reason, err
 	}
-	decision, said, err := s.config.Authorizer.Authorize(ctx, attr)
-	return decision, cmp.Or(said, reason), err
+	decision, reason, err = s.authorizeByBinding(attr)
+	if err == nil && decision == authorizer.DecisionNoOpinion && s.config.Authorizer != nil {
+		var said string
+		decision, said, err = s.config.Authorizer.Authorize(ctx, attr)
+		reason = cmp.Or(said, reason)
+	}
+	if err != nil || decision != authorizer.DecisionNoOpinion {
+		return decision, reason, err
+	}
+	lacks, err := s.lacksRights(attr.GetUser())
+	return decision, cmp.Or(lacks, reason), err
+}
+
+// administers reports whether somebody may do everything, as every client of the socket may.
+func administers(who user.Info) bool {
+	return in(who, adminGroup) || in(who, user.SystemPrivilegedGroup)
 }
 
 func in(who user.Info, group string) bool {
@@ -145,16 +142,6 @@ func in(who user.Info, group string) bool {
 	}
 	for _, g := range who.GetGroups() {
 		if g == group {
-			return true
-		}
-	}
-	return false
-}
-
-// isDiscovery reports whether a path is one of API discovery.
-func isDiscovery(path string) bool {
-	for _, root := range []string{"/api", "/apis", "/openapi"} {
-		if path == root || strings.HasPrefix(path, root+"/") {
 			return true
 		}
 	}

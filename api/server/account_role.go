@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/utils/ptr"
 
@@ -16,10 +18,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// accountRole warns clients that create pods with a ServiceAccount of their own that has no role: in a cluster RBAC
-// would grant it one, but RBAC is not served here, and so its token allows nothing. It does not warn about the default
-// account unless its token is requested, since all ordinary pods have it.
-type accountRole struct{ store *store.Store }
+// accountRole warns clients that create pods with a ServiceAccount of their own that has no rights: its token allows
+// nothing until a binding names it. It does not warn about the default account unless its token is requested, since all
+// ordinary pods have it.
+type accountRole struct{ server *Server }
 
 var _ admission.ValidationInterface = accountRole{}
 
@@ -34,28 +36,25 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 		return nil
 	}
 	name := cmp.Or(spec.ServiceAccountName, core.DefaultServiceAccount)
-	account, err := storedAccount(r.store, a.GetNamespace(), name)
+	account, err := storedAccount(r.server.config.Store, a.GetNamespace(), name)
 	if err != nil || account == nil && name != core.DefaultServiceAccount {
 		return err // pods of an account that does not exist are refused elsewhere, with another message
 	}
 	wanted := name != core.DefaultServiceAccount
-	granted := ""
 	if account != nil {
 		wanted = ptr.Deref(account.AutomountServiceAccountToken, wanted)
-		granted = account.Annotations[core.RoleAnnotation]
 	}
-	if ptr.Deref(spec.AutomountServiceAccountToken, wanted) && granted == "" {
-		warning.AddWarning(ctx, "",
-			fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), withoutRole(a.GetNamespace(), name)))
+	if !ptr.Deref(spec.AutomountServiceAccountToken, wanted) {
+		return nil
+	}
+	lacks, err := r.server.lacksRights(&user.DefaultInfo{Name: serviceaccount.MakeUsername(a.GetNamespace(), name)})
+	if err != nil {
+		return err
+	}
+	if lacks != "" {
+		warning.AddWarning(ctx, "", fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), lacks))
 	}
 	return nil
-}
-
-// withoutRole returns a message that a ServiceAccount has no role, and how to grant one.
-func withoutRole(namespace, name string) string {
-	return fmt.Sprintf("the ServiceAccount %q has no role in jobd, which serves no RBAC, so its token may do nothing: "+
-		"kubectl annotate serviceaccount %s --namespace %s %s=%s|%s|%s",
-		name, name, namespace, core.RoleAnnotation, core.RoleRead, core.RoleSubmit, core.RoleAdmin)
 }
 
 // storedAccount returns a ServiceAccount, nil if there is none.

@@ -24,7 +24,7 @@ func TestPodsOfAnAccountWithoutARole(t *testing.T) {
 	ts := startServer(t)
 	ts.account(t, "nobody", "")
 	ts.account(t, "reader", core.RoleRead)
-	const command = "kubectl annotate serviceaccount %s --namespace default jobd.dev/role=read|submit|admin"
+	const command = "kubectl create rolebinding NAME --clusterrole view --serviceaccount default:%s --namespace default"
 	for i, tc := range []struct {
 		name, account string
 		automount     *bool
@@ -63,7 +63,7 @@ func TestPodsOfAnAccountWithoutARole(t *testing.T) {
 				}
 				for _, path := range []string{"spec", "spec.template.spec", "spec.jobTemplate.spec.template.spec"} {
 					want = append(want, path+".serviceAccountName: "+
-						fmt.Sprintf("the ServiceAccount %q has no role in jobd, which serves no RBAC, so its token may do nothing: ", account)+
+						fmt.Sprintf("no RoleBinding or ClusterRoleBinding names the ServiceAccount %q, so its token may do nothing: ", account)+
 						fmt.Sprintf(command, account))
 				}
 			}
@@ -83,7 +83,7 @@ func TestARefusalSaysThatAnAccountHasNoRole(t *testing.T) {
 			TLSClientConfig: rest.TLSClientConfig{CAData: ts.authority.Certificate()},
 		})
 		_, err := c.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
-		want := "kubectl annotate serviceaccount " + account + " --namespace default jobd.dev/role=read|submit|admin"
+		want := "kubectl create rolebinding NAME --clusterrole view --serviceaccount default:" + account + " --namespace default"
 		if !apierrors.IsForbidden(err) || strings.Contains(err.Error(), want) != says {
 			t.Errorf("role %q: %v", role, err)
 		}

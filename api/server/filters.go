@@ -76,7 +76,7 @@ func (s *Server) logWrites(next http.Handler) http.Handler {
 		info, ok := request.RequestInfoFrom(r.Context())
 		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 		if !ok || reads && !slices.Contains(reaching, info.Subresource) ||
-			isOwnReview(info.Verb, info.APIGroup, info.Resource) {
+			isQuestion(info.Verb, info.APIGroup, info.Resource) {
 			next.ServeHTTP(w, r)
 			return
 		}

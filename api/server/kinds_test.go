@@ -44,6 +44,19 @@ var examples = map[string]struct{ object, change string }{
 		object: `{spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, hostPath: {path: /data}}}`,
 		change: `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`,
 	},
+	"roles.rbac.authorization.k8s.io": {
+		object: `{rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}`, change: `{"rules":[]}`,
+	},
+	"clusterroles.rbac.authorization.k8s.io": {
+		object: `{rules: [{nonResourceURLs: [/metrics], verbs: [get]}]}`, change: `{"rules":[]}`,
+	},
+	"rolebindings.rbac.authorization.k8s.io": {
+		object: `{roleRef: {kind: Role, name: a}, subjects: [{kind: User, name: ann}]}`, change: `{"subjects":[]}`,
+	},
+	"clusterrolebindings.rbac.authorization.k8s.io": {
+		object: `{roleRef: {kind: ClusterRole, name: a}, subjects: [{kind: ServiceAccount, name: b, namespace: c}]}`,
+		change: `{"subjects":[]}`,
+	},
 	"storageclasses.storage.k8s.io": {object: `{provisioner: jobd.dev/local}`, change: `{"allowVolumeExpansion":true}`},
 	"configmaps":                    {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},
 	"secrets":                       {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},

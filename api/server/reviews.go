@@ -6,6 +6,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,12 +18,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// review is one of the questions that clients have about themselves: who am I (kubectl auth whoami), may I (kubectl
-// auth can-i), what may I. Nothing is stored.
+// review is one of the questions that clients have about rights: who am I (kubectl auth whoami), may I (kubectl auth
+// can-i), what may I, and may somebody else. Nothing is stored.
 type review struct {
-	singular string
-	empty    func() runtime.Object
-	answer   func(ctx context.Context, who user.Info, question runtime.Object) error
+	singular   string
+	namespaced bool
+	empty      func() runtime.Object
+	answer     func(ctx context.Context, who user.Info, question runtime.Object) error
 }
 
 var (
@@ -33,7 +35,7 @@ var (
 
 func (r *review) New() runtime.Object     { return r.empty() }
 func (r *review) Destroy()                {}
-func (r *review) NamespaceScoped() bool   { return false }
+func (r *review) NamespaceScoped() bool   { return r.namespaced }
 func (r *review) GetSingularName() string { return r.singular }
 
 func (r *review) Create(
@@ -78,44 +80,141 @@ func (s *Server) mayI() *review {
 		answer: func(ctx context.Context, who user.Info, question runtime.Object) error {
 			r := question.(*authorizationv1.SelfSubjectAccessReview)
 			resource, path := r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes
-			asked := authorizer.AttributesRecord{User: who}
-			switch {
-			case (resource == nil) == (path == nil):
+			if (resource == nil) == (path == nil) {
 				detail := "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 				if resource != nil {
 					detail = "cannot be specified in combination with resourceAttributes"
 				}
 				return apierrors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview").GroupKind(), "",
 					field.ErrorList{field.Invalid(field.NewPath("spec", "nonResourceAttributes"), path, detail)})
-			case path != nil:
-				asked.Path, asked.Verb = path.Path, path.Verb
-			default:
-				asked.ResourceRequest = true
-				asked.Verb, asked.Namespace, asked.Name = resource.Verb, resource.Namespace, resource.Name
-				asked.APIGroup, asked.APIVersion = resource.Group, resource.Version
-				asked.Resource, asked.Subresource = resource.Resource, resource.Subresource
 			}
-			decision, reason, err := s.authorize(ctx, asked)
-			r.Status = authorizationv1.SubjectAccessReviewStatus{
-				Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny,
-				Reason: reason,
-			}
-			if err != nil {
-				r.Status.EvaluationError = err.Error()
-			}
+			r.Status = s.accessOf(ctx, who, resource, path)
 			return nil
 		},
 	}
 }
 
-// ownReviews lists the resources by which a client asks about itself: every authenticated client may, and nothing is
-// written.
+// accessOf answers whether somebody may do something: exactly one of resource and path is set.
+func (s *Server) accessOf(
+	ctx context.Context, who user.Info, resource *authorizationv1.ResourceAttributes,
+	path *authorizationv1.NonResourceAttributes,
+) authorizationv1.SubjectAccessReviewStatus {
+	asked := authorizer.AttributesRecord{User: who}
+	if path != nil {
+		asked.Path, asked.Verb = path.Path, path.Verb
+	} else {
+		asked.ResourceRequest = true
+		asked.Verb, asked.Namespace, asked.Name = resource.Verb, resource.Namespace, resource.Name
+		asked.APIGroup, asked.APIVersion = resource.Group, resource.Version
+		asked.Resource, asked.Subresource = resource.Resource, resource.Subresource
+	}
+	decision, reason, err := s.authorize(ctx, asked)
+	status := authorizationv1.SubjectAccessReviewStatus{
+		Allowed: decision == authorizer.DecisionAllow, Denied: decision == authorizer.DecisionDeny, Reason: reason,
+	}
+	if err != nil {
+		status.EvaluationError = err.Error()
+	}
+	return status
+}
+
+// maySomebody answers whether another user may do something.
+func (s *Server) maySomebody() *review {
+	return &review{
+		singular: "subjectaccessreview",
+		empty:    func() runtime.Object { return &authorizationv1.SubjectAccessReview{} },
+		answer: func(ctx context.Context, _ user.Info, question runtime.Object) error {
+			r := question.(*authorizationv1.SubjectAccessReview)
+			errs := validateAccessReview(&r.Spec)
+			if !isEmptyMeta(r.ObjectMeta) {
+				errs = append(errs, field.Invalid(field.NewPath("metadata"), r.ObjectMeta, "must be empty"))
+			}
+			if len(errs) > 0 {
+				return apierrors.NewInvalid(authorizationv1.SchemeGroupVersion.WithKind("SubjectAccessReview").GroupKind(), "",
+					errs)
+			}
+			r.Status = s.accessOf(ctx, subjectOf(&r.Spec), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+			return nil
+		},
+	}
+}
+
+// maySomebodyHere answers whether another user may do something in the namespace of the request.
+func (s *Server) maySomebodyHere() *review {
+	return &review{
+		singular: "localsubjectaccessreview", namespaced: true,
+		empty: func() runtime.Object { return &authorizationv1.LocalSubjectAccessReview{} },
+		answer: func(ctx context.Context, _ user.Info, question runtime.Object) error {
+			r := question.(*authorizationv1.LocalSubjectAccessReview)
+			errs := validateAccessReview(&r.Spec)
+			m := r.ObjectMeta
+			m.Namespace = ""
+			if !isEmptyMeta(m) {
+				errs = append(errs, field.Invalid(field.NewPath("metadata"), r.ObjectMeta, "must be empty except for namespace"))
+			}
+			if a := r.Spec.ResourceAttributes; a != nil && a.Namespace != r.Namespace {
+				errs = append(errs, field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), a.Namespace,
+					"must match metadata.namespace"))
+			}
+			if a := r.Spec.NonResourceAttributes; a != nil {
+				errs = append(errs, field.Invalid(field.NewPath("spec", "nonResourceAttributes"), a,
+					"disallowed on this kind of request"))
+			}
+			if len(errs) > 0 {
+				return apierrors.NewInvalid(
+					authorizationv1.SchemeGroupVersion.WithKind("LocalSubjectAccessReview").GroupKind(), "", errs)
+			}
+			if namespace := request.NamespaceValue(ctx); namespace != r.Namespace {
+				return apierrors.NewBadRequest("spec.resourceAttributes.namespace must match namespace: " + namespace)
+			}
+			r.Status = s.accessOf(ctx, subjectOf(&r.Spec), r.Spec.ResourceAttributes, nil)
+			return nil
+		},
+	}
+}
+
+func validateAccessReview(spec *authorizationv1.SubjectAccessReviewSpec) (errs field.ErrorList) {
+	if (spec.ResourceAttributes == nil) == (spec.NonResourceAttributes == nil) {
+		errs = append(errs, field.Invalid(field.NewPath("spec"), spec.NonResourceAttributes,
+			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+	}
+	if spec.User == "" && len(spec.Groups) == 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User,
+			"at least one of user or group must be specified"))
+	}
+	return errs
+}
+
+func isEmptyMeta(m metav1.ObjectMeta) bool {
+	m.ManagedFields = nil
+	return equality.Semantic.DeepEqual(m, metav1.ObjectMeta{})
+}
+
+func subjectOf(spec *authorizationv1.SubjectAccessReviewSpec) user.Info {
+	who := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups}
+	for key, values := range spec.Extra {
+		if who.Extra == nil {
+			who.Extra = map[string][]string{}
+		}
+		who.Extra[key] = values
+	}
+	return who
+}
+
+// questions lists the resources by which clients ask about rights. Nothing is written. Whether somebody may ask about
+// others, roles say.
+var questions = append([]schema.GroupResource{
+	authorizationv1.Resource("subjectaccessreviews"),
+	authorizationv1.Resource("localsubjectaccessreviews"),
+}, ownReviews...)
+
+// ownReviews lists the resources by which a client asks about itself.
 var ownReviews = []schema.GroupResource{
 	authenticationv1.Resource("selfsubjectreviews"),
 	authorizationv1.Resource("selfsubjectaccessreviews"),
 	authorizationv1.Resource("selfsubjectrulesreviews"),
 }
 
-func isOwnReview(verb, group, resource string) bool {
-	return verb == "create" && slices.Contains(ownReviews, schema.GroupResource{Group: group, Resource: resource})
+func isQuestion(verb, group, resource string) bool {
+	return verb == "create" && slices.Contains(questions, schema.GroupResource{Group: group, Resource: resource})
 }

@@ -1,18 +1,22 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/api/rbac"
 )
 
 // endpoint is what permissions are asked for: a resource, or a subresource.
@@ -53,13 +57,12 @@ func newEndpoint(resource schema.GroupResource, whole, served rest.Storage) endp
 	return e
 }
 
-// ruledPaths lists the paths that the rules of a client cover. Only those who may do everything may request others.
-var ruledPaths = []string{
-	"/livez", "/readyz", "/version", "/metrics", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*",
-}
+// ruledPaths lists the paths that a role of jobd covers. Only those who may do everything may request others by it.
+var ruledPaths = []string{"/metrics"}
 
-// whatMayI answers what a client may do in a namespace (kubectl auth can-i --list). It asks for each endpoint what a
-// request would be asked, so that the answer is complete and no second set of rules has to agree with the first.
+// whatMayI answers what a client may do in a namespace (kubectl auth can-i --list): the rules of the roles that bindings
+// grant, and what its roles of jobd allow. Those are asked for each endpoint, as for a request, so that no second set of
+// rules has to agree with the first.
 func (s *Server) whatMayI() *review {
 	return &review{
 		singular: "selfsubjectrulesreview",
@@ -71,6 +74,9 @@ func (s *Server) whatMayI() *review {
 			}
 			asks := asking{ctx: ctx, server: s, who: who, namespace: r.Spec.Namespace}
 			r.Status.ResourceRules, r.Status.NonResourceRules = asks.resources(), asks.paths()
+			if !administers(who) {
+				asks.bound(&r.Status)
+			}
 			if asks.err != nil {
 				r.Status.Incomplete, r.Status.EvaluationError = true, asks.err.Error()
 			}
@@ -90,11 +96,30 @@ type asking struct {
 
 func (q *asking) may(a authorizer.AttributesRecord) bool {
 	a.User = q.who
-	decision, _, err := q.server.authorize(q.ctx, a)
+	decision, _, err := q.server.authorizeByRole(q.ctx, a)
 	if q.err == nil {
 		q.err = err
 	}
 	return decision == authorizer.DecisionAllow
+}
+
+// bound adds the rules of the roles that bindings grant.
+func (q *asking) bound(to *authorizationv1.SubjectRulesReviewStatus) {
+	var rules []rbacv1.PolicyRule
+	var incomplete error
+	err := q.server.rights.read(func(p *rbac.Policy) { rules, incomplete = p.Rules(q.who, q.namespace) })
+	for _, r := range rules {
+		if len(r.Resources) > 0 {
+			to.ResourceRules = append(to.ResourceRules, authorizationv1.ResourceRule{
+				Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames,
+			})
+		}
+		if len(r.NonResourceURLs) > 0 {
+			to.NonResourceRules = append(to.NonResourceRules,
+				authorizationv1.NonResourceRule{Verbs: r.Verbs, NonResourceURLs: r.NonResourceURLs})
+		}
+	}
+	q.err = cmp.Or(q.err, err, incomplete)
 }
 
 func (q *asking) resources() []authorizationv1.ResourceRule {

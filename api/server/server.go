@@ -25,6 +25,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -162,6 +163,9 @@ type Server struct {
 	generic *genericserver.GenericAPIServer
 	// endpoints lists all that is served, in order.
 	endpoints []endpoint
+	// rights are what roles and bindings allow; roleRules are the rules that stand for jobd's own roles, by their names.
+	rights    *rights
+	roleRules map[string][]rbacv1.PolicyRule
 
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
 	// known.
@@ -196,7 +200,7 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
-	s := &Server{config: c}
+	s := &Server{config: c, rights: &rights{store: c.Store}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 
 	g := genericserver.NewConfig(scheme.Codecs)
@@ -211,8 +215,8 @@ func New(c Config) (*Server, error) {
 		g.AuditBackend, g.AuditPolicyRuleEvaluator = c.Audit.Backend, c.Audit.Policy
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, resizeAdmission{c.Store}, accountRole{c.Store}, podSecurity{s},
-		claimClass{c.Store, !c.UnknownStorageClassWaits}}
+	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, resizeAdmission{c.Store}, accountRole{s}, podSecurity{s},
+		claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}
@@ -239,6 +243,9 @@ func New(c Config) (*Server, error) {
 	if err := s.install(scheme.Kinds()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
+	if s.roleRules, err = rulesOfRoles(s.endpoints); err != nil {
+		return nil, fmt.Errorf("set up the API: %w", err)
+	}
 	s.serveOpenAPI(g.OpenAPIConfig, g.OpenAPIV3Config)
 	s.serveCustomResources()
 	s.serveHistory()
@@ -250,7 +257,7 @@ func New(c Config) (*Server, error) {
 	s.local = s.front("socket", s.localRoutes(bare), completed.Config, identifyPeer)
 	s.remote = s.front("network", bare, completed.Config, s.authenticate(s.everybody()...))
 	s.pods = s.front("pods", bare, completed.Config, s.authenticate(s.accounts()...))
-	return s, errors.Join(s.createNamespaces(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
+	return s, errors.Join(s.createNamespaces(), s.createRoles(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
 }
 
 // install serves every kind under each of its groups.
@@ -292,7 +299,10 @@ func (s *Server) install(kinds []*kind.Kind) error {
 		map[string]rest.Storage{"pods": podMetrics{metered{s}}, "nodes": nodeMetrics{metered{s}}})
 	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
 	add(authorizationv1.SchemeGroupVersion,
-		map[string]rest.Storage{"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI()})
+		map[string]rest.Storage{
+			"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI(),
+			"subjectaccessreviews": s.maySomebody(), "localsubjectaccessreviews": s.maySomebodyHere(),
+		})
 	var named []*genericserver.APIGroupInfo
 	for _, group := range order {
 		if group == "" {

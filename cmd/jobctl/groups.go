@@ -30,15 +30,9 @@ var clusterVerbs = map[string]string{
 	"certificate":                "CertificateSigningRequests; jobctl kubeconfig makes certificates for people",
 	"create deployment":          "Deployments; make it a Job: jobctl create job, or jobctl submit",
 	"create ingress":             "Ingresses; use a hostPort, or jobctl port-forward",
-	"create role":                withoutRBAC,
-	"create rolebinding":         withoutRBAC,
-	"create clusterrole":         withoutRBAC,
-	"create clusterrolebinding":  withoutRBAC,
 	"create quota":               "ResourceQuotas; --allocatable of jobd limits what all pods request together",
 	"create poddisruptionbudget": "PodDisruptionBudgets",
 }
-
-const withoutRBAC = "roles of RBAC; the annotation jobd.dev/role of a ServiceAccount grants it a role, and jobctl kubeconfig --role a person"
 
 // shorts say in the list of commands what kubectl says of a cluster or of single pods.
 var shorts = map[string]string{

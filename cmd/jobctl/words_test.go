@@ -8,8 +8,8 @@ import (
 )
 
 const mixed = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
 metadata: {name: reader}
 ---
 apiVersion: v1
@@ -34,11 +34,11 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(mixed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	only := filepath.Join(t.TempDir(), "role.yaml")
+	only := filepath.Join(t.TempDir(), "request.yaml")
 	if err := os.WriteFile(only, []byte(strings.SplitN(mixed, "---", 2)[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	role := `Role "reader": jobd runs Jobs and does not have the kind Role (rbac.authorization.k8s.io): the annotation jobd.dev/role`
+	request := `CertificateSigningRequest "reader": jobd runs Jobs and does not have the kind CertificateSigningRequest (certificates.k8s.io): jobctl kubeconfig makes certificates for people`
 	deployment := `Deployment "web": jobd runs Jobs and does not have the kind Deployment (apps): make it a Job`
 	widget := `Widget "strange": jobd runs Jobs and does not have the kind Widget (example.com)` + "\n"
 	for _, tc := range []struct {
@@ -48,18 +48,18 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		code  int
 		says  []string
 	}{
-		{"apply", []string{"apply", "-f", file}, "", 1, []string{"configmap/settings created", "error: " + file + ": " + role, deployment, widget}},
-		{"apply again, and skip", []string{"apply", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings unchanged", "skipped: " + file + ": " + role, deployment, widget}},
-		{"apply on the server", []string{"apply", "--server-side", "--force-conflicts", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings serverside-applied", role, deployment, widget}},
-		{"from the standard input", []string{"apply", "-f", "-"}, mixed, 1, []string{"standard input: " + role, deployment}},
-		{"a single one", []string{"apply", "-f", only}, "", 1, []string{"error: " + only + ": " + role}},
-		{"a single one is skipped", []string{"apply", "--skip-unknown", "-f", only}, "", 0, []string{"skipped: " + only + ": " + role}},
-		{"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1, []string{"skipped: ", role, deployment, `configmaps "settings" already exists`}},
+		{"apply", []string{"apply", "-f", file}, "", 1, []string{"configmap/settings created", "error: " + file + ": " + request, deployment, widget}},
+		{"apply again, and skip", []string{"apply", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings unchanged", "skipped: " + file + ": " + request, deployment, widget}},
+		{"apply on the server", []string{"apply", "--server-side", "--force-conflicts", "--skip-unknown", "-f", file}, "", 0, []string{"configmap/settings serverside-applied", request, deployment, widget}},
+		{"from the standard input", []string{"apply", "-f", "-"}, mixed, 1, []string{"standard input: " + request, deployment}},
+		{"a single one", []string{"apply", "-f", only}, "", 1, []string{"error: " + only + ": " + request}},
+		{"a single one is skipped", []string{"apply", "--skip-unknown", "-f", only}, "", 0, []string{"skipped: " + only + ": " + request}},
+		{"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1, []string{"skipped: ", request, deployment, `configmaps "settings" already exists`}},
 		{"diff", []string{"diff", "-f", file}, "", 2, []string{"does not have the kind"}},
-		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, role, widget}},
-		{"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125, []string{"Role reader: jobd runs Jobs and does not have the kind Role"}},
+		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, request, widget}},
+		{"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125, []string{"CertificateSigningRequest reader: jobd runs Jobs and does not have the kind CertificateSigningRequest"}},
 		{"create", []string{"create", "-f", file, "--skip-unknown"}, "", 0, []string{"configmap/settings created", deployment}},
-		{"delete, and skip", []string{"delete", "-f", file, "--skip-unknown"}, "", 0, []string{`configmap "settings" deleted`, role}},
+		{"delete, and skip", []string{"delete", "-f", file, "--skip-unknown"}, "", 0, []string{`configmap "settings" deleted`, request}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, code := d.jobctl(t, tc.stdin, tc.args...)
@@ -104,7 +104,7 @@ func TestWordsOfFailures(t *testing.T) {
 		{"expose", []string{"expose", "deployment", "web"}, 1, []string{"does not have Deployments"}},
 		{"expose a pod", []string{"expose", "pod", "nosuch", "--port=80"}, 1, []string{`pods "nosuch" not found`}},
 		{"create deployment", []string{"create", "deployment", "web", "--image=x"}, 1, []string{"jobctl create deployment: jobd does not have Deployments", "jobctl submit"}},
-		{"create role", []string{"create", "role", "x", "--verb=get", "--resource=pods"}, 1, []string{"jobd.dev/role"}},
+		{"create request", []string{"create", "request", "x", "--verb=get", "--resource=pods"}, 1, []string{"jobd.dev/request"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, code := d.jobctl(t, "", tc.args...)

@@ -185,6 +185,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		disk,
 		ttl,
 		accounts,
+		&clusterRoles{},
 		newSweep(timers),
 		&epoch{control: c},
 	}

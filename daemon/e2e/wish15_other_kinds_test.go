@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Wish 15: a file with a Deployment or a Role beside the Job.
+// Wish 15: a file with a Deployment or a CertificateSigningRequest beside the Job.
 func TestWish15OtherKindsBesideTheJob(t *testing.T) {
 	d := start(t, "--network", "none")
 	file := filepath.Join(t.TempDir(), "app.yaml")
@@ -17,8 +17,8 @@ kind: Deployment
 metadata: {name: web}
 spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}
 ---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
+apiVersion: certificates.k8s.io/v1
+kind: CertificateSigningRequest
 metadata: {name: reader}
 ---
 `+strings.TrimSpace(jobOf("migrate", "true"))+"\n"), 0o600); err != nil {
@@ -35,7 +35,7 @@ metadata: {name: reader}
 			t.Errorf("it speaks of CRDs: %s", out)
 		}
 	}
-	both := []string{`Deployment "web": jobd runs Jobs and does not have the kind Deployment`, `Role "reader": jobd runs Jobs and does not have the kind Role`}
+	both := []string{`Deployment "web": jobd runs Jobs and does not have the kind Deployment`, `CertificateSigningRequest "reader": jobd runs Jobs and does not have the kind CertificateSigningRequest`}
 	out, err := d.try("jobctl", nil, "apply", "-f", file)
 	if err == nil {
 		t.Error("apply exits with 0")

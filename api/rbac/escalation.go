@@ -1,0 +1,91 @@
+package rbac
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/component-helpers/auth/rbac/validation"
+)
+
+// Everything is what somebody has to hold who may do everything.
+var Everything = []rbacv1.PolicyRule{
+	{Verbs: []string{rbacv1.VerbAll}, APIGroups: []string{rbacv1.APIGroupAll}, Resources: []string{rbacv1.ResourceAll}},
+	{Verbs: []string{rbacv1.VerbAll}, NonResourceURLs: []string{rbacv1.NonResourceAll}},
+}
+
+// mostGrants bounds how many single permissions (a verb on a resource) are compared: the lists of a rule multiply, and an
+// object that fits into a request could stand for billions of them.
+const mostGrants = 100_000
+
+// Escalation returns an error if somebody who holds some rules wants to grant others that these do not cover. unknown is
+// what kept the rules that somebody holds from being complete, nil if they are.
+func Escalation(who user.Info, holds, grants []rbacv1.PolicyRule, unknown error) error {
+	if n := permissions(grants); n > mostGrants {
+		return fmt.Errorf("the rules stand for more than %d permissions (groups, resources, verbs and names multiply), "+
+			"which are too many to compare with those of user %q: grant them in several roles, or use *", mostGrants,
+			who.GetName())
+	}
+	ok, missing := validation.Covers(holds, grants)
+	if ok {
+		return nil
+	}
+	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
+		who.GetName(), who.GetGroups(), strings.Join(describe(missing), "\n"))
+	if unknown != nil {
+		text += fmt.Sprintf("; resolution errors: [%v]", unknown)
+	}
+	return fmt.Errorf("%s", text)
+}
+
+// permissions returns how many single permissions rules stand for. Beyond mostGrants it stops counting.
+func permissions(rules []rbacv1.PolicyRule) (n int) {
+	for _, r := range rules {
+		of := 1
+		for _, list := range [][]string{r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs, r.Verbs} {
+			if of *= max(len(list), 1); of > mostGrants {
+				return of
+			}
+		}
+		if n += of; n > mostGrants {
+			return n
+		}
+	}
+	return n
+}
+
+// describe returns rules as a cluster words them, in order. Rules for the same resource are put together; the rules have
+// one verb each.
+func describe(rules []rbacv1.PolicyRule) (lines []string) {
+	var together []rbacv1.PolicyRule
+	for _, rule := range rules {
+		i := slices.IndexFunc(together, func(r rbacv1.PolicyRule) bool {
+			return slices.Equal(r.APIGroups, rule.APIGroups) && slices.Equal(r.Resources, rule.Resources) &&
+				slices.Equal(r.ResourceNames, rule.ResourceNames) && len(r.NonResourceURLs)+len(rule.NonResourceURLs) == 0
+		})
+		if i < 0 {
+			together = append(together, rule)
+			continue
+		}
+		together[i].Verbs = append(slices.Clone(together[i].Verbs), rule.Verbs...)
+	}
+	for _, rule := range together {
+		var parts []string
+		for _, part := range []struct {
+			name string
+			list []string
+		}{
+			{"APIGroups", rule.APIGroups}, {"Resources", rule.Resources}, {"NonResourceURLs", rule.NonResourceURLs},
+			{"ResourceNames", rule.ResourceNames}, {"Verbs", rule.Verbs},
+		} {
+			if len(part.list) > 0 {
+				parts = append(parts, fmt.Sprintf("%s:%q", part.name, part.list))
+			}
+		}
+		lines = append(lines, "{"+strings.Join(parts, ", ")+"}")
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}

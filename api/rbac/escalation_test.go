@@ -1,0 +1,57 @@
+package rbac
+
+import (
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+)
+
+func rulesOf(list string) (rules []rbacv1.PolicyRule) {
+	for s := range strings.SplitSeq(list, ";") {
+		if strings.TrimSpace(s) != "" {
+			rules = append(rules, ruleOf(s))
+		}
+	}
+	return rules
+}
+
+func TestEscalation(t *testing.T) {
+	ann := &user.DefaultInfo{Name: "ann", Groups: []string{"dev"}}
+	const start = `user "ann" (groups=["dev"]) is attempting to grant RBAC permissions not currently held:` + "\n"
+	for _, tc := range []struct{ name, holds, grants, want string }{
+		{"the same", "get core pods", "get core pods", ""},
+		{"nothing", "get core pods", "", ""},
+		{"a part", "get,list core,batch pods,jobs", "get batch jobs", ""},
+		{"put together from several rules", "get core pods; list core pods", "get,list core pods", ""},
+		{"a star covers all", "* * *", "get batch jobs/log; * * *", ""},
+		{"names of what is held", "get core pods", "get core pods a,b", ""},
+		{"a subresource of all", "get core */log", "get core pods/log", ""},
+		{"paths below", "get /logs/*", "get /logs/a", ""},
+		{"another verb", "get core pods", "get,list,watch core pods", start + `{APIGroups:[""], Resources:["pods"], Verbs:["list" "watch"]}`},
+		{"more names", "get core pods a", "get core pods a,b", start + `{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}`},
+		{"without names", "get core pods a", "get core pods", start + `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
+		{"a star", "get,list core pods,jobs", "* core pods", start + `{APIGroups:[""], Resources:["pods"], Verbs:["*"]}`},
+		{"a subresource", "get core pods", "get core pods/log", start + `{APIGroups:[""], Resources:["pods/log"], Verbs:["get"]}`},
+		{"a resource in another group", "get core pods", "get batch pods; get /x", start + `{APIGroups:["batch"], Resources:["pods"], Verbs:["get"]}` + "\n" + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
+		{"resources cover no paths", "* * *", "get /x", start + `{NonResourceURLs:["/x"], Verbs:["get"]}`},
+	} {
+		err := Escalation(ann, rulesOf(tc.holds), rulesOf(tc.grants), nil)
+		if got := text(err); got != tc.want {
+			t.Errorf("%s: %s\nwant %s", tc.name, got, tc.want)
+		}
+	}
+	many := make([]string, 1000)
+	err := Escalation(ann, nil, []rbacv1.PolicyRule{{Verbs: many, APIGroups: many, Resources: many}}, nil)
+	if !strings.Contains(text(err), "more than 100000 permissions") {
+		t.Error(err)
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
