@@ -156,8 +156,9 @@ func haveRoom(file *os.File, size int64) error {
 	return nil
 }
 
-// roomKept returns how many bytes of a disk files of volumes leave free.
-func roomKept(disk int64) int64 { return max(disk/20, 64<<20) }
+// roomKept returns how many bytes of a disk files of volumes leave free: twice as much as it has left when pods are
+// evicted for it by default, and enough for the state of a small one.
+func roomKept(disk int64) int64 { return max(disk/50, 64<<20) }
 
 // growExt4 is what resize2fs does with a mounted file system.
 func growExt4(fd int, size int64) error {
