@@ -31,6 +31,8 @@ for program in jobd jobctl; do
   "$here/$program" completion zsh >$dist/stage/zsh/_$program
   "$here/$program" completion fish >$dist/stage/$program.fish
 done
+# Each of the packagers has another place for those of zsh (nfpm.yaml); this is where zsh itself looks.
+install -D -m 0644 -t $dist/stage/tar/usr/share/zsh/site-functions $dist/stage/zsh/*
 for arch in ${ARCHS:-amd64 arm64}; do
   stage=$dist/stage/$arch
   for page in $dist/stage/pages/*; do
@@ -53,10 +55,12 @@ for arch in ${ARCHS:-amd64 arm64}; do
   # The tar unpacks to a directory of its own, which holds the programs and what goes with them.
   echo "release: packages for $arch"
   tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
-    --transform "s,^\.,jobd-$version-linux-$arch," -c ./usr ./jobd.yaml | gzip -9n >"$dist/jobd-$version-linux-$arch.tar.gz"
+    --transform "s,^\.,jobd-$version-linux-$arch," -c ./usr ./jobd.yaml \
+    -C "$PWD/$dist/stage/tar" ./usr | gzip -n >"$dist/jobd-$version-linux-$arch.tar.gz"
+  # Compressors cut their input by the number of processors that they see.
   for format in deb rpm; do
     DIST=$dist ARCH=$arch PACKAGE_VERSION=$(packaging/version.sh "$version") \
-      go tool -modfile=packaging/go.mod nfpm package --config packaging/nfpm.yaml --packager $format --target $dist/ >$dist/stage/nfpm.log || {
+      GOMAXPROCS=2 go tool -modfile=packaging/go.mod nfpm package --config packaging/nfpm.yaml --packager $format --target $dist/ >$dist/stage/nfpm.log || {
       cat $dist/stage/nfpm.log >&2 # which holds its errors too
       exit 1
     }
