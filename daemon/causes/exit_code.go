@@ -2,6 +2,7 @@ package causes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -86,7 +87,7 @@ func (v *podView) meaning(end *corev1.ContainerStateTerminated) string {
 
 // stopped reports whether the pod was asked to end.
 func (v *podView) stopped() bool {
-	return v.pod.DeletionTimestamp != nil || v.pod.Status.Reason == "DeadlineExceeded" || v.pod.Status.Reason == "Evicted"
+	return v.pod.DeletionTimestamp != nil || slices.Contains([]string{"DeadlineExceeded", "Evicted", "Preempting"}, v.pod.Status.Reason)
 }
 
 // peakMemory says how much memory a container had that ran out of it, unless a limit says so already.

@@ -147,6 +147,8 @@ func podRejected(v *podView) []why.Cause {
 	switch s.Reason {
 	case "Evicted":
 		c.Message = "It was evicted because it, or the node, took too much: " + c.Message
+	case "Preempting":
+		c.Message = "It made room for a critical pod whose manifest names this node."
 	case "DeadlineExceeded":
 		c.Message = fmt.Sprintf("It ran longer than its activeDeadlineSeconds (%s) allows.", seconds(v.pod.Spec.ActiveDeadlineSeconds))
 	}

@@ -43,6 +43,8 @@ type admission struct {
 	sysctls  oci.Sysctls
 	// arrivals are pods whose manifests name a node, and that have not been looked at.
 	arrivals []types.UID
+	// expected are critical ones among them, which wait for the end of the pods that make room.
+	expected []types.UID
 	// waits are the pods that wait for capacity and do not say why yet, in the order in which they came.
 	waits []wait
 	// news are the pods whose reason in held has changed.
@@ -89,13 +91,16 @@ func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
 // pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	if a.capacity.Freed() {
+		a.arrivals, a.expected = append(a.arrivals, a.expected...), nil
+		if a.retryResizes() {
+			return true, nil
+		}
+	}
 	if len(a.arrivals) > 0 {
 		uid := a.arrivals[0]
 		a.arrivals = a.arrivals[1:]
 		return true, a.arrive(p, uid)
-	}
-	if a.retryResizes() {
-		return true, nil
 	}
 	step, ok := a.capacity.Next()
 	if !ok {
@@ -134,7 +139,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		}
 		delete(a.held, p.UID)
 		a.capacity.Relabel(rec.request, p)
-		a.capacity.Bound(rec.request, started, p.DeletionTimestamp != nil)
+		a.capacity.Bound(rec.request, started, pod.Ends(p))
 	case len(p.Spec.SchedulingGates) > 0:
 	default:
 		if why, waits := a.claims.waits(rec.key); waits {

@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	goruntime "runtime"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,11 +33,54 @@ func (a *admission) arrive(p *loop.Pass, uid types.UID) error {
 		a.hold(uid, why)
 		return nil
 	}
-	refusal := a.capacity.Refuses(a.pods.known[uid].request)
-	if other := a.refuses(obj); other != nil {
-		refusal = other // of these a kubelet thinks first
+	refusal := a.refuses(obj) // of these a kubelet thinks first
+	if refusal != nil {
+		return a.take(p, key, obj, refusal)
 	}
-	return a.take(p, key, obj, refusal)
+	request := a.pods.known[uid].request
+	if refusal = a.capacity.Refuses(request); refusal == nil || !request.Critical() {
+		return a.take(p, key, obj, refusal)
+	}
+	victims, refusal := a.capacity.MakeRoom(request)
+	if refusal != nil {
+		return a.take(p, key, obj, refusal)
+	}
+	for _, victim := range victims {
+		if err := a.displace(p, victim); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(a.expected, uid) {
+		a.expected = append(a.expected, uid)
+	}
+	return nil
+}
+
+// displace ends a pod that makes room for a critical one. Like a kubelet it does not delete the pod, which fails.
+func (a *admission) displace(p *loop.Pass, uid types.UID) error {
+	key, obj, err := a.pods.get(p, uid)
+	if err != nil || obj == nil {
+		return err
+	}
+	if err := a.observe(p, obj, pod.Observation{What: pod.Preempted}); err != nil {
+		return err
+	}
+	p.Pods.Changed(key, obj)
+	return a.pods.touch(p, key, obj)
+}
+
+// observe folds into a pod's status what the node itself has decided.
+func (a *admission) observe(p *loop.Pass, obj *corev1.Pod, o pod.Observation) error {
+	o.UID, o.At = obj.UID, p.Now
+	result := pod.Apply(obj, &a.pods.known[obj.UID].issued, []pod.Observation{o}, p.Now)
+	for _, e := range result.Events {
+		about := objects.PodReference(obj)
+		about.FieldPath = e.FieldPath
+		if err := p.Event(about, events.Kubelet, e.Type, e.Reason, e.Message); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take lets the node take a pod that has been bound to it, or fail it.
@@ -50,14 +94,9 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 		f.podBound(key, obj, p.Now)
 	}
 	if refusal != nil {
-		rec := a.pods.known[obj.UID]
-		result := pod.Apply(obj, &rec.issued, []pod.Observation{{
-			UID: obj.UID, What: pod.Rejected, Reason: refusal.Reason, Message: refusal.Message, At: p.Now,
-		}}, p.Now)
-		for _, e := range result.Events {
-			if err := p.Event(objects.PodReference(obj), events.Kubelet, e.Type, e.Reason, e.Message); err != nil {
-				return err
-			}
+		o := pod.Observation{What: pod.Rejected, Reason: refusal.Reason, Message: refusal.Message}
+		if err := a.observe(p, obj, o); err != nil {
+			return err
 		}
 	}
 	return a.pods.touch(p, key, obj)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 func TestTheNodeTakesOrFailsAPodThatNamesIt(t *testing.T) {
@@ -86,4 +87,50 @@ func TestTheNodeFailsPodsThatItCannotRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A critical pod that names the node is not turned away for want of room: like a kubelet, the node ends others, which
+// have their grace period, and takes it then. Also when the daemon restarts in between.
+func TestTheNodeEndsPodsForACriticalOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.end()
+		w.bare("low", "2", "1h", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 15}}}
+			p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](20)
+		})
+		w.bare("stays", "1", "1h", nil)
+		time.Sleep(2 * time.Second)
+		critical := func(p *corev1.Pod) { p.Spec.NodeName, p.Spec.Priority = "test", ptr.To[int32](2_000_001_000) }
+		w.bare("critical", "1500m", "1h", critical)
+		w.bare("next", "2", "1h", nil)
+		time.Sleep(time.Second)
+		w.stop()
+		w.start()
+		time.Sleep(5 * time.Second)
+		low := w.pod("low")
+		if got, want := condition(low, corev1.DisruptionTarget), "True TerminationByKubelet Pod was preempted by Kubelet to accommodate a critical pod."; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if got := w.events("low"); !slices.Contains(got, "Preempting: Preempted in order to admit critical pod") {
+			t.Errorf("%v", got)
+		}
+		if got, want := w.running(), []string{"critical", "low", "stays"}; low.Status.Phase != corev1.PodRunning || !slices.Equal(got, want) || w.pod("critical").Status.Phase != corev1.PodPending {
+			t.Errorf("within the grace period %v run, want %v; the victim is %s", got, want, low.Status.Phase)
+		}
+		time.Sleep(20 * time.Second)
+		low = w.pod("low")
+		if got, want := w.running(), []string{"critical", "stays"}; !slices.Equal(got, want) || low.Status.Phase != corev1.PodFailed ||
+			low.Status.Reason+": "+low.Status.Message != "Preempting: Preempted in order to admit critical pod" {
+			t.Errorf("after it %v run, want %v; the victim is %+v", got, want, low.Status)
+		}
+
+		w.bare("too-large", "4", "1h", critical)
+		if s := w.pod("too-large").Status; s.Phase != corev1.PodFailed || s.Reason != "UnexpectedAdmissionError" {
+			t.Errorf("one for which there can be no room is %s, %s: %s", s.Phase, s.Reason, s.Message)
+		}
+		if got, want := w.running(), []string{"critical", "stays"}; !slices.Equal(got, want) {
+			t.Errorf("for that one pods were ended: %v run, want %v", got, want)
+		}
+	})
 }

@@ -42,10 +42,10 @@ func (a *admission) resize(rec *podRecord, obj *corev1.Pod, now time.Time) pod.R
 	return pod.Admit(obj, &rec.issued, pod.Verdict{Reason: reason, Message: message}, now)
 }
 
-// retryResizes looks again at the pods that wait for room to become larger, if there may be more of it: those of the
-// highest priority first, then the Guaranteed ones, then those that wait for longest.
+// retryResizes looks again at the pods that wait for room to become larger: those of the highest priority first, then the
+// Guaranteed ones, then those that have waited longest. It reports whether there are any.
 func (a *admission) retryResizes() bool {
-	if !a.capacity.Freed() || len(a.deferred) == 0 {
+	if len(a.deferred) == 0 {
 		return false
 	}
 	for _, d := range slices.SortedFunc(maps.Values(a.deferred), func(x, y deferred) int {

@@ -9,7 +9,7 @@ import (
 
 // What the node itself decides about a pod that is bound to it.
 func TestTheNodeTakesOrRejectsPods(t *testing.T) {
-	d := start(t, "--allowed-unsafe-sysctls", "kernel.msg*,net.core.somaxconn")
+	d := start(t, "--allowed-unsafe-sysctls", "kernel.msg*,net.core.somaxconn", "--allocatable", "example.com/room=1")
 	node := strings.TrimSpace(d.jobctl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
 	pod := func(name, spec, command string) {
 		d.apply(`
@@ -63,4 +63,27 @@ metadata: {name: named}
 spec: {template: {spec: {restartPolicy: Never, nodeName: ` + node + `, containers: [{name: c, image: "busybox:1.36", command: ["true"]}]}}}
 `)
 	d.complete("named")
+
+	// For a critical pod the node makes room.
+	roomy := func(name, spec, command string) {
+		d.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `}
+spec:
+  restartPolicy: Never
+  ` + spec + `
+  containers:
+  - {name: c, image: "busybox:1.36", resources: {limits: {example.com/room: 1}}, command: [` + command + `]}
+`)
+	}
+	roomy("low", "terminationGracePeriodSeconds: 1", `sleep, "1000"`)
+	d.podUntil("low", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	roomy("critical", "priorityClassName: system-node-critical\n  nodeName: "+node, `"true"`)
+	if p := d.podUntil("critical", "has ended", ended); p.Status.Phase != corev1.PodSucceeded {
+		t.Errorf("the critical pod: %+v", p.Status)
+	}
+	if s := d.podUntil("low", "has ended", ended).Status; s.Phase != corev1.PodFailed || s.Reason != "Preempting" {
+		t.Errorf("the pod that made room: %+v", s)
+	}
 }

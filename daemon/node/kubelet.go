@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,25 +16,22 @@ type Refusal struct{ Reason, Message string }
 // looked for room for; nil if it does. Like a kubelet it ignores cordons and taints that only keep new pods away, and
 // extended resources that the node does not have.
 func (n *Node) Refuses(p *Pod) *Refusal {
-	taken := &n.used.all
-	if taken.pods >= n.MaxPods {
-		return outOf(corev1.ResourcePods, 1, int64(taken.pods), int64(n.MaxPods))
-	}
-	if n.Allocatable != nil {
-		for _, name := range slices.SortedFunc(maps.Keys(p.shape.ask), kubeletOrder) {
-			capacity, known := n.Allocatable[name]
-			if !known && rank(name) == len(firstResources) {
-				continue
-			}
-			if ask, used := p.shape.ask[name], taken.amounts[name]; ask > capacity-used {
-				return outOf(name, ask, used, capacity)
-			}
+	if needs := n.needs(p); len(needs) > 0 {
+		name := needs[0].name
+		if name == corev1.ResourcePods {
+			return outOf(name, 1, int64(n.used.all.pods), int64(n.MaxPods))
 		}
+		return outOf(name, p.shape.ask[name], n.used.all.amounts[name], n.Allocatable[name])
 	}
+	return n.unsuitable(p)
+}
+
+// unsuitable returns why the node does not take such a pod for another reason than want of room.
+func (n *Node) unsuitable(p *Pod) *Refusal {
 	switch {
 	case !n.selected(&p.shape.terms):
 		return failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-	case taken.busy(p.shape.ports):
+	case n.used.all.busy(p.shape.ports):
 		return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
 	}
 	for i := range n.facts.taints {

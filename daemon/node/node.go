@@ -41,6 +41,9 @@ type Node struct {
 	blocked map[*line]struct{}
 	changed []types.UID
 
+	// expected are critical pods that are bound to the node, and for which others end (MakeRoom). Their room is reserved.
+	expected map[types.UID]*Pod
+
 	// wishes are what pods on the node wait for, and freed says that there may be more room for them.
 	wishes map[types.UID]wish
 	freed  bool
@@ -124,6 +127,7 @@ func (n *Node) Wait(p *Pod, nominated bool) {
 func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 	b, ok := n.bound[p.UID]
 	if !ok {
+		n.forgetExpected(p.UID)
 		n.take(p)
 		b = &bound{Pod: p}
 		n.occupy(b)
@@ -156,6 +160,7 @@ func (n *Node) end(b *bound, ending bool) {
 
 // Gone frees what a pod used that has ended, or removes it from the line in which it waits.
 func (n *Node) Gone(uid types.UID) {
+	n.forgetExpected(uid)
 	if b, ok := n.bound[uid]; ok {
 		n.end(b, false)
 		n.used.add(b.Pod, -1)

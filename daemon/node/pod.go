@@ -24,6 +24,8 @@ type Pod struct {
 	Ahead time.Time
 	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
 	Polite bool
+	// QOS is its quality of service class, by which a node evicts pods for critical ones.
+	QOS corev1.PodQOSClass
 	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
 	Group string
 
@@ -69,7 +71,7 @@ type port struct {
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
 		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.Time,
-		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
+		QOS: pod.Status.QOSClass, Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)

@@ -149,6 +149,10 @@ func (f *folder) fold(o Observation) {
 		f.evict(o.Message)
 		return
 	}
+	if o.What == Preempted {
+		f.preempt()
+		return
+	}
 	if o.What == Rejected {
 		f.reject(o)
 		return
@@ -381,7 +385,7 @@ func (f *folder) derive() {
 			f.settle()
 		}
 		next = phase(pod, true)
-		if evicted(pod) || isRejected(pod) {
+		if _, makesWay := preempted(pod); makesWay || evicted(pod) || isRejected(pod) {
 			expired, next = false, corev1.PodFailed
 		}
 		if expired {

@@ -15,18 +15,22 @@ type stop struct {
 	grace time.Duration
 }
 
-// stopping reports whether the pod is to end by now: it is being deleted, evicted or rejected, or its
-// deadline has passed.
+// stopping reports whether the pod is to end by now: it is being deleted, evicted, preempted or
+// rejected, or its deadline has passed.
 func stopping(pod *corev1.Pod, now time.Time) (stop, bool) {
 	if evicted(pod) || isRejected(pod) {
 		return stop{}, true
 	}
-	deleted, d := deletion(pod)
-	expired, e := deadlineStop(pod, now)
-	if e && (!d || expired.kill.Before(deleted.kill)) {
-		return expired, true
+	first, stops := deletion(pod)
+	for _, other := range []func() (stop, bool){
+		func() (stop, bool) { return deadlineStop(pod, now) },
+		func() (stop, bool) { return preempted(pod) },
+	} {
+		if s, ok := other(); ok && (!stops || s.kill.Before(first.kill)) {
+			first, stops = s, true
+		}
 	}
-	return deleted, d
+	return first, stops
 }
 
 func deletion(pod *corev1.Pod) (stop, bool) {

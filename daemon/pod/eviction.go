@@ -1,25 +1,70 @@
 package pod
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"time"
 
-const reasonEvicted = "Evicted"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
+)
+
+const (
+	reasonEvicted = "Evicted"
+	// reasonPreempting is that of a pod that makes room for a critical pod which was bound to the node without regard to
+	// what is free.
+	reasonPreempting = "Preempting"
+
+	messagePreempting = "Preempted in order to admit critical pod"
+	messagePreempted  = "Pod was preempted by Kubelet to accommodate a critical pod."
+)
 
 // evict ends a pod that takes more of this machine than it may. The status says so at once, and the pod has failed once
 // nothing of it runs any more, whatever its containers end with. With the condition DisruptionTarget a Job's failure
 // policy can distinguish this from a failure of the pod's own.
 func (f *folder) evict(why string) {
+	f.disrupt(reasonEvicted, why, why)
+}
+
+// preempt ends a pod in the same way, but it has its grace period.
+func (f *folder) preempt() { f.disrupt(reasonPreempting, messagePreempting, messagePreempted) }
+
+func (f *folder) disrupt(reason, message, condition string) {
 	s := &f.pod.Status
-	if s.Reason == reasonEvicted {
+	if s.Reason == reasonEvicted || s.Reason == reason {
 		return
 	}
-	s.Reason, s.Message = reasonEvicted, why
+	s.Reason, s.Message = reason, message
 	f.changed = true
 	f.condition(corev1.PodCondition{
 		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-		Reason: corev1.PodReasonTerminationByKubelet, Message: why,
+		Reason: corev1.PodReasonTerminationByKubelet, Message: condition,
 	})
-	f.warning(container{}, reasonEvicted, why)
+	f.warning(container{}, reason, message)
 }
 
 // evicted reports whether a pod is being evicted. Its containers have no grace period.
 func evicted(pod *corev1.Pod) bool { return pod.Status.Reason == reasonEvicted }
+
+// preempted returns how a pod ends that makes room for a critical one; false if it is none.
+func preempted(pod *corev1.Pod) (stop, bool) {
+	if pod.Status.Reason != reasonPreempting {
+		return stop{}, false
+	}
+	var grace time.Duration
+	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		grace = podspec.Seconds(*g)
+	}
+	var since time.Time
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return stop{since: since, kill: since.Add(grace), grace: grace}, true
+}
+
+// Ends reports whether a pod is to end, and will use nothing of the node before long.
+func Ends(pod *corev1.Pod) bool {
+	_, makesWay := preempted(pod)
+	return pod.DeletionTimestamp != nil || makesWay || evicted(pod)
+}

@@ -38,6 +38,8 @@ const (
 	Checked What = "Checked"
 	// Evicted: the pod takes more than it may, and is to end. Message says what it takes too much of.
 	Evicted What = "Evicted"
+	// Preempted: the pod is to end, to make room for a critical pod.
+	Preempted What = "Preempted"
 	// Rejected: this machine does not take the pod, and so this launch has failed. Reason and Message say why.
 	Rejected What = "Rejected"
 	// Stuck: a step of what is done for the pod does not come to its end, or fails again and again. Reason and Message say which, for people.
