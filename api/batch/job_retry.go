@@ -20,18 +20,17 @@ import (
 )
 
 const (
-	// AttemptsAnnotation is the history of a Job that was retried: the attempts before the one that runs now, as a JSON
-	// list of Attempt, oldest first. Only RetryJob writes it: like the status it is dropped from what clients create, and
-	// kept as it is when they update a Job.
+	// AttemptsAnnotation holds the history of a Job that was retried: the attempts before the current one, as a JSON list
+	// of Attempt, oldest first. Only RetryJob writes it: what clients send is ignored, as for the status.
 	AttemptsAnnotation = "jobd.dev/attempts"
 	// AttemptAnnotation is the number of the attempt that a pod belongs to, if that is not the first.
 	AttemptAnnotation = "jobd.dev/attempt"
 
-	// maxAttempts is how many attempts are kept. Their numbers go on.
+	// maxAttempts is how many attempts are kept. Older ones are dropped, and the others keep their numbers.
 	maxAttempts = 20
-	// maxAttemptsText is how long all attempts together may be, in bytes: the annotations of an object have a limit too.
+	// maxAttemptsText is how many bytes all attempts may take together. The API limits the annotations of an object too.
 	maxAttemptsText = 64 << 10
-	// maxAttemptText is the longest text that is kept of one of its fields, in bytes.
+	// maxAttemptText is how many bytes are kept of a text in an attempt.
 	maxAttemptText = 512
 )
 
@@ -99,7 +98,7 @@ type ContainerRetry struct {
 // RetryJob begins the next attempt of a Job that has failed: what is missing runs again, what has succeeded stays
 // (JobStatus.Succeeded and CompletedIndexes), except in a Job without completions, which is a work queue. Everything that
 // counts failures or time begins anew: JobStatus.Failed and FailedIndexes, the start time and with it the deadline, and the
-// time to live, since the Job has not finished any more.
+// time to live, since the Job is no longer finished.
 // The attempt that has ended is added to AttemptsAnnotation. A cluster has no such request: its conditions Failed and
 // FailureTarget are final.
 func RetryJob(j *batchv1.Job, ask Retry, by string, now time.Time) error {

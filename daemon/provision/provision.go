@@ -25,7 +25,8 @@ type Volumes interface {
 // Volume is a volume that is to be created.
 type Volume struct {
 	Name string
-	// Owner is whose claim it is for: no owner has the others wait for all of his volumes.
+	// Owner identifies whose claim the volume is for. Owners take turns, so that nobody waits for all the volumes of
+	// another one.
 	Owner string
 	// Size is in bytes.
 	Size int64
