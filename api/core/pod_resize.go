@@ -94,7 +94,7 @@ func validatePodResize(pod, old *corev1.Pod) field.ErrorList {
 	}
 	rest := pod.Spec.DeepCopy()
 	if hasAmounts(old.Spec.Resources) || hasAmounts(pod.Spec.Resources) {
-		errs = append(errs, validateWholeResize(rest, &pod.Spec, &old.Spec, path)...)
+		errs = append(errs, validateWholeResize(rest, &pod.Spec, &old.Spec, podspec.Bound(old), path)...)
 	}
 	order := sameContainers(pod.Spec.Containers, old.Spec.Containers, "containers", path)
 	order = append(order, sameContainers(pod.Spec.InitContainers, old.Spec.InitContainers, "initContainers", path)...)
@@ -135,10 +135,15 @@ func validatePodResize(pod, old *corev1.Pod) field.ErrorList {
 }
 
 // validateWholeResize checks the resources of the whole Pod (PodSpec.Resources), and makes those of rest the old ones
-// where they may change.
-func validateWholeResize(rest, now, was *corev1.PodSpec, path *field.Path) field.ErrorList {
+// where they may change. A Pod that runs without such resources gets none, since its containers are not in a cgroup of its
+// own that could be limited.
+func validateWholeResize(rest, now, was *corev1.PodSpec, bound bool, path *field.Path) field.ErrorList {
 	if was.Resources != nil && now.Resources == nil {
 		return field.ErrorList{field.Forbidden(path.Child("resources"), "pod-level resources cannot be removed")}
+	}
+	if !hasAmounts(was.Resources) && bound {
+		return field.ErrorList{field.Forbidden(path.Child("resources"),
+			"pod-level resources cannot be added to a pod that is bound to a node")}
 	}
 	var errs field.ErrorList
 	before := &corev1.ResourceRequirements{}

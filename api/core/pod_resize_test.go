@@ -57,7 +57,11 @@ func TestResizeOfAPod(t *testing.T) {
 			set(&p.Spec.Resources.Requests, "hugepages-2Mi", "4Mi")
 		}, want: "spec: Forbidden: only cpu and memory resources are mutable at pod-level"},
 		"a client that knows no whole pod's": {spec: `resources: {limits: {cpu: 2}}`, change: func(p *corev1.Pod) { p.Spec.Resources = nil }},
-		"a pod for Windows":                  {spec: `os: {name: windows}`, change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Limits, cpu, "1") }, want: ": Forbidden: windows pods cannot be resized"},
+		"those of a whole pod that has none": {change: func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{}
+			set(&p.Spec.Resources.Limits, cpu, "3")
+		}, want: "spec.resources: Forbidden: pod-level resources cannot be added to a pod that is bound to a node"},
+		"a pod for Windows": {spec: `os: {name: windows}`, change: func(p *corev1.Pod) { set(&p.Spec.Containers[0].Resources.Limits, cpu, "1") }, want: ": Forbidden: windows pods cannot be resized"},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7", labels: {a: b}}, spec: {`+tc.spec+`
@@ -66,6 +70,7 @@ func TestResizeOfAPod(t *testing.T) {
 				containers: [{name: c, image: i, resources: `+some+`}]}}`)
 			SetPodDefaults(pod)
 			PreparePod(pod, someTime)
+			pod.Spec.NodeName = "here"
 			changed := pod.DeepCopy()
 			tc.change(changed)
 			preparePodResize(changed, pod)
