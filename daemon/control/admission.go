@@ -40,7 +40,9 @@ type admission struct {
 	held map[types.UID]string
 	// deferred are the pods on the node that wait for room to become larger.
 	deferred map[types.UID]deferred
-	sysctls  oci.Sysctls
+	// kept are the namespaces for whose pods in deferred room is kept, or was within the last hour, and since when.
+	kept    map[string]time.Time
+	sysctls oci.Sysctls
 	// arrivals are pods whose manifests name a node, and that have not been looked at.
 	arrivals []types.UID
 	// expected are critical ones among them, which wait for the end of the pods that make room.
@@ -60,7 +62,7 @@ type wait struct {
 func newAdmission(timers *loop.Timers, capacity *node.Node, c *Config) *admission {
 	return &admission{
 		timers: timers, capacity: capacity, name: c.NodeName, ip: c.NodeIP, sysctls: c.Sysctls, held: map[types.UID]string{},
-		deferred: map[types.UID]deferred{},
+		deferred: map[types.UID]deferred{}, kept: map[string]time.Time{},
 	}
 }
 
@@ -109,8 +111,15 @@ func (a *admission) Settle(p *loop.Pass) (bool, error) {
 	return true, a.admit(p, step)
 }
 
-// Due writes into pods that have waited for some time why they wait.
-func (a *admission) Due(p *loop.Pass, _ string) error { return a.explainWaits(p) }
+// Due writes into pods that have waited for some time why they wait. With a namespace as the key it frees what is kept for
+// pods that are to become larger.
+func (a *admission) Due(p *loop.Pass, key string) error {
+	if key != "" {
+		a.yieldRoom(key, p.Now)
+		return nil
+	}
+	return a.explainWaits(p)
+}
 
 // Finish notes the pods that have begun to wait.
 func (a *admission) Finish(p *loop.Pass) error {

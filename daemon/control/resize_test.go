@@ -95,3 +95,45 @@ func TestTheMoreImportantPodBecomesLargerFirst(t *testing.T) {
 		w.has("low", "1", "Deferred")
 	})
 }
+
+// A pod that asks for more than there will be cannot keep others from starting without end, even if it asks again.
+func TestRoomIsKeptOnlyForAWhileForAPodThatIsToBecomeLarger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t) // 3 CPUs
+		defer w.end()
+		w.bare("a", "1", "10h", nil)
+		w.bare("b", "1", "10h", nil)
+		runs := func(when, name string, want bool) {
+			t.Helper()
+			time.Sleep(time.Second)
+			if p := w.pod(name); (p.Status.Phase == corev1.PodRunning) != want {
+				t.Errorf("%s: %s is %s", when, name, p.Status.Phase)
+			}
+		}
+		w.resize("a", "3")
+		w.bare("first", "1", "20m", nil)
+		time.Sleep(4 * time.Minute)
+		runs("in the beginning", "first", false)
+		w.resize("a", "2900m")
+		time.Sleep(2 * time.Minute)
+		runs("after a while", "first", true)
+
+		w.resize("b", "2")
+		w.bare("second", "500m", "20m", nil)
+		time.Sleep(21 * time.Minute)
+		w.has("b", "2", "") // it came first when there was room
+		runs("while all room is taken", "second", false)
+		w.resize("b", "1")
+		runs("while nothing is kept", "second", true)
+		w.has("a", "1", "Deferred")
+
+		w.bare("third", "500m", "10h", nil)
+		runs("beside it", "third", true)
+		time.Sleep(time.Hour)
+		w.resize("a", "2700m")
+		w.bare("fourth", "500m", "10h", nil)
+		runs("an hour later", "fourth", false)
+		time.Sleep(6 * time.Minute)
+		runs("an hour and a while later", "fourth", true)
+	})
+}

@@ -11,14 +11,15 @@ import (
 
 // wish is what a pod on the node is to get in addition to what it has (KEP-1287), for which there is no room now.
 type wish struct {
-	priority int32
-	extra    Resources
+	namespace string
+	priority  int32
+	extra     Resources
 }
 
 // Allocate gives a pod on the node other requests, those of now, and returns an empty reason; or it returns why it cannot, as
-// the reason and message of the condition PodResizePending. Those that wait for room keep pods of the same priority, or a
-// lower one, from taking it.
-func (n *Node) Allocate(uid types.UID, now *Pod) (reason, message string) {
+// the reason and message of the condition PodResizePending. With keep, a pod that waits for room keeps pods of the same
+// priority, or a lower one, from taking it, until Yield is called; without, it is only asked before those.
+func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message string) {
 	b, ok := n.bound[uid]
 	if !ok {
 		return "", ""
@@ -50,10 +51,14 @@ func (n *Node) Allocate(uid types.UID, now *Pod) (reason, message string) {
 		n.forgetWish(uid)
 		return reason, message
 	case corev1.PodReasonDeferred:
+		if !keep {
+			n.forgetWish(uid)
+			return reason, message
+		}
 		if n.wishes == nil {
 			n.wishes = map[types.UID]wish{}
 		}
-		n.wishes[uid] = wish{b.Priority, extra}
+		n.wishes[uid] = wish{b.namespace, b.Priority, extra}
 		return reason, message
 	}
 	delete(n.wishes, uid)
@@ -67,6 +72,15 @@ func (n *Node) Allocate(uid types.UID, now *Pod) (reason, message string) {
 	n.end(b, ending)
 	n.unblock()
 	return "", ""
+}
+
+// Yield frees the room that is kept for pods of a namespace that are to become larger. They go on waiting.
+func (n *Node) Yield(namespace string) {
+	for uid, w := range n.wishes {
+		if w.namespace == namespace {
+			n.forgetWish(uid)
+		}
+	}
 }
 
 func (n *Node) forgetWish(uid types.UID) {

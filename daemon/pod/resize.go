@@ -65,7 +65,7 @@ func Allocated(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// differs reports whether the resources of the spec are others than those of the status.
+// differs reports whether the resources of the spec differ from those of the status.
 func differs(pod *corev1.Pod) bool {
 	found := !sameWhole(pod)
 	workload(pod, func(c container) bool {
@@ -75,7 +75,8 @@ func differs(pod *corev1.Pod) bool {
 	return found
 }
 
-// sameWhole does the same for those of the whole pod. They are never added to a pod that is bound.
+// sameWhole reports whether the resources of the whole pod (PodSpec.Resources) are those of the status. The API does not
+// let clients add any to a pod that was bound without them.
 func sameWhole(pod *corev1.Pod) bool {
 	return pod.Status.Resources == nil || equality.Semantic.DeepEqual(pod.Spec.Resources, pod.Status.Resources)
 }
