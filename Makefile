@@ -23,7 +23,7 @@ SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cr
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short
+.PHONY: build demo check test test-deps unit e2e upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -78,6 +78,19 @@ e2e-vm: test-deps ## the same and more in an emulated machine: cgroup v2, reboot
 e2e-vm-short: VMFLAGS += -short
 e2e-vm-short: e2e-vm ## a few tests, one reboot and one power cut, in one machine
 
+PACKAGED := .packages
+# Pods that run while the package is upgraded.
+PODS ?= 100
+# The commit whose packages are upgraded: the release before this one, and before there are two, the first commit that made packages.
+e2e-packages: FROM := $(or $(FROM),$(shell git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null || echo e5076ca))
+e2e-packages: test-deps ## deb, rpm and tar.gz installed, upgraded from FROM's with PODS=100 running pods and removed, in an emulated Debian
+	@mkdir -p $(PACKAGED)
+	@testdata/packages/older.sh '$(FROM)' $(PACKAGED)/old v0.1.0
+	@DIST=$(PACKAGED)/new ARCHS=amd64 packaging/release.sh v0.2.0 '$(subst $(VERSION),v0.2.0,$(LDFLAGS))'
+	@go run ./testdata/images/cmd/mkimage busybox docker.io/library/busybox:1.36 >$(PACKAGED)/busybox.tar
+	@go run ./testdata/images/cmd/mkimage perl docker.io/library/perl:5.34.0 >$(PACKAGED)/perl.tar
+	@PODS=$(PODS) testdata/packages/run.sh $(PACKAGED)
+
 crash: build ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc
 	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all go test -count=1 -timeout 0 -v -run '^TestCrashMatrix$$' ./daemon/e2e
 
@@ -130,4 +143,4 @@ release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of 
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
 
 clean:
-	rm -rf bin dist .demo .node .upgrade .vm
+	rm -rf bin dist .demo .node .packages .upgrade .vm

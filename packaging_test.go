@@ -16,7 +16,7 @@ import (
 // TestSyntaxOfScripts has the shell that each script names read it.
 func TestSyntaxOfScripts(t *testing.T) {
 	var scripts []string
-	for _, pattern := range []string{"packaging/*.sh", "packaging/scripts/*.sh", "testdata/*.sh", "testdata/*/*.sh"} {
+	for _, pattern := range []string{"packaging/*.sh", "packaging/scripts/*.sh", "testdata/*.sh", "testdata/*/*.sh", "testdata/packages/guest/*"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: no scripts: %v", pattern, err)
