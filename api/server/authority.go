@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -22,6 +23,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -263,16 +266,53 @@ func (a *Authority) authenticateToken(_ context.Context, token string) (*authent
 
 // WriteKubeconfig writes what an administrator's kubectl needs to reach the address, for the owner alone.
 func (a *Authority) WriteKubeconfig(path string, address net.Addr) error {
-	data, err := a.kubeconfig(address, role{name: core.RoleAdmin})
+	data, err := a.kubeconfig(address, holder{role: role{name: core.RoleAdmin}})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return atomicfile.WriteDurable(path, data, 0o600)
 }
 
-// kubeconfig returns a kubeconfig with the permissions of a role: an administrator's holds a token, others a
-// certificate.
-func (a *Authority) kubeconfig(address net.Addr, granted role) ([]byte, error) {
+// holder is whom a kubeconfig is for: a user of some groups, whose rights come from bindings, or whoever has a role.
+type holder struct {
+	user   string
+	groups []string
+	role   role // if there is no user; its namespace is where the commands of a user begin
+}
+
+// newHolder checks whom a person has asked a kubeconfig for. role is empty if nothing was said about it.
+func newHolder(name string, groups []string, role, namespace string) (h holder, err error) {
+	if name == "" {
+		if len(groups) > 0 {
+			return h, errors.New("--group says what groups a user is in: it needs --user")
+		}
+		h.role, err = newRole(cmp.Or(role, core.RoleAdmin), namespace)
+		return h, err
+	}
+	if role != "" {
+		return h, errors.New("--user and --role exclude each other: the rights of a user come from bindings")
+	}
+	if h.role, err = newRole(core.RoleRead, namespace); err != nil {
+		return h, err
+	}
+	for _, said := range append([]string{name}, groups...) {
+		switch {
+		case said == "":
+			return h, errors.New("a group needs a name")
+		case strings.HasPrefix(said, "system:") || strings.HasPrefix(said, "jobd:"):
+			return h, fmt.Errorf("%q is a name that jobd gives itself: names of users and groups cannot begin with system: or "+
+				"jobd:", said)
+		case strings.ContainsFunc(said, unicode.IsControl) || !utf8.ValidString(said) || len(said) > 256:
+			return h, fmt.Errorf("%q cannot be the name of a user or group: it is longer than 256 bytes, or has characters "+
+				"that cannot be printed", said)
+		}
+	}
+	h.user, h.groups = name, groups
+	return h, nil
+}
+
+// kubeconfig returns a kubeconfig with a certificate for its holder; an administrator's holds a token.
+func (a *Authority) kubeconfig(address net.Addr, to holder) ([]byte, error) {
 	const name = "jobd"
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
@@ -286,9 +326,14 @@ func (a *Authority) kubeconfig(address net.Addr, granted role) ([]byte, error) {
 		Server: "https://" + net.JoinHostPort(host, port), CertificateAuthorityData: a.pem,
 	}
 	c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: a.token}
-	if granted != (role{name: core.RoleAdmin}) {
-		group := granted.group()
-		cert, key, err := a.issueClient("jobd:"+strings.TrimPrefix(group, groupPrefix), []string{group}, clientLife)
+	granted := to.role
+	if to.user != "" || granted != (role{name: core.RoleAdmin}) {
+		user, groups := to.user, to.groups
+		if user == "" {
+			groups = []string{granted.group()}
+			user = "jobd:" + strings.TrimPrefix(groups[0], groupPrefix)
+		}
+		cert, key, err := a.issueClient(user, groups, clientLife)
 		if err != nil {
 			return nil, err
 		}

@@ -1,14 +1,12 @@
 package server
 
 import (
-	"cmp"
 	"net/http"
 	"net/http/pprof"
 	"strings"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/database"
 	wire "github.com/jobd/jobd/api/images"
 )
@@ -45,10 +43,11 @@ const (
 func isImagePath(path string) bool   { return path == wire.Path }
 func isProfilePath(path string) bool { return strings.HasPrefix(path, profilePath) }
 
-// kubeconfig answers with what a client needs to use the API over the network: an administrator, or one that has only
-// the role of the query, perhaps in only one namespace.
+// kubeconfig answers with what a client needs to use the API over the network: an administrator, one that has only the
+// role of the query, perhaps in only one namespace, or the user of the query in its groups.
 func (s *Server) kubeconfig(w http.ResponseWriter, r *http.Request) {
-	granted, err := newRole(cmp.Or(r.FormValue("role"), core.RoleAdmin), r.FormValue("namespace"))
+	query := r.URL.Query()
+	to, err := newHolder(query.Get("user"), query["group"], query.Get("role"), query.Get("namespace"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -59,12 +58,12 @@ func (s *Server) kubeconfig(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "jobd listens on no network address: start it with --listen 127.0.0.1:PORT", http.StatusNotFound)
 		return
 	}
-	data, err := s.config.Authority.kubeconfig(*at, granted)
+	data, err := s.config.Authority.kubeconfig(*at, to)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	if text, err := s.asGoodAsRoot(granted); err != nil {
+	if text, err := s.asGoodAsRoot(to.role); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	} else if header, err := utilnet.NewWarningHeader(299, "-", text); text != "" && err == nil {

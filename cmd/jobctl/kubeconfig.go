@@ -21,26 +21,41 @@ import (
 func newKubeconfigCommand(
 	dial func(context.Context) (net.Conn, error), streams genericiooptions.IOStreams,
 ) *cobra.Command {
-	var role, namespace string
+	var role, namespace, user string
+	var groups []string
 	cmd := &cobra.Command{
-		Use:                   "kubeconfig [--role read|submit|admin] [--namespace NAMESPACE]",
+		Use:                   "kubeconfig [--role read|submit|admin | --user NAME [--group GROUP]...] [--namespace NAMESPACE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Print a kubeconfig for the address that jobd listens on",
 		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). For the role admin in all namespaces, which is the default, it holds the administrator's token: keep it to yourself. With another --role, or with --namespace, it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, or do anything in that namespace alone.
+
+With --user, it holds a certificate, valid for a year, for a user of that name in the groups of --group, who may do what RoleBindings and ClusterRoleBindings grant to the user or the groups, and nothing more. Commands with it begin in the namespace of --namespace.
 
 Who may submit Jobs can become root of the host in a namespace that allows privileged pods, as every namespace does unless its label pod-security.kubernetes.io/enforce is baseline or restricted, or that is the default (jobd serve --pod-security-enforce). A warning says where that is so.`,
 		Example: `  # For yourself, with all rights
   jobctl kubeconfig > ~/.kube/jobd
 
   # For a colleague who submits Jobs in one namespace
-  jobctl kubeconfig --role submit --namespace team > colleague.kubeconfig`,
+  jobctl kubeconfig --role submit --namespace team > colleague.kubeconfig
+
+  # For Ann, who may look at what is in one namespace
+  jobctl kubeconfig --user ann --group team --namespace team > ann.kubeconfig
+  jobctl create rolebinding team-views --clusterrole view --group team --namespace team`,
 		Args: cobra.NoArgs,
 		Run: func(c *cobra.Command, _ []string) {
-			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, url.Values{"role": {role}, "namespace": {namespace}},
-				streams))
+			query := url.Values{"namespace": {namespace}, "user": {user}, "group": groups}
+			if c.Flags().Changed("user") && user == "" {
+				cmdutil.CheckErr(errors.New("--user needs a name"))
+			}
+			if user == "" || c.Flags().Changed("role") {
+				query.Set("role", role)
+			}
+			cmdutil.CheckErr(printKubeconfig(c.Context(), dial, query, streams))
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "admin", "what it allows: read, submit or admin")
+	cmd.Flags().StringVar(&user, "user", "", "a user whose rights come from bindings, instead of a role")
+	cmd.Flags().StringArrayVar(&groups, "group", nil, "a group that the user is in; can be repeated")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the only namespace that it is valid for (default all)")
 	return cmd
 }
