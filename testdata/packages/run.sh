@@ -74,7 +74,7 @@ boot() {
     -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check systemd.show_status=false start=$1 test=$2 pods=${PODS:-100}" \
     -no-reboot -nic none -display none -monitor none -serial stdio </dev/null \
     -drive file=root.ext4,format=raw,if=virtio,snapshot=on \
-    -drive file=jobd.ext4,format=raw,if=virtio,read-only=on | tr -d '\r' | tee "console.$2"
+    -drive file=jobd.ext4,format=raw,if=virtio,read-only=on | sed -u 's,\r$,,' | tee "console.$2"
   grep -qx "packages: all is well" "console.$2" || { echo "packages: $2 has failed" >&2; exit 1; }
 }
 
