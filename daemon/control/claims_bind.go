@@ -245,10 +245,16 @@ func (c *claims) expanded(p *loop.Pass, r provision.Result) error {
 	if err != nil || obj == nil || obj.UID != pv.Spec.ClaimRef.UID {
 		return err
 	}
+	since := metav1.NewTime(p.Now)
+	for _, was := range obj.Status.Conditions {
+		if was.Type == corev1.PersistentVolumeClaimControllerResizeError && was.Status == corev1.ConditionTrue {
+			since = was.LastTransitionTime // it has failed before
+		}
+	}
 	obj.Status.Conditions = slices.DeleteFunc(obj.Status.Conditions, ofResize)
 	if r.Err != nil {
 		obj.Status.Conditions = append(obj.Status.Conditions, corev1.PersistentVolumeClaimCondition{
-			Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(p.Now),
+			Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, LastTransitionTime: since,
 			Message: r.Err.Error(),
 		})
 		c.timers.Set(c, key, c.retry(pv.Name, p.Now))

@@ -527,6 +527,12 @@ func TestAClaimGrows(t *testing.T) {
 		if got := w.claim("data"); len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Message != "no space" || got.Status.Capacity.Storage().String() != "1Gi" {
 			t.Errorf("an expansion that fails: %+v", got.Status)
 		}
+		failed := w.claim("data").Status.Conditions[0].LastTransitionTime
+		d.set(provision.Expand, errors.New("still no space"))
+		time.Sleep(time.Minute)
+		if got := w.claim("data").Status.Conditions; len(got) != 1 || got[0].Message != "still no space" || !got[0].LastTransitionTime.Equal(&failed) {
+			t.Errorf("one that goes on failing since %v: %+v", failed, got)
+		}
 		d.set(provision.Expand, nil)
 		w.stop()
 		w.start()
