@@ -18,8 +18,8 @@ func newServeCommand() *cobra.Command {
 	settings, file := config.Default(), ""
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon: take Jobs over the socket and run their pods",
-		Long: `Run the daemon: take Jobs over the socket and run their pods.
+		Short: "Run the daemon: accept Jobs on the socket and run their pods",
+		Long: `Run the daemon: accept Jobs on the socket and run their pods.
 
 Every flag can also be set in the YAML file that --config names, under the flag's name; the command line wins.
 SIGTERM stops the daemon and leaves the containers running: the next jobd of the same --root picks them up again.`,
@@ -35,7 +35,7 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.StringVar(&settings.OCIRuntime, "oci-runtime", settings.OCIRuntime,
 		"what starts the containers of pods without a runtime class: crun, runc, one of --runtime-handlers or a path (the first of these that works)")
 	flags.Var(&settings.RuntimeHandlers, "runtime-handlers",
-		"further OCI runtimes that RuntimeClasses name as their handlers, as runsc=/usr/local/bin/runsc (crun and runc)")
+		"further OCI runtimes that RuntimeClasses may name as their handlers, such as runsc=/usr/local/bin/runsc (crun and runc)")
 	flags.DurationVar(&settings.RuntimeRequestTimeout.Duration, "runtime-request-timeout",
 		settings.RuntimeRequestTimeout.Duration, "how long the OCI runtime may take to start a container or a command in it")
 	flags.StringVar(&settings.Shim, "shim", settings.Shim, "path of jobd-shim (beside jobd, or in PATH)")
@@ -47,9 +47,9 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"network of pods: bridge, host or none (a bridge where that is possible, else none)")
 	flags.IntVar(&settings.MaxPods, "max-pods", settings.MaxPods, "how many pods run at once")
 	flags.StringVar(&settings.Allocatable, "allocatable", settings.Allocatable,
-		"what all pods may request together, as cpu=4,memory=8Gi (what the machine has)")
+		"what all pods may request together, such as cpu=4,memory=8Gi (what the machine has)")
 	flags.StringVar(&settings.SystemReserved, "system-reserved", settings.SystemReserved,
-		"what is kept from pods, as cpu=500m,memory=1Gi,ephemeral-storage=2Gi,pid=1000 (memory=100Mi and a quarter of the pids)")
+		"what is reserved for the system, such as cpu=500m,memory=1Gi,ephemeral-storage=2Gi,pid=1000 (memory=100Mi and a quarter of the pids)")
 	flags.StringVar(&settings.CDISpecDirs, "cdi-spec-dirs", settings.CDISpecDirs,
 		"directories of the CDI files that describe devices")
 	flags.BoolVar(&settings.WorkloadWithJob, "workload-with-job", settings.WorkloadWithJob,
@@ -61,14 +61,14 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.BoolVar(&settings.SeccompDefault, "seccomp-default", settings.SeccompDefault,
 		"give the seccomp profile RuntimeDefault to containers that ask for none")
 	flags.StringSliceVar(&settings.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", settings.AllowedUnsafeSysctls,
-		"sysctls that pods may set beyond the safe ones, as net.core.somaxconn,kernel.msg* (a pod with others is rejected)")
+		"sysctls that pods may set besides the safe ones, such as net.core.somaxconn,kernel.msg* (a pod with others is rejected)")
 	flags.BoolVar(&settings.DropNetRaw, "drop-net-raw", settings.DropNetRaw,
-		"take CAP_NET_RAW, with which a pod can send packets of any kind, from containers that do not add it")
+		"drop CAP_NET_RAW, which lets a pod send arbitrary packets, from containers that do not add it")
 	flags.StringVar(&settings.PodSecurity.Defaults.Enforce, "pod-security-enforce", settings.PodSecurity.Defaults.Enforce,
 		"Pod Security level of namespaces without the label: privileged, baseline or restricted (privileged);\n"+
 			"in the file pod-security.defaults.enforce, as in a PodSecurityConfiguration")
 	flags.StringVar(&settings.UserNamespaces, "user-namespaces", settings.UserNamespaces,
-		"which pods get users of their own: pod, those with hostUsers: false; default, all that use no namespace of the host")
+		"which pods get a user namespace: pod, those with hostUsers: false; default, all that use no namespace of the host")
 	flags.StringVar(&settings.UserNamespaceRange, "user-namespace-range", settings.UserNamespaceRange,
 		"START:COUNT, the host's ids for those pods, 65536 each (those of jobd in /etc/subuid and /etc/subgid, else unused ones)")
 	flags.StringVar(&settings.UnknownStorageClass, "unknown-storage-class", settings.UnknownStorageClass,
@@ -99,7 +99,7 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.DurationVar(&settings.ImageMaximumGCAge.Duration, "image-maximum-gc-age", settings.ImageMaximumGCAge.Duration,
 		"how long an image that no pod uses is kept, however empty the disk is (forever)")
 	flags.BoolVar(&settings.ImageGCImported, "image-gc-imported", settings.ImageGCImported,
-		"remove imported images like pulled ones, though no registry brings them back (they stay)")
+		"also remove unused images that were imported and cannot be pulled again (they are kept)")
 	flags.StringVar(&settings.EvictionHard, "eviction-hard", settings.EvictionHard,
 		"how little of the root's disk may be left before new pods are kept away and others are evicted; empty means never")
 	flags.DurationVar(&settings.EvictionPressureTransitionPeriod.Duration, "eviction-pressure-transition-period", settings.EvictionPressureTransitionPeriod.Duration,
@@ -107,13 +107,13 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 	flags.StringVar(&settings.AuditPolicyFile, "audit-policy-file", settings.AuditPolicyFile,
 		"file of the kind Policy (audit.k8s.io/v1) that says which requests are logged (no audit log)")
 	flags.StringVar(&settings.AuditLogPath, "audit-log-path", settings.AuditLogPath,
-		"file that those requests are logged in; - is the standard output")
+		"file that the audit log is written to; - is standard output")
 	flags.IntVar(&settings.AuditLogMaxAge, "audit-log-maxage", settings.AuditLogMaxAge,
 		"how many days older files of the audit log are kept; 0 means forever")
 	flags.IntVar(&settings.AuditLogMaxBackup, "audit-log-maxbackup", settings.AuditLogMaxBackup,
 		"how many older files of the audit log are kept; 0 means all")
 	flags.IntVar(&settings.AuditLogMaxSize, "audit-log-maxsize", settings.AuditLogMaxSize,
-		"how many megabytes the audit log grows to before a new file is begun; 0 means no limit")
+		"how many megabytes the audit log grows to before a new file is started; 0 means no limit")
 	flags.StringVar(&settings.AuditLogFormat, "audit-log-format", settings.AuditLogFormat,
 		"json, or legacy for lines of plain text")
 	flags.StringVar(&settings.AuditLogMode, "audit-log-mode", settings.AuditLogMode,
