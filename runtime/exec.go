@@ -18,6 +18,10 @@ type Executor interface {
 // ExecRequest is a process to be run in a container.
 type ExecRequest struct {
 	Args []string
+	// Own runs jobd-shim with Args, which the container's image need not have: see archive.Inside. The container's OCI
+	// runtime has to be crun or runc; with others, and if an older version of jobd has started the container, this is
+	// ErrNotImplemented.
+	Own bool
 	// TTY runs it on a terminal: then all its output comes by Stdout.
 	TTY bool
 	// Stdin is what it reads; nil for nothing. Output without a writer is dropped.

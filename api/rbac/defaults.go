@@ -100,8 +100,7 @@ func Defaults(
 		on(reads, in("metrics.k8s.io"), "nodes", "pods"))
 	add("jobd:aggregate-to-edit", []string{"edit"},
 		on([]string{"create"}, in("batch"), "jobs/retry"),
-		on([]string{"get", "update"}, in(""), "persistentvolumeclaims/files"),
-		on([]string{"get"}, in(""), "pods/files"))
+		on([]string{"get", "update"}, in(""), "persistentvolumeclaims/files", "pods/files"))
 	add("jobd:aggregate-to-view", []string{"view"},
 		on([]string{"get"}, in("batch"), "cronjobs/why", "jobs/log", "jobs/why"),
 		on([]string{"get"}, in(""), "pods/why"),

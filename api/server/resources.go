@@ -58,7 +58,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
 		served["pods/proxy"] = podProxy{into}
-		served["pods/files"] = podFiles{objects, s.config.PodFiles, s.config.Logger}
+		served["pods/files"] = podFiles{objects, s.config.PodFiles, s.config.Containers, s.config.Logger}
 		served["pods/eviction"] = &podEviction{pods: objects}
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:

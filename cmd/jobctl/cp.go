@@ -18,13 +18,15 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubectl/pkg/cmd/exec"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
+	utilexec "k8s.io/utils/exec"
 )
 
 // extendCopy lets kubectl's cp command copy files from and to claims: jobctl cp pvc/NAME:PATH LOCAL, and back. No pod is
-// needed for that. A cluster has no such request, and kubectl takes pvc there for a namespace. It also copies files out of
-// containers that have ended, in which kubectl could not start tar.
+// needed for that. A cluster has no such request, and kubectl takes pvc there for a namespace. It also copies from and to
+// containers in which kubectl cannot start tar, because they have ended or their image has none.
 func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions.IOStreams) {
 	cp, _, err := root.Find([]string{"cp"})
 	if err != nil {
@@ -40,7 +42,10 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
   jobctl cp ./data pvc/input:/data
 
   # Copy a file out of a pod that has ended, with the annotation jobd.dev/keep-files
-  jobctl cp train-0-abcde:/out/result.json .`
+  jobctl cp train-0-abcde:/out/result.json .
+
+  # Neither does a running pod need tar in its image
+  jobctl cp ./weights train-0-abcde:/tmp/weights`
 	cp.Run = func(cmd *cobra.Command, args []string) {
 		if len(args) != 2 {
 			run(cmd, args)
@@ -51,15 +56,11 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 		c := filesCopy{IOStreams: streams}
 		switch {
 		case !isFrom && !isTo:
-			ended, err := endedPod(contextOf(cmd), f, args[0], cmdutil.GetFlagString(cmd, "container"))
+			done, err := c.withoutTar(contextOf(cmd), f, args, cmdutil.GetFlagString(cmd, "container"))
 			cmdutil.CheckErr(err)
-			if ended == nil {
+			if !done {
 				run(cmd, args)
-				return
 			}
-			cmdutil.CheckErr(c.connect(f))
-			c.namespace = ended.namespace
-			cmdutil.CheckErr(c.download(contextOf(cmd), *ended, args[1]))
 		case isFrom && isTo:
 			cmdutil.CheckErr(errors.New("one of the two has to be a local path"))
 		default:
@@ -73,14 +74,87 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 	}
 }
 
-// remote is a path in a claim, or in a container that has ended.
+// remote is a path in a claim or in a container.
 type remote struct{ resource, namespace, name, container, path string }
 
-// endedPod parses [NAMESPACE/]POD:PATH, and returns nil unless that is in a container of a pod which has ended.
-func endedPod(ctx context.Context, f cmdutil.Factory, arg, container string) (*remote, error) {
+// withoutTar copies from a container that has ended, or from or to one that runs without tar. It reports whether it has:
+// everything else is left to kubectl.
+func (c *filesCopy) withoutTar(ctx context.Context, f cmdutil.Factory, args []string, container string) (bool, error) {
+	from, err := podPath(f, args[0])
+	if err != nil {
+		return false, err
+	}
+	to, err := podPath(f, args[1])
+	if err != nil {
+		return false, err
+	}
+	at := from
+	if at == nil {
+		at = to
+	}
+	if at == nil || from != nil && to != nil {
+		return false, nil
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return false, err
+	}
+	pod, err := client.CoreV1().Pods(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+	if err != nil {
+		return false, nil // kubectl says what is wrong
+	}
+	if at.container = container; container == "" {
+		main, err := podcmd.FindOrDefaultContainerByName(pod, "", true, io.Discard)
+		if err != nil {
+			return false, err
+		}
+		at.container = main.Name
+	}
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded, corev1.PodFailed:
+		if from == nil {
+			return false, nil
+		}
+	case corev1.PodRunning:
+		if has, err := hasTar(ctx, f, client, at); err != nil || has {
+			return false, err
+		}
+	default:
+		return false, nil
+	}
+	if err := c.connect(f); err != nil {
+		return false, err
+	}
+	c.namespace = at.namespace
+	if from != nil {
+		return true, c.download(ctx, *from, args[1])
+	}
+	return true, c.upload(ctx, args[0], *to)
+}
+
+// hasTar reports whether tar can be started in a running container.
+func hasTar(ctx context.Context, f cmdutil.Factory, client *kubernetes.Clientset, at *remote) (bool, error) {
+	config, err := f.ToRESTConfig()
+	if err != nil {
+		return false, err
+	}
+	try := exec.ExecOptions{
+		StreamOptions: exec.StreamOptions{
+			IOStreams: genericiooptions.IOStreams{Out: io.Discard, ErrOut: io.Discard},
+			Namespace: at.namespace, PodName: at.name, ContainerName: at.container, Quiet: true,
+		},
+		Command: []string{"tar", "--version"}, Config: config, PodClient: client.CoreV1(), Executor: &exec.DefaultRemoteExecutor{},
+	}
+	err = try.Run()
+	var ended utilexec.ExitError
+	return err == nil || errors.As(err, &ended), nil // any other error comes again if it is not about tar
+}
+
+// podPath parses [NAMESPACE/]POD:PATH, and returns nil for a local path.
+func podPath(f cmdutil.Factory, arg string) (*remote, error) {
 	name, path, ok := strings.Cut(arg, ":")
-	if !ok || path == "" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/") {
-		return nil, nil // a local path
+	if !ok || path == "" || name == "" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/") {
+		return nil, nil
 	}
 	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -89,25 +163,7 @@ func endedPod(ctx context.Context, f cmdutil.Factory, arg, container string) (*r
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		namespace, name = before, after
 	}
-	client, err := f.KubernetesClientSet()
-	if err != nil {
-		return nil, err
-	}
-	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, nil // kubectl says what is wrong
-	}
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-		return nil, nil
-	}
-	if container == "" {
-		c, err := podcmd.FindOrDefaultContainerByName(pod, "", true, io.Discard)
-		if err != nil {
-			return nil, err
-		}
-		container = c.Name
-	}
-	return &remote{"pods", namespace, name, container, path}, nil
+	return &remote{resource: "pods", namespace: namespace, name: name, path: path}, nil
 }
 
 // claimPath parses pvc/NAME:PATH.
@@ -153,8 +209,8 @@ func (c *filesCopy) request(r *rest.Request, at remote) *rest.Request {
 	return r
 }
 
-// download copies a file or directory of a claim or an ended container to a local path, as cp does from a pod: a file goes into a directory
-// that exists, the content of a directory into the local one.
+// download copies a file or directory of a claim or container to a local path, as cp does from a pod: a file goes into a
+// directory that exists, the content of a directory into the local one.
 func (c *filesCopy) download(ctx context.Context, from remote, to string) error {
 	body, err := c.request(c.client.Get(), from).Stream(ctx)
 	if err != nil {
@@ -170,7 +226,11 @@ func (c *filesCopy) download(ctx context.Context, from remote, to string) error 
 		if info, err := os.Stat(to); err == nil && info.IsDir() {
 			to = filepath.Join(to, path.Base(path.Clean("/"+from.path)))
 		}
-		return writeLocal(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, first.FileInfo().Mode().Perm()))(in)
+		if err := writeLocal(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, first.FileInfo().Mode().Perm()))(in); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, body) // to the end, so that the server does not take it for broken off
+		return err
 	}
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -183,7 +243,8 @@ func (c *filesCopy) download(ctx context.Context, from remote, to string) error 
 	for {
 		header, err := in.Next()
 		if err == io.EOF {
-			return nil
+			_, err = io.Copy(io.Discard, body)
+			return err
 		} else if err != nil {
 			return err
 		}
@@ -217,7 +278,7 @@ func writeLocal(file *os.File, err error) func(io.Reader) error {
 	}
 }
 
-// upload copies a local file or directory into a claim.
+// upload copies a local file or directory into a claim or a running container.
 func (c *filesCopy) upload(ctx context.Context, from string, to remote) error {
 	if _, err := os.Stat(from); err != nil {
 		return err

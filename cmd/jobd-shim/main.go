@@ -1,19 +1,24 @@
 // Command jobd-shim is a shard: a small process that keeps containers alive without the daemon and writes their logs.
 // The daemon starts it and speaks to it over a socket; see package runtime/shard/server. With --init it is the first
 // process of a pod whose containers share a PID namespace; see package runtime/processes. With --guard it waits for the
-// death of a `jobd run` to clear up after it; see package daemon/ephemeral.
+// death of a `jobd run` to clear up after it; see package daemon/ephemeral. With --files it copies files in a container, as
+// one of the container's processes; see package runtime/archive.
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"syscall"
 
+	"github.com/jobd/jobd/runtime/archive"
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/shard/server"
@@ -29,11 +34,22 @@ func main() {
 	initDir := flag.String("init", "", "be the first process of a pod that has this `directory`")
 	users := flag.String("user-namespace", "", "with --init: `path` of the user namespace to be it in")
 	idle := flag.Bool("idle", false, "do nothing until killed")
+	files := flag.Bool("files", false, "copy files in a container: pack PATH, or unpack PATH NAME")
 	guard := flag.Bool("guard", false, "wait for the end of the standard input, and then become the program that follows")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
 		fmt.Printf("jobd-shim %s (%s, protocol %d)\n", version, runtime.Version(), protocol.Version)
+		return
+	}
+	if *files {
+		if err := archive.Inside(context.Background(), flag.Args(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			if errors.Is(err, fs.ErrNotExist) {
+				os.Exit(archive.NotExist)
+			}
+			os.Exit(1)
+		}
 		return
 	}
 	if *idle {

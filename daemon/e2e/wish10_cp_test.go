@@ -90,3 +90,64 @@ func TestWish10FilesOutOfAFinishedPod(t *testing.T) {
 		return nil
 	})
 }
+
+// The image of a running pod needs no tar either, and what is copied is what the container's user may read and write.
+func TestWish10FilesOfAPodWithoutTar(t *testing.T) {
+	d := start(t, "--network", "none")
+	for name, users := range map[string]string{"plain": "", "mapped": ", hostUsers: false"} {
+		d.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {restartPolicy: Never%s, terminationGracePeriodSeconds: 0,
+securityContext: {runAsUser: 1000, runAsGroup: 1000}, volumes: [{name: e, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}],
+containers: [{name: c, image: "busybox:1.36", command: [/bin/sleep, "1000"], env: [{name: PATH, value: /nosuch}], workingDir: /e,
+  volumeMounts: [{name: e, mountPath: /e}, {name: m, mountPath: /e/m}]}]}}`, name, users))
+	}
+	for _, name := range []string{"plain", "mapped"} {
+		d.jobctl("wait", "--for=condition=Ready", "pods/"+name, "--timeout="+patience.String())
+		dir := t.TempDir()
+		local := filepath.Join(dir, "tree", "deep", "file")
+		if err := os.MkdirAll(filepath.Dir(local), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		content := strings.Repeat("content\n", 1<<16)
+		if err := os.WriteFile(local, []byte(content), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		same := func(from string) {
+			t.Helper()
+			to := filepath.Join(dir, "copy")
+			os.Remove(to)
+			d.jobctl("cp", name+":"+from, to)
+			if got, err := os.ReadFile(to); err != nil || string(got) != content {
+				t.Errorf("%s: %s: %v, %d bytes", name, from, err, len(got))
+			}
+		}
+		for to, at := range map[string]string{"/e/new": "/e/new", "relative": "/e/relative", "/e/m/new": "m/new", "/tmp": "/tmp/file"} {
+			d.jobctl("cp", local, "default/"+name+":"+to, "-c", "c")
+			if name == "plain" {
+				same(at)
+			}
+		}
+		d.jobctl("cp", filepath.Join(dir, "tree"), name+":/e")
+		same("/e/tree/deep/file")
+		d.jobctl("exec", name, "--", "/bin/ln", "-s", "/e/new", "/tmp/link")
+		same("/tmp/link")
+		d.jobctl("cp", name+":/e", filepath.Join(dir, "whole"))
+		for _, of := range []string{"new", "tree/deep/file", "m/new"} {
+			if got, err := os.ReadFile(filepath.Join(dir, "whole", of)); err != nil || string(got) != content {
+				t.Errorf("%s: %s of the whole: %v, %d bytes", name, of, err, len(got))
+			}
+		}
+		d.jobctl("exec", name, "--", "/bin/chmod", "0", "/e/relative")
+		for want, args := range map[string][]string{
+			"/e/relative: permission denied": {name + ":/e/relative", dir + "/x"},
+			"/etc/x: permission denied":      {local, name + ":/etc/x"},
+			"/e/nosuch: no such file":        {name + ":/e/nosuch", dir + "/x"},
+		} {
+			if out, err := d.try("jobctl", nil, append([]string{"cp"}, args...)...); err == nil || !strings.Contains(out, want) {
+				t.Errorf("%s: %v: %v, %s", name, args, err, out)
+			}
+		}
+	}
+	if out, _ := d.try("jobctl", nil, "auth", "can-i", "update", "pods", "--subresource", "files", "--as", "me", "--as-group", "jobd:role:view"); strings.TrimSpace(out) != "no" {
+		t.Errorf("those who may only look may copy: %s", out)
+	}
+}

@@ -28,7 +28,11 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	if err != nil {
 		return 0, err
 	}
-	p, err := r.shards.at(c.shard).Exec(ctx, id, protocol.Exec{Args: e.Args, TTY: e.TTY, Stdin: e.Stdin != nil})
+	at := r.shards.at(c.shard)
+	if e.Own && !at.Can(protocol.CanExecOwn) {
+		return 0, fmt.Errorf("an older version of jobd has started it: %w", errdefs.ErrNotImplemented)
+	}
+	p, err := at.Exec(ctx, id, protocol.Exec{Args: e.Args, TTY: e.TTY, Stdin: e.Stdin != nil, Own: e.Own})
 	if err != nil {
 		return 0, err
 	}

@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -12,7 +13,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/archive"
 )
+
+// tarOf returns an archive of one file.
+func tarOf(t *testing.T, content string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := w.WriteHeader(&tar.Header{Name: ".", Mode: 0o600, Size: int64(len(content))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
 
 func TestExec(t *testing.T) {
 	ociRuntimes(t, func(t *testing.T, r *rig) {
@@ -29,6 +48,21 @@ func TestExec(t *testing.T) {
 		})
 		if err != nil || code != 9 || out.String() != "in\n1000\n/tmp\n" || errOut.String() != "err\n" {
 			t.Errorf("got %d, %v, %q, %q", code, err, out.String(), errOut.String())
+		}
+		// The shim's own program, as the container's user and where the exec is.
+		file, archived := []string{"--files", "--", archive.Unpack, "made", "made"}, tarOf(t, "content")
+		if code, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{Own: true, Args: file, Stdin: bytes.NewReader(archived)}); err != nil || code != 0 {
+			t.Errorf("unpack: %d, %v", code, err)
+		}
+		out.Reset()
+		code, err = r.Exec(t.Context(), c.ID, runtime.ExecRequest{Args: []string{"sh", "-c", "cat /tmp/made; stat -c %u /tmp/made"}, Stdout: &out})
+		if err != nil || code != 0 || out.String() != "content1000\n" {
+			t.Errorf("unpacked: %d, %v, %q", code, err, out.String())
+		}
+		errOut.Reset()
+		code, err = r.Exec(t.Context(), c.ID, runtime.ExecRequest{Own: true, Args: []string{"--files", "--", archive.Pack, "/nosuch"}, Stderr: &errOut})
+		if err != nil || code != archive.NotExist || !strings.Contains(errOut.String(), "/nosuch: no such file") {
+			t.Errorf("pack: %d, %v, %q", code, err, errOut.String())
 		}
 		if code, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{Args: []string{"echo", "dropped"}}); err != nil || code != 0 {
 			t.Errorf("without writers: %d, %v", code, err)

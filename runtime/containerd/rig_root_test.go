@@ -31,7 +31,9 @@ var shim = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "jobd-shim")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/jobd/jobd/cmd/jobd-shim").CombinedOutput()
+	build := exec.Command("go", "build", "-o", path, "github.com/jobd/jobd/cmd/jobd-shim")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in a release: it is executed in containers
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build jobd-shim: %w: %s", err, out)
 	}

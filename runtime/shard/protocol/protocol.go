@@ -85,11 +85,13 @@ const (
 	CanMapUsers = "map-users"
 	// CanRunForeign: it runs OCI runtimes that are neither crun nor runc.
 	CanRunForeign = "foreign-runtimes"
+	// CanExecOwn: it runs its own program in containers.
+	CanExecOwn = "exec-own"
 )
 
 // Capabilities returns all that a shard of this version can do.
 func Capabilities() []string {
-	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign}
+	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign, CanExecOwn}
 }
 
 // Encode makes a frame of a header and a body, for one write.

@@ -8,6 +8,8 @@ type Exec struct {
 	// Stdin says that something will be written to it. Without it, and without TTY, the process reads the end of a file
 	// at once.
 	Stdin bool `json:"stdin,omitempty"`
+	// Own runs the shard's own program with Args, which the container's image need not have.
+	Own bool `json:"own,omitempty"`
 }
 
 // Attach asks for the streams of a container's first process, from now on. Several may be attached at the same time.

@@ -35,6 +35,17 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	if c.current().State != protocol.Running {
 		return nil, fmt.Errorf("exec in container %s: it does not run: %w", c.record.ID, errdefs.ErrNotFound)
 	}
+	var own *os.File
+	if e.Own {
+		if c.record.ForeignRuntime {
+			return nil, fmt.Errorf("exec in container %s: its OCI runtime %s passes no files on: %w", c.record.ID, c.record.Runtime, errdefs.ErrNotImplemented)
+		}
+		if own, err = sealOwn(); err != nil {
+			return nil, fmt.Errorf("exec in container %s: copy of the shard's program: %w", c.record.ID, err)
+		}
+		defer own.Close()
+		e.Args = append([]string{ownProgram}, e.Args...)
+	}
 	prefix := filepath.Join(c.dir, "exec-"+strconv.FormatUint(c.host.named.Add(1), 10))
 	process, pids, words := prefix+".json", prefix+".pid", prefix+".log"
 	defer func() {
@@ -48,6 +59,9 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
 	}
 	argv := c.runtime(words, "exec", "--detach", "--process", process, "--pid-file", pids)
+	if own != nil {
+		argv = append(argv, "--preserve-fds", "1")
+	}
 
 	var ends [3]*os.File // the process's
 	x := &execution{exited: make(chan int, 1)}
@@ -75,7 +89,7 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	expected := c.host.reaper.expect()
 	defer expected.done()
 	status, _, err := c.call(ctx, expected, launch{
-		argv: append(argv, c.record.ID), inPlace: c.record.ForeignRuntime, files: ends,
+		argv: append(argv, c.record.ID), inPlace: c.record.ForeignRuntime, files: ends, extra: own,
 	})
 	if err != nil {
 		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}

@@ -80,6 +80,7 @@ type launch struct {
 	// inPlace: the program is executed where it lies, not from a copy in memory.
 	inPlace bool
 	files   [3]*os.File
+	extra   *os.File     // the file after those; may be nil
 	begun   func()       // called when it is its turn; may be nil
 	before  func() error // called last before the process is made; may be nil
 	after   func()       // called once it is made; may be nil
@@ -173,7 +174,7 @@ func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, ro
 		program = l.programs.path(program)
 		l.mu.Unlock()
 	}
-	pid, err = fork(program, p.argv, p.files)
+	pid, err = fork(program, p.argv, p.files, p.extra)
 	if err == nil && p.after != nil {
 		p.after()
 	}

@@ -13,13 +13,18 @@ import (
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
-// fork starts a process in the calling thread's namespaces. The kernel kills it when that thread ends.
-func fork(program string, argv []string, files [3]*os.File) (int, error) {
+// fork starts a process in the calling thread's namespaces. The kernel kills it when that thread ends. extra, which may be
+// nil, becomes the file after the others.
+func fork(program string, argv []string, files [3]*os.File, extra *os.File) (int, error) {
+	all := []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}
+	if extra != nil {
+		all = append(all, extra.Fd())
+	}
 	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
 		Dir: "/",
 		// Nothing of the daemon's environment gets near a container: NOTIFY_SOCKET would be passed on, for example.
 		Env:   []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
-		Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()},
+		Files: all,
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	})
 	if err != nil {

@@ -44,6 +44,12 @@ func (p programs) path(name string) string {
 	return p[name].path(name)
 }
 
+// ownProgram is where the process of an exec finds the program of the shard: the first file after its streams.
+const ownProgram = "/proc/self/fd/3"
+
+// sealOwn returns a copy of this program for a process in a container, which could change the original by /proc/PID/exe.
+func sealOwn() (*os.File, error) { return seal("/proc/self/exe") }
+
 func (p program) path(name string) string {
 	if p.sealed == nil {
 		return name

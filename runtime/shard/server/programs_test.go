@@ -72,7 +72,7 @@ func TestCopyIsExecutedWhateverFilesItGets(t *testing.T) {
 	p := programs{}
 	path := p.path("/bin/true")
 	protocol.CloseAll(low[1:]) // so that what is made for the child has smaller ones
-	pid, err := fork(path, []string{"true"}, files)
+	pid, err := fork(path, []string{"true"}, files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
