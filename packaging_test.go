@@ -95,6 +95,7 @@ func TestScriptsOfPackages(t *testing.T) {
 		debconf = "debconf"
 		group   = "group"
 		active  = "active"
+		removed = "removed"
 	)
 	tests := []struct {
 		name string
@@ -118,6 +119,9 @@ func TestScriptsOfPackages(t *testing.T) {
 			calls: []string{"systemctl daemon-reload", "systemctl is-active --quiet jobd", "systemctl restart jobd"}},
 		{name: "an upgrade leaves a stopped service alone", script: "postinstall configure 0.1.0-1", host: []string{systemd, group},
 			calls: []string{"systemctl daemon-reload", "systemctl is-active --quiet jobd"}},
+		{name: "an installation after a removal starts the service again", script: "postinstall configure 0.1.0-1",
+			host: []string{systemd, group, removed}, calls: []string{"systemctl daemon-reload", "rm ROOT/removed",
+				"systemctl enable --quiet jobd", "systemctl start jobd"}},
 		{name: "without systemd nothing is started", script: "postinstall configure", host: []string{group}},
 
 		{name: "an upgrade of the deb stops nothing", script: "preremove upgrade 0.2.0-1", host: []string{systemd, debconf}, pods: 3},
@@ -170,13 +174,16 @@ db_purge() { echo db_purge >>%[1]s/calls; }
 `, dir, test.answer))
 			}
 
+			if has[removed] {
+				write("removed", "")
+			}
 			script, arguments, _ := strings.Cut(test.script, " ")
 			text, err := os.ReadFile("packaging/scripts/" + script + ".sh")
 			if err != nil {
 				t.Fatal(err)
 			}
 			write("script", strings.NewReplacer("/run/systemd/system", dir+"/systemd", "/usr/share/debconf/confmodule", dir+"/confmodule",
-				"-e /etc/jobd/jobd.yaml", "-e "+dir+"/jobd.yaml").Replace(string(text)))
+				"-e /etc/jobd/jobd.yaml", "-e "+dir+"/jobd.yaml", "/var/lib/jobd/removed", dir+"/removed", "-d /var/lib/jobd", "-d "+dir).Replace(string(text)))
 			cmd := exec.Command("/bin/sh", append([]string{filepath.Join(dir, "script")}, strings.Fields(arguments)...)...)
 			// Nothing of this host can be called but what counts lines.
 			wc, err := exec.LookPath("wc")
@@ -192,10 +199,13 @@ db_purge() { echo db_purge >>%[1]s/calls; }
 				t.Errorf("it ended with %v:\n%s", err, out)
 			}
 			calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
-			want := strings.Join(test.calls, "\n")
+			want := strings.ReplaceAll(strings.Join(test.calls, "\n"), "ROOT", dir)
 			got := string(bytes.TrimSpace(regexp.MustCompile(`(?m) +$`).ReplaceAll(calls, nil)))
 			if got != want {
 				t.Errorf("it called\n%s\ninstead of\n%s\nand said\n%s", got, want, out)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "removed")); (err == nil) != (has[removed] || test.script == "postremove remove") {
+				t.Errorf("the mark of a removal: %v", err)
 			}
 			switch {
 			case test.fails && !bytes.Contains(out, []byte("jobd: not removed, because pods are running")):

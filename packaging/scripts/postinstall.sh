@@ -7,7 +7,10 @@ getent group jobd >/dev/null || groupadd --system jobd
   exit 0
 }
 systemctl daemon-reload
-if [ "$1" = configure ] && [ -n "$2" ] || [ "$1" = 2 ]; then
+if [ -e /var/lib/jobd/removed ]; then
+  # After a removal that kept the settings dpkg names an old version too, but this is no upgrade.
+  rm /var/lib/jobd/removed
+elif [ "$1" = configure ] && [ -n "$2" ] || [ "$1" = 2 ]; then
   # An upgrade. Containers keep running, and the new jobd picks them up.
   ! systemctl is-active --quiet jobd || systemctl restart jobd
   exit 0
