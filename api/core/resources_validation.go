@@ -129,8 +129,7 @@ func validateResourceName(name corev1.ResourceName, path *field.Path) field.Erro
 	case len(errs) > 0:
 	case !strings.Contains(string(name), "/"):
 		if !slices.Contains(containerResources, name) && !isHugePages(name) {
-			if !slices.Contains(otherResources, name) &&
-				!strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) {
+			if !isStandardResource(name) {
 				errs = append(errs,
 					field.Invalid(path, string(name), "must be a standard resource type or fully qualified"))
 			}
@@ -153,6 +152,12 @@ var otherResources = []corev1.ResourceName{
 	corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
 	corev1.ResourceStorage, corev1.ResourceRequestsStorage,
 	corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers,
+}
+
+// isStandardResource reports whether Kubernetes itself has a resource of that name, without a domain.
+func isStandardResource(name corev1.ResourceName) bool {
+	return slices.Contains(containerResources, name) || slices.Contains(otherResources, name) || isHugePages(name) ||
+		strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
 func isHugePages(name corev1.ResourceName) bool {

@@ -71,6 +71,7 @@ func Kinds() []*kind.Kind {
 		core.SecretKind(),
 		core.ServiceKind(),
 		core.ServiceAccountKind(),
+		core.LimitRangeKind(),
 		core.NodeKind(),
 		core.PersistentVolumeClaimKind(),
 		core.PersistentVolumeKind(),

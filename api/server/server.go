@@ -215,8 +215,8 @@ func New(c Config) (*Server, error) {
 		g.AuditBackend, g.AuditPolicyRuleEvaluator = c.Audit.Backend, c.Audit.Policy
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, podReferences{c.Store}, resizeAdmission{c.Store}, accountRole{s}, podSecurity{s},
-		claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
+	admit := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
+		accountRole{s}, podSecurity{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}

@@ -206,6 +206,8 @@ func (c *claims) changed(key string) {
 	case objects.Volumes:
 		_, name := objects.NameOf(key)
 		c.dirtyVolumes.Add(name)
+	case objects.Pods:
+		c.dirtyPods.Add(key)
 	}
 }
 

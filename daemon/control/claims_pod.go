@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/limits"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/claim"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/loop"
@@ -83,6 +86,7 @@ func (c *claims) podForgotten(key string) {
 	}
 	delete(c.uses, key)
 	delete(c.said, key)
+	delete(c.failures, key)
 }
 
 // waits returns whether a pod has to wait for a claim, and why in a scheduler's words, if there are any.
@@ -151,12 +155,7 @@ func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use)
 		if metav1.IsControlledBy(made, obj) {
 			return nil
 		}
-		message := "ephemeral volume " + u.Volume + ": " + claim.NotOwner(obj.Namespace, u.Name, obj.Name)
-		if c.said[key] == message {
-			return nil
-		}
-		c.said[key] = message
-		return p.Event(objects.PodReference(obj), events.EphemeralVolumes, corev1.EventTypeWarning, claim.FailedBinding, message)
+		return c.sayOfOwn(p, key, obj, u, claim.NotOwner(obj.Namespace, u.Name, obj.Name))
 	}
 	i := slices.IndexFunc(obj.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == u.Volume })
 	template := obj.Spec.Volumes[i].Ephemeral.VolumeClaimTemplate
@@ -168,8 +167,27 @@ func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use)
 	made.Spec = *template.Spec.DeepCopy()
 	scheme.Scheme.Default(made)
 	core.PrepareClaim(made)
+	ranges, err := storage.LimitRanges(p.Snapshot(), obj.Namespace)
+	if err != nil {
+		return err
+	}
+	if refusal := limits.CheckClaim(ranges, made); refusal != nil {
+		c.timers.Set(c, key, c.retry(key, p.Now))
+		return c.sayOfOwn(p, key, obj, u, fmt.Sprintf("create PVC %s: persistentvolumeclaims %q is forbidden: %v", u.Name, u.Name, refusal))
+	}
+	delete(c.failures, key)
 	c.dirtyClaims.Add(u.Key)
 	return p.Put(u.Key, made)
+}
+
+// sayOfOwn records an event about a claim that a pod should have, unless it was the last that was said.
+func (c *claims) sayOfOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use, message string) error {
+	message = "ephemeral volume " + u.Volume + ": " + message
+	if c.said[key] == message {
+		return nil
+	}
+	c.said[key] = message
+	return p.Event(objects.PodReference(obj), events.EphemeralVolumes, corev1.EventTypeWarning, claim.FailedBinding, message)
 }
 
 // used reports whether a pod uses a claim that is being deleted. Pods are looked for once; after that Gone takes in their end,

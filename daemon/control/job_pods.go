@@ -14,6 +14,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/limits"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/job"
@@ -144,6 +145,10 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 	} else if refusal != nil {
 		return true, c.creationRefused(p, rec, j, refusal)
 	}
+	ranges, err := storage.LimitRanges(p.Snapshot(), j.Namespace)
+	if err != nil {
+		return false, err
+	}
 	for _, n := range wanted {
 		pod := job.NewPodFor(j, n, utilrand.String(5))
 		key := objects.Key(objects.Pods, pod)
@@ -158,10 +163,14 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 			job.Join(pod, group)
 		}
 		core.SetPodDefaults(pod)
+		limits.Fill(ranges, pod)
 		if refusal := references.Resolve(j.Namespace, &pod.Spec); refusal != nil {
 			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
 		}
 		core.PreparePod(pod, p.Now)
+		if refusal := limits.CheckPod(ranges, pod); refusal != nil {
+			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", pod.GenerateName, refusal))
+		}
 		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, podsecurity.JobController); refusal != nil {
 			return true, c.creationRefused(p, rec, j, refusal)
 		}
