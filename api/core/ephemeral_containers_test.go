@@ -65,7 +65,7 @@ func TestEphemeralContainersComeLater(t *testing.T) {
 	pod := podOf(t, `{metadata: {name: p, namespace: default}, spec: {containers: [{name: c, image: i}], ephemeralContainers: [{name: d, image: i}]}}`)
 	SetPodDefaults(pod)
 	PreparePod(pod, someTime)
-	if errs := validatePod(pod); len(errs) != 1 || errs[0].Error() != "spec.ephemeralContainers: Forbidden: cannot be set on create" {
+	if errs := ValidatePod(pod); len(errs) != 1 || errs[0].Error() != "spec.ephemeralContainers: Forbidden: cannot be set on create" {
 		t.Errorf("a pod: %v", errs)
 	}
 }

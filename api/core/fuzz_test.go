@@ -23,7 +23,7 @@ func rules(t *testing.T, pod *corev1.Pod) {
 	}
 	old := pod.DeepCopy()
 	PreparePod(pod, someTime)
-	_ = validatePod(pod)
+	_ = ValidatePod(pod)
 	_ = podWarnings(pod)
 	_ = podCells(pod, someTime)
 	_ = podGrace(pod, &metav1.DeleteOptions{})

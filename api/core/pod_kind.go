@@ -24,7 +24,7 @@ func PodKind() *kind.Kind {
 		Rules: kind.Rules[*corev1.Pod]{
 			Create:      func(pod *corev1.Pod) { PreparePod(pod, time.Now()) },
 			Update:      preparePodUpdate,
-			Check:       validatePod,
+			Check:       ValidatePod,
 			CheckUpdate: validatePodUpdate,
 			Warn:        podWarnings,
 			Grace:       podGrace,

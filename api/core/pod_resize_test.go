@@ -104,7 +104,7 @@ func TestResizePolicy(t *testing.T) {
 		pod := podOf(t, `{metadata: {name: p, namespace: default}, spec: {`+spec+`}}`)
 		SetPodDefaults(pod)
 		PreparePod(pod, someTime)
-		if got := fmt.Sprint(validatePod(pod).ToAggregate()); want == "" && got != "<nil>" || !strings.Contains(got, want) {
+		if got := fmt.Sprint(ValidatePod(pod).ToAggregate()); want == "" && got != "<nil>" || !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %q", spec, got, want)
 		}
 	}

@@ -15,7 +15,7 @@ func preparedPod(t *testing.T) *corev1.Pod {
 	pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7"}, spec: {restartPolicy: OnFailure, schedulingGates: [{name: a/b}], initContainers: [{name: i, image: i}], containers: [{name: c, image: i}]}}`)
 	SetPodDefaults(pod)
 	PreparePod(pod, someTime)
-	if errs := validatePod(pod); len(errs) > 0 {
+	if errs := ValidatePod(pod); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	return pod

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// validatePod checks a new Pod, after PreparePod.
-func validatePod(pod *corev1.Pod) field.ErrorList {
+// ValidatePod checks a new Pod, after PreparePod: a client's, or one that was changed after it was made from a template.
+func ValidatePod(pod *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMeta(&pod.ObjectMeta, true, validation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
 	if pod.Spec.NodeName != "" && len(pod.Spec.SchedulingGates) > 0 {

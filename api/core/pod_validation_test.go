@@ -273,7 +273,7 @@ v.projected: Invalid value: "g": conflicting duplicate paths`},
 func TestPodAndTemplateMetadata(t *testing.T) {
 	pod := podOf(t, `{metadata: {name: A, namespace: default}, spec: {containers: [{name: c, image: i}]}}`)
 	SetPodDefaults(pod)
-	if errs := validatePod(pod); len(errs) != 1 || errs[0].Field != "metadata.name" {
+	if errs := ValidatePod(pod); len(errs) != 1 || errs[0].Field != "metadata.name" {
 		t.Errorf("a pod's name: %v", errs)
 	}
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": strings.Repeat("x", 64)}}, Spec: pod.Spec}
@@ -281,7 +281,7 @@ func TestPodAndTemplateMetadata(t *testing.T) {
 	if len(errs) != 1 || errs[0].Field != "spec.template.labels" || errs[0].Detail != "must be no more than 63 bytes" {
 		t.Errorf("a template's labels: %v", errs)
 	}
-	if errs := validatePod(&corev1.Pod{Spec: corev1.PodSpec{}}); len(errs) == 0 {
+	if errs := ValidatePod(&corev1.Pod{Spec: corev1.PodSpec{}}); len(errs) == 0 {
 		t.Error("nothing is wrong with nothing")
 	}
 }

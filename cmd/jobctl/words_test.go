@@ -104,7 +104,6 @@ func TestWordsOfFailures(t *testing.T) {
 		{"expose", []string{"expose", "deployment", "web"}, 1, []string{"does not have Deployments"}},
 		{"expose a pod", []string{"expose", "pod", "nosuch", "--port=80"}, 1, []string{`pods "nosuch" not found`}},
 		{"create deployment", []string{"create", "deployment", "web", "--image=x"}, 1, []string{"jobctl create deployment: jobd does not have Deployments", "jobctl submit"}},
-		{"create request", []string{"create", "request", "x", "--verb=get", "--resource=pods"}, 1, []string{"jobd.dev/request"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, code := d.jobctl(t, "", tc.args...)

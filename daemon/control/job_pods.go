@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
@@ -168,8 +169,8 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", j.Name+"-", refusal))
 		}
 		core.PreparePod(pod, p.Now)
-		if refusal := limits.CheckPod(ranges, pod); refusal != nil {
-			return true, c.creationRefused(p, rec, j, fmt.Errorf("pods %q is forbidden: %w", pod.GenerateName, refusal))
+		if refusal := limited(ranges, pod); refusal != nil {
+			return true, c.creationRefused(p, rec, j, refusal)
 		}
 		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, podsecurity.JobController); refusal != nil {
 			return true, c.creationRefused(p, rec, j, refusal)
@@ -183,6 +184,20 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 	}
 	c.enqueue(j.UID)
 	return false, nil
+}
+
+// limited returns why a pod cannot be created with what LimitRanges have given it, or beside what they allow.
+func limited(ranges []*corev1.LimitRange, pod *corev1.Pod) error {
+	if len(ranges) == 0 {
+		return nil
+	}
+	if errs := core.ValidatePod(pod); len(errs) > 0 {
+		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), pod.Name, errs)
+	}
+	if refusal := limits.CheckPod(ranges, pod); refusal != nil {
+		return fmt.Errorf("pods %q is forbidden: %w", pod.GenerateName, refusal)
+	}
+	return nil
 }
 
 // creationRefused ends an attempt to create pods, which will be repeated later.

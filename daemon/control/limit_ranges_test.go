@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,24 +29,28 @@ func TestLimitRangesOfAJobsPods(t *testing.T) {
 		}
 		most("64Mi")
 		plain, large := simulate("plain", "0s", "0"), simulate("large", "0s", "0")
-		plain.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
-		large.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
+		plain.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+		large.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
 		}}}
 		w.create(plain)
 		w.create(large)
 		time.Sleep(time.Minute)
-		said := ""
-		if err := w.store.View(func(s *store.Snapshot) error {
-			return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
-				if e.Reason == "FailedCreate" {
-					said = e.Message
-				}
-				return nil
-			})
-		}); err != nil {
-			t.Fatal(err)
+		refusal := func() (last string) {
+			var at time.Time
+			if err := w.store.View(func(s *store.Snapshot) error {
+				return objects.Each(s, objects.Events, func(_ string, e *corev1.Event) error {
+					if e.Reason == "FailedCreate" && !e.LastTimestamp.Time.Before(at) {
+						last, at = e.Message, e.LastTimestamp.Time
+					}
+					return nil
+				})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return last
 		}
+		said := refusal()
 		if want := `Error creating: pods "large-" is forbidden: maximum memory usage per Container is 64Mi, but limit is 1Gi`; said != want {
 			t.Errorf("said %q, want %q", said, want)
 		}
@@ -53,6 +58,16 @@ func TestLimitRangesOfAJobsPods(t *testing.T) {
 		if len(pods) != 1 || pods[0].Spec.Containers[0].Resources.Limits.Memory().String() != "64Mi" ||
 			pods[0].Annotations["kubernetes.io/limit-ranger"] == "" || pods[0].Status.QOSClass != corev1.PodQOSBurstable {
 			t.Errorf("%+v", pods)
+		}
+		// Each template is valid without the limit that its container gets.
+		unlimited := simulate("unlimited", "0s", "0")
+		unlimited.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+		}}}
+		w.create(unlimited)
+		time.Sleep(time.Second)
+		if said := refusal(); !strings.HasSuffix(said, `is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": must be less than or equal to memory limit of 64Mi`) {
+			t.Errorf("said %q", said)
 		}
 		most("2Gi")
 		time.Sleep(time.Hour)
