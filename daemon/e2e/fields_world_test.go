@@ -61,7 +61,7 @@ type fieldWorld struct {
 func startFields(t *testing.T) *fieldWorld {
 	t.Helper()
 	w := &fieldWorld{
-		daemon: start(t, "--listen", freePort(t)), heard: map[string]*http.Request{}, accepted: map[string]bool{},
+		daemon: start(t, "--listen", freePort(t), "--runtime-request-timeout", "1h"), heard: map[string]*http.Request{}, accepted: map[string]bool{},
 	}
 	_, w.free, _ = net.SplitHostPort(freePort(t))
 	var err error
