@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // validName checks the name of a role or binding, which may contain colons and upper case.
-func validName(name string, _ bool) []string { return path.IsValidPathSegmentName(name) }
+func validName(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 
 func validateMeta(m *metav1.ObjectMeta, namespaced bool) field.ErrorList {
 	return validation.ValidateObjectMeta(m, namespaced, validName, field.NewPath("metadata"))

@@ -33,7 +33,7 @@ func (e escalation) Validate(ctx context.Context, a admission.Attributes, _ admi
 	if a.GetSubresource() != "" {
 		return nil
 	}
-	refusal := func() error { return nil }
+	var refusal func() error
 	switch o := a.GetObject().(type) {
 	case *rbacv1.Role:
 		refusal = func() error { return e.role(ctx, a, o.Rules, false) }

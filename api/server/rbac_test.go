@@ -270,7 +270,7 @@ func TestNobodyGrantsWhatTheyDoNotHave(t *testing.T) {
 		t.Fatal(err)
 	}
 	strong.Finalizers = nil
-	if strong, err = eve.RbacV1().Roles("kube-public").Update(t.Context(), strong, metav1.UpdateOptions{}); err != nil {
+	if _, err = eve.RbacV1().Roles("kube-public").Update(t.Context(), strong, metav1.UpdateOptions{}); err != nil {
 		t.Errorf("remove a finalizer: %v", err)
 	}
 	for what, patch := range map[string]string{"a label": `{"metadata":{"labels":{"a":"b"}}}`, "rules": `{"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"]}]}`} {
