@@ -26,6 +26,31 @@ func TestKubectlScript(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build kubectl: %v\n%s", err, out)
 	}
+	playScripts(t, tools, "*")
+}
+
+// TestJobctlIsKubectl runs those transcripts again whose commands jobctl has changed or added to, with jobctl for
+// kubectl: what they print is the same.
+func TestJobctlIsKubectl(t *testing.T) {
+	needContainers(t)
+	tools := t.TempDir()
+	// Without the flag jobctl uses the socket, and no kubeconfig that names a namespace.
+	// The answer to an unknown command has the name of the program in it.
+	wrapper := fmt.Sprintf(`#!/bin/sh
+if [ "$1" = convert ]; then
+  echo 'error: unknown command "convert" for "kubectl"'
+  exit 1
+fi
+exec %s --kubeconfig "$KUBECONFIG" "$@"
+`, filepath.Join(bin, "jobctl"))
+	if err := os.WriteFile(filepath.Join(tools, "kubectl"), []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	playScripts(t, tools, "apply", "container", "cronjob", "delete", "job")
+}
+
+// playScripts runs transcripts with the kubectl in a directory.
+func playScripts(t *testing.T, tools string, names ...string) {
 	// first prints that many lines of a command, which need not end by itself.
 	if err := os.WriteFile(filepath.Join(tools, "first"), []byte(`#!/bin/sh
 n=$1 lines=$(mktemp -u) && shift && mkfifo "$lines" || exit
@@ -36,9 +61,13 @@ wait
 `), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("../../testdata/kubectl/script/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts", err)
+	var files []string
+	for _, name := range names {
+		found, err := filepath.Glob("../../testdata/kubectl/script/" + name + ".txt")
+		if err != nil || len(found) == 0 {
+			t.Fatal("no transcripts ", name, err)
+		}
+		files = append(files, found...)
 	}
 	d := start(t, "--listen", freePort(t))
 	admin, err := os.ReadFile(filepath.Join(d.root, "kubeconfig"))
@@ -60,7 +89,7 @@ wait
 				}
 				s := &script{dir: home, node: nodeName, env: append(os.Environ(),
 					"PATH="+tools+":"+os.Getenv("PATH"), "HOME="+home, "TMPDIR="+home, "KUBECONFIG="+config, "KUBECACHEDIR="+cache,
-					"NO_PROXY=127.0.0.1", "NODE="+nodeName,
+					"NO_PROXY=127.0.0.1", "NODE="+nodeName, "JOBD_SOCKET="+d.socket(),
 				)}
 				// The ConfigMap of each namespace comes with the account. Told to wait for two that are both missing,
 				// kubectl waits for neither.
