@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +171,10 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("completion %s: %d %.200s", shell, code, out)
 		}
 	}
+	indexed := filepath.Join(t.TempDir(), "indexed.yaml")
+	if err := os.WriteFile(indexed, []byte(simulatedJob), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct{ line, want string }{
 		{"wh", "why"},
 		{"sub", "submit"},
@@ -183,6 +189,10 @@ func TestCompletion(t *testing.T) {
 		{"resume jobs/", "jobs/pi"},
 		{"prioritize jobs/", "jobs/pi"},
 		{"simulate --from ", "jobs/pi"},
+		{"simulate --pod i", "index="},
+		{"simulate -f " + indexed + " --pod index=", "index=3"},
+		{"simulate -f " + indexed + " --pod container=", "container=c"},
+		{"simulate --pod index=3:e", "index=3:exit="},
 		{"wait ", "jobs.batch"},
 		{"wait jobs/", "jobs/pi"},
 		{"wait --for=", "finished"},

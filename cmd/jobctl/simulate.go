@@ -87,6 +87,7 @@ Before its colon, --pod says which starts of containers it is for: index=3 or in
 	flags.DurationVar(&s.limit, "pod-backoff-cap", 6*time.Minute, "The longest back-off, as in jobd serve")
 	flags.StringVarP(&s.output, "output", "o", "", "Output format. One of: (json)")
 	cmdutil.CheckErr(cmd.MarkFlagFilename("filename", "yaml", "yml", "json"))
+	cmdutil.CheckErr(cmd.RegisterFlagCompletionFunc("pod", s.completePod))
 	return cmd
 }
 

@@ -69,7 +69,7 @@ func (m *tmux) shows(words string) string {
 }
 
 // Wish 4: see progress.
-func TestWishProgress(t *testing.T) {
+func TestWish4Progress(t *testing.T) {
 	d := start(t)
 	manifest := func(name string) string {
 		return jobOf(name, fmt.Sprintf(`i=0; while [ $i -lt 40 ]; do echo "index $JOB_COMPLETION_INDEX line $i %s end"; i=$((i+1)); done; until [ -e /go ]; do sleep 0.1; done`,
@@ -202,7 +202,7 @@ func (h *halting) Read(p []byte) (int, error) {
 }
 
 // Wish 4, for images: bytes and layers of what is being pulled.
-func TestWishProgressOfImages(t *testing.T) {
+func TestWish4ProgressOfImages(t *testing.T) {
 	needContainers(t)
 	r := registry.Start(t, registry.Options{})
 	_, _ = r.Push(t, busyboxWith(t, "slow"), "slow:1")

@@ -89,7 +89,7 @@ func nothingIsLeft(t *testing.T, root, state string) {
 }
 
 // Wish 3: run without a daemon.
-func TestWishRunWithoutDaemon(t *testing.T) {
+func TestWish3RunWithoutDaemon(t *testing.T) {
 	needContainers(t)
 	archive := busyboxArchive(t)
 	const endless = "trap 'echo bye; exit 0' TERM; echo here; while :; do sleep 0.1; done"
@@ -221,7 +221,7 @@ func TestWishRunWithoutDaemon(t *testing.T) {
 }
 
 // Wish 19: a machine-readable end.
-func TestWishMachineReadableEnd(t *testing.T) {
+func TestWish19MachineReadableEnd(t *testing.T) {
 	d := start(t)
 	archive := busyboxArchive(t)
 	manifest := jobOf("tests", "echo this is $JOB_COMPLETION_INDEX; [ $JOB_COMPLETION_INDEX != 1 ]",

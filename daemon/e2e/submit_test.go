@@ -49,7 +49,7 @@ spec:
 }
 
 // Wish 1: wait for complete or failed.
-func TestWishWaitForFinished(t *testing.T) {
+func TestWish1WaitForFinished(t *testing.T) {
 	d := start(t)
 	d.apply(jobOf("good", "true"))
 	d.apply(jobOf("bad", "exit 3"))
@@ -84,7 +84,7 @@ func TestWishWaitForFinished(t *testing.T) {
 }
 
 // Wish 2: the Job's exit code is the command's.
-func TestWishSubmitExitCode(t *testing.T) {
+func TestWish2SubmitExitCode(t *testing.T) {
 	d := start(t)
 	for _, code := range []int{0, 1, 2, 42, 124, 125, 126, 127, 130, 137, 255} {
 		out, errOut, got := exitOf(t, d.jobctlWith("submit", "-f", "-"), jobOf(fmt.Sprint("code-", code), fmt.Sprintf("echo to stdout; exit %d", code)))
