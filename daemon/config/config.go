@@ -325,12 +325,13 @@ func (c *Config) Complete() error {
 		return errors.New("container-log-max-files must be at least 2")
 	}
 	if c.Listen != "" {
-		host, _, err := net.SplitHostPort(c.Listen)
+		host, port, err := net.SplitHostPort(c.Listen)
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return fmt.Errorf("listen: %s is not a loopback address", host)
+			return fmt.Errorf("listen: %s is not a loopback address, so other machines could reach it: "+
+				"use 127.0.0.1:%s, and reach it from another machine with: ssh -L %s:127.0.0.1:%s HOST", host, port, port, port)
 		}
 	}
 	return nil
