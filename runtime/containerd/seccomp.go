@@ -19,11 +19,15 @@ import (
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime/bpftree"
 	"github.com/jobd/jobd/runtime/shard"
 )
 
 // annotationFilter hands crun a seccomp filter in the kernel's own form, in place of a profile in the spec.
 const annotationFilter = "run.oci.seccomp_bpf_data"
+
+// form is part of the name of a filter that is kept, so that filters of earlier versions of jobd are not used.
+const form = "tree 1"
 
 // mostFilters is how many filters are kept. A host has only a few profiles, but their files may be rewritten any
 // number of times.
@@ -31,7 +35,7 @@ const mostFilters = 64
 
 // filters holds seccomp profiles that crun has compiled. Otherwise it would compile the profile for each container,
 // which takes more CPU than everything else it does for one. The result stays the same for as long as the program and
-// the kernel do.
+// the kernel do. It is kept as a tree, which the kernel loads faster.
 type filters struct {
 	dir string // STATE/seccomp: one file for each profile
 	// compile compiles a profile to a filter with an OCI runtime.
@@ -117,7 +121,7 @@ func (f *filters) of(ctx context.Context, runtime ociRuntime, profile *specs.Lin
 	if err != nil {
 		return "", fmt.Errorf("encode seccomp profile: %w", err)
 	}
-	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(runtime.fingerprint+"\n"), encoded...)))
+	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(runtime.fingerprint+"\n"+form+"\n"), encoded...)))
 	for {
 		filter, err, _ := f.compiling.Do(name, func() (any, error) {
 			if filter, ok := f.known.Get(name); ok {
@@ -145,6 +149,11 @@ func (f *filters) add(ctx context.Context, name string, runtime ociRuntime, prof
 	if err != nil {
 		f.logger.Warn("cannot compile a seccomp profile once for all containers", "error", err)
 	} else if len(content) > 0 {
+		if tree, err := bpftree.Rewrite(content); err != nil {
+			f.logger.Warn("a seccomp filter stays as the OCI runtime has compiled it", "error", err)
+		} else {
+			content = tree
+		}
 		if err := errors.Join(os.MkdirAll(f.dir, 0o700), atomicfile.Write(f.path(name), content, 0o600)); err != nil {
 			return "", fmt.Errorf("keep seccomp filter: %w", err)
 		}
