@@ -26,6 +26,9 @@ func (podAttach) NewConnectOptions() (apiruntime.Object, bool, string) {
 }
 
 func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.Object, responder rest.Responder) (http.Handler, error) {
+	if err := a.mayConnect(ctx); err != nil {
+		return nil, err
+	}
 	o := options.(*corev1.PodAttachOptions)
 	wanted := streamOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
 	pod, container, err := a.container(ctx, name, o.Container)

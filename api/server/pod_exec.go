@@ -30,6 +30,9 @@ func (podExec) NewConnectOptions() (apiruntime.Object, bool, string) {
 }
 
 func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Object, responder rest.Responder) (http.Handler, error) {
+	if err := e.mayConnect(ctx); err != nil {
+		return nil, err
+	}
 	o := options.(*corev1.PodExecOptions)
 	wanted := streamOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
 	pod, container, err := e.container(ctx, name, o.Container)

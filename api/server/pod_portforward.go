@@ -35,6 +35,9 @@ func (podPortForward) NewConnectOptions() (apiruntime.Object, bool, string) {
 }
 
 func (f podPortForward) Connect(ctx context.Context, name string, options apiruntime.Object, responder rest.Responder) (http.Handler, error) {
+	if err := f.mayConnect(ctx); err != nil {
+		return nil, err
+	}
 	pod, err := f.pod(ctx, name)
 	if err != nil {
 		return nil, err

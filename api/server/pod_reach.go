@@ -12,6 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/streaming/pkg/httpstream"
@@ -42,14 +45,37 @@ const (
 type reach struct {
 	pods       *registry.Store
 	containers Containers
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
-func newReach(pods *registry.Store, c Containers) *reach {
-	return &reach{pods: pods, containers: c}
+func newReach(pods *registry.Store, c Containers, a authorizer.UnconditionalAuthorizer) *reach {
+	return &reach{pods: pods, containers: c, authorizer: a}
 }
 
 func (*reach) Destroy()                 {}
 func (*reach) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
+
+// mayConnect asks whether the client of a GET may also create the subresource. A WebSocket begins with a GET, and a role
+// that only reads must not let anybody into a container (KEP-4006).
+func (c *reach) mayConnect(ctx context.Context) error {
+	info, ok := request.RequestInfoFrom(ctx)
+	if !ok || info.Verb != "get" {
+		return nil
+	}
+	who, _ := request.UserFrom(ctx)
+	a := authorizer.AttributesRecord{
+		User: who, Verb: "create", Namespace: info.Namespace, APIGroup: info.APIGroup, APIVersion: info.APIVersion,
+		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name, ResourceRequest: true, Path: info.Path,
+	}
+	decision, reason, err := c.authorizer.Authorize(ctx, a)
+	switch {
+	case err != nil:
+		return apierrors.NewInternalError(err)
+	case decision != authorizer.DecisionAllow:
+		return responsewriters.ForbiddenStatusError(a, reason)
+	}
+	return nil
+}
 
 // pod returns a pod that is bound to the node.
 func (c *reach) pod(ctx context.Context, name string) (*corev1.Pod, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,6 +151,30 @@ func TestWhatBindingsGrant(t *testing.T) {
 	}
 	if canI(t, account, "list pods default") {
 		t.Error("a role that is gone still grants its rights")
+	}
+}
+
+// A WebSocket begins with a GET, which a role that reads everything includes.
+func TestReadersDoNotReachIntoContainers(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{} })
+	mustMake(t, ts.client(t).CoreV1().Pods("default"), newPod("p", "c"))
+	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	ts.role(t, "default", "reader", rule("get,list,watch", "*", "*"))
+	ts.grant(t, "default", "Role/reader", "User/ann", "User/ben")
+	ts.role(t, "default", "enter", rule("create", "", "pods/exec"))
+	ts.grant(t, "default", "Role/enter", "User/ben")
+	for part, query := range map[string]string{"exec": "command=ls&stdout=true", "attach": "stdout=true", "portforward": "ports=80"} {
+		for _, who := range []string{"ann", "ben"} {
+			err := ts.person(t, who).CoreV1().RESTClient().Get().RequestURI("/api/v1/namespaces/default/pods/p/" + part + "?" + query).
+				Do(t.Context()).Error()
+			if who == "ben" && part == "exec" { // may come in, and has not asked for a WebSocket
+				if !apierrors.IsBadRequest(err) {
+					t.Errorf("%s: %s: %v", who, part, err)
+				}
+			} else if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `cannot create resource "pods/`+part+`"`) {
+				t.Errorf("%s: %s: %v", who, part, err)
+			}
+		}
 	}
 }
 

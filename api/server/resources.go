@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -54,7 +55,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Resource: "pods"}:
 		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
 		served["pods/why"] = &explanation{objects, k, s}
-		into := newReach(objects, s.config.Containers)
+		into := newReach(objects, s.config.Containers, authorizer.AuthorizerFunc(s.authorize))
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
 		served["pods/proxy"] = podProxy{into}
