@@ -12,60 +12,100 @@ import (
 )
 
 // Aggregate sets the rules of the ClusterRoles that have an aggregationRule: those of all ClusterRoles that it selects,
-// each rule once. all are all ClusterRoles. It returns the roles that have changed, as copies.
+// each rule once. all are all ClusterRoles. It returns the roles that have changed, as copies. What they had before does
+// not count, so that a rule which is gone stays in none of them, not even if they select each other.
 func Aggregate(all []*rbacv1.ClusterRole) (changed []*rbacv1.ClusterRole, err error) {
-	roles := slices.SortedFunc(slices.Values(all), func(a, b *rbacv1.ClusterRole) int {
-		return strings.Compare(a.Name, b.Name)
-	})
-	different := map[string]bool{}
-	// What one role gathers another one may gather from it. Roles that select each other add to each other's rules until
-	// there are no more to add.
-	for again, rounds := true, 0; again && rounds <= len(roles); rounds++ {
-		again = false
-		for i, role := range roles {
-			if role.AggregationRule == nil {
-				continue
-			}
-			rules, err := gather(role, roles)
-			if err != nil {
-				return nil, err
-			}
-			if !equality.Semantic.DeepEqual(rules, role.Rules) {
-				roles[i] = role.DeepCopy()
-				roles[i].Rules = rules
-				again, different[role.Name] = true, true
-			}
+	roles := make([]*gathering, len(all))
+	for i, role := range all {
+		roles[i] = &gathering{role: role}
+		if role.AggregationRule == nil {
+			roles[i].rules = identify(role.Rules)
 		}
 	}
-	for _, role := range roles {
-		if different[role.Name] {
+	slices.SortFunc(roles, func(a, b *gathering) int { return strings.Compare(a.role.Name, b.role.Name) })
+	var aggregated []*gathering
+	for _, g := range roles {
+		if g.role.AggregationRule == nil {
+			continue
+		}
+		aggregated = append(aggregated, g)
+		if g.from, err = selected(g.role, roles); err != nil {
+			return nil, err
+		}
+	}
+	// What one role gathers another one may gather from it. The rules have arrived everywhere after as many rounds as there
+	// are such roles; only their order may go on to change, in those that select each other.
+	for again, rounds := true, 0; again && rounds <= len(aggregated); rounds++ {
+		again = false
+		for _, g := range aggregated {
+			again = g.gather() || again
+		}
+	}
+	for _, g := range aggregated {
+		var rules []rbacv1.PolicyRule
+		for _, r := range g.rules {
+			rules = append(rules, *r.PolicyRule)
+		}
+		if !equality.Semantic.DeepEqual(rules, g.role.Rules) {
+			role := g.role.DeepCopy()
+			role.Rules = rules
 			changed = append(changed, role)
 		}
 	}
 	return changed, nil
 }
 
-// gather returns the rules of the roles that one selects. Roles are in the order of their names.
-func gather(role *rbacv1.ClusterRole, roles []*rbacv1.ClusterRole) (rules []rbacv1.PolicyRule, err error) {
+// gathering is a role with the rules that it gets.
+type gathering struct {
+	role  *rbacv1.ClusterRole
+	from  []*gathering // that it selects, for each selector in the order of their names
+	rules []identified
+}
+
+// identified is a rule with a text that equal rules share.
+type identified struct {
+	*rbacv1.PolicyRule
+	id string
+}
+
+func identify(rules []rbacv1.PolicyRule) []identified {
+	all := make([]identified, len(rules))
+	for i := range rules {
+		r := &rules[i]
+		all[i] = identified{r, fmt.Sprintf("%q", [][]string{r.Verbs, r.APIGroups, r.Resources, r.ResourceNames, r.NonResourceURLs})}
+	}
+	return all
+}
+
+// gather sets the rules to those of the selected roles, and reports whether they have changed.
+func (g *gathering) gather() bool {
+	var rules []identified
+	seen := map[string]bool{}
+	for _, from := range g.from {
+		for _, r := range from.rules {
+			if !seen[r.id] {
+				seen[r.id] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	same := slices.EqualFunc(rules, g.rules, func(a, b identified) bool { return a.id == b.id })
+	g.rules = rules
+	return !same
+}
+
+// selected returns the roles that one selects. all are in the order of their names.
+func selected(role *rbacv1.ClusterRole, all []*gathering) (from []*gathering, err error) {
 	for _, s := range role.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&s)
 		if err != nil {
 			return nil, fmt.Errorf("ClusterRole %q: %w", role.Name, err)
 		}
-		for _, other := range roles {
-			if other.Name == role.Name || !selector.Matches(labels.Set(other.Labels)) {
-				continue
-			}
-			for _, rule := range other.Rules {
-				if !contains(rules, rule) {
-					rules = append(rules, rule)
-				}
+		for _, other := range all {
+			if other.role != role && selector.Matches(labels.Set(other.role.Labels)) {
+				from = append(from, other)
 			}
 		}
 	}
-	return rules, nil
-}
-
-func contains(rules []rbacv1.PolicyRule, rule rbacv1.PolicyRule) bool {
-	return slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(r, rule) })
+	return from, nil
 }

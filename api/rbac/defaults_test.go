@@ -1,7 +1,9 @@
 package rbac
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -105,6 +107,11 @@ func TestAggregate(t *testing.T) {
 		}
 		return m
 	}
+	names := make([]string, 20_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("get core p%d", i)
+	}
+	many := strings.Join(names, ";")
 	for _, tc := range []struct {
 		name  string
 		roles []*rbacv1.ClusterRole
@@ -118,6 +125,9 @@ func TestAggregate(t *testing.T) {
 		{"several selectors", []*rbacv1.ClusterRole{role("z", "", nil, "y", "x"), role("a", "get core a", to("x")), role("b", "get core b", to("y"))}, map[string]string{"z": "get core b; get core a"}},
 		{"of what gathers itself, whatever the order", []*rbacv1.ClusterRole{role("a", "", nil, "x"), role("b", "", to("x"), "y"), role("c", "", to("y"), "w"), role("d", "get core pods", to("w"))}, map[string]string{"a": "get core pods", "b": "get core pods", "c": "get core pods"}},
 		{"two that select each other", []*rbacv1.ClusterRole{role("a", "", to("x"), "x"), role("b", "", to("x"), "x"), role("c", "get core c", to("x"))}, map[string]string{"a": "get core c", "b": "get core c"}},
+		{"nothing that is gone stays in two that select each other", []*rbacv1.ClusterRole{role("a", "get core gone", to("x"), "x"), role("b", "get core gone", to("x"), "x")}, map[string]string{"a": "", "b": ""}},
+		{"more rules than can be compared with each other", []*rbacv1.ClusterRole{role("a", "", nil, "x"), role("b", many, to("x")), role("c", many, to("x"))}, map[string]string{"a": many}},
+		{"three in a ring", []*rbacv1.ClusterRole{role("a", "get core a", to("x"), "y"), role("b", "get core b", to("y"), "z"), role("c", "get core c", to("z"), "x"), role("d", "get core d", to("x"))}, map[string]string{"a": "get core d", "b": "get core d", "c": "get core d"}},
 	} {
 		changed, err := Aggregate(tc.roles)
 		if err != nil || len(changed) != len(tc.want) {

@@ -16,9 +16,16 @@ var Everything = []rbacv1.PolicyRule{
 	{Verbs: []string{rbacv1.VerbAll}, NonResourceURLs: []string{rbacv1.NonResourceAll}},
 }
 
-// mostGrants bounds how many single permissions (a verb on a resource) are compared: the lists of a rule multiply, and an
-// object that fits into a request could stand for billions of them.
-const mostGrants = 100_000
+const (
+	// mostGrants bounds how many single permissions (a verb on a resource) are compared: the lists of a rule multiply, and
+	// an object that fits into a request could stand for billions of them.
+	mostGrants = 100_000
+	// mostComparisons bounds how many of them are compared with how many rules, since somebody may hold roles of tens of
+	// thousands of rules.
+	mostComparisons = 10_000_000
+	// mostDescribed bounds how many lines an error has.
+	mostDescribed = 1000
+)
 
 // Escalation returns an error if somebody who holds some rules wants to grant others that these do not cover. unknown is
 // what kept the rules that somebody holds from being complete, nil if they are.
@@ -28,12 +35,20 @@ func Escalation(who user.Info, holds, grants []rbacv1.PolicyRule, unknown error)
 			"which are too many to compare with those of user %q: grant them in several roles, or use *", mostGrants,
 			who.GetName())
 	}
+	if n := permissions(grants) * len(holds); n > mostComparisons {
+		return fmt.Errorf("user %q holds %d rules, which are too many to compare with the permissions that the rules stand "+
+			"for: grant them in several roles", who.GetName(), len(holds))
+	}
 	ok, missing := validation.Covers(holds, grants)
 	if ok {
 		return nil
 	}
+	lines := describe(missing)
+	if n := len(lines) - mostDescribed; n > 0 {
+		lines = append(lines[:mostDescribed], fmt.Sprintf("and %d more", n))
+	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s",
-		who.GetName(), who.GetGroups(), strings.Join(describe(missing), "\n"))
+		who.GetName(), who.GetGroups(), strings.Join(lines, "\n"))
 	if unknown != nil {
 		text += fmt.Sprintf("; resolution errors: [%v]", unknown)
 	}
@@ -59,17 +74,21 @@ func permissions(rules []rbacv1.PolicyRule) (n int) {
 // describe returns rules as a cluster words them, in order. Rules for the same resource are put together; the rules have
 // one verb each.
 func describe(rules []rbacv1.PolicyRule) (lines []string) {
-	var together []rbacv1.PolicyRule
+	var together []*rbacv1.PolicyRule
+	found := map[string]*rbacv1.PolicyRule{} // by all but the verbs
 	for _, rule := range rules {
-		i := slices.IndexFunc(together, func(r rbacv1.PolicyRule) bool {
-			return slices.Equal(r.APIGroups, rule.APIGroups) && slices.Equal(r.Resources, rule.Resources) &&
-				slices.Equal(r.ResourceNames, rule.ResourceNames) && len(r.NonResourceURLs)+len(rule.NonResourceURLs) == 0
-		})
-		if i < 0 {
-			together = append(together, rule)
+		if len(rule.NonResourceURLs) > 0 {
+			together = append(together, &rule)
 			continue
 		}
-		together[i].Verbs = append(slices.Clone(together[i].Verbs), rule.Verbs...)
+		key := fmt.Sprintf("%q %q %q", rule.APIGroups, rule.Resources, rule.ResourceNames)
+		if of := found[key]; of != nil {
+			of.Verbs = append(of.Verbs, rule.Verbs...)
+			continue
+		}
+		rule.Verbs = slices.Clone(rule.Verbs)
+		found[key] = &rule
+		together = append(together, &rule)
 	}
 	for _, rule := range together {
 		var parts []string

@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -46,6 +47,25 @@ func TestEscalation(t *testing.T) {
 	err := Escalation(ann, nil, []rbacv1.PolicyRule{{Verbs: many, APIGroups: many, Resources: many}}, nil)
 	if !strings.Contains(text(err), "more than 100000 permissions") {
 		t.Error(err)
+	}
+}
+
+// What many rules cost grows with their number, not with its square.
+func TestEscalationWithManyRules(t *testing.T) {
+	ann := &user.DefaultInfo{Name: "ann"}
+	many := make([]rbacv1.PolicyRule, 40_000)
+	for i := range many {
+		many[i] = rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{fmt.Sprint("n", i)}}
+	}
+	if err := Escalation(ann, rulesOf("get core configmaps"), many, nil); err != nil {
+		t.Error(err)
+	}
+	if err := Escalation(ann, many, many, nil); !strings.Contains(text(err), "too many to compare") {
+		t.Errorf("many of many: %v", len(text(err)))
+	}
+	err := Escalation(ann, rulesOf("get core pods"), many, nil)
+	if lines := strings.Count(text(err), "\n"); lines != mostDescribed+1 || !strings.HasSuffix(text(err), "\nand 39000 more") {
+		t.Errorf("an error of %d lines", lines)
 	}
 }
 
