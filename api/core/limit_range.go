@@ -159,8 +159,8 @@ func validateLimitedAmounts(item *corev1.LimitRangeItem, name corev1.ResourceNam
 		refuse("maxLimitRequestRatio", ratio, "ratio %s is less than 1", ratio.String())
 	}
 	if hasRatio && hasLeast && hasMost {
-		if highest := Ratio(most, least); ratio.AsApproximateFloat64() > highest {
-			refuse("maxLimitRequestRatio", ratio, "ratio %s is greater than max/min = %f", ratio.String(), highest)
+		if CompareRatio(most, least, ratio) < 0 {
+			refuse("maxLimitRequestRatio", ratio, "ratio %s is greater than max/min = %f", ratio.String(), Ratio(most, least))
 		}
 	}
 	if overcommits := isNative(name) && !isHugePages(name); !overcommits && hasUsual && hasAsked && usual.Cmp(asked) != 0 {
@@ -169,7 +169,17 @@ func validateLimitedAmounts(item *corev1.LimitRangeItem, name corev1.ResourceNam
 	return errs
 }
 
-// Ratio returns how many times as large one amount is as another, infinity if that one is 0.
+// CompareRatio returns -1, 0 or 1 if the ratio of one amount to another is less than, equal to or greater than a third. It
+// is exact, which Ratio is not: 300m is more than 2.9 and a bit times 100m.
+func CompareRatio(a, b, ratio resource.Quantity) int {
+	if b.Sign() == 0 {
+		return 1
+	}
+	product := b.DeepCopy()
+	return a.AsDec().Cmp(product.AsDec().Mul(product.AsDec(), ratio.AsDec()))
+}
+
+// Ratio returns about how many times as large one amount is as another, infinity if that one is 0.
 func Ratio(a, b resource.Quantity) float64 {
 	if b.Sign() == 0 {
 		return math.Inf(1)

@@ -21,7 +21,8 @@ func limitRange(t *testing.T, limits string) *corev1.LimitRange {
 func TestLimitRanges(t *testing.T) {
 	for limits, want := range map[string]string{
 		`[{type: Container, min: {cpu: 100m}, defaultRequest: {cpu: 200m}, default: {cpu: 300m}, max: {cpu: 400m}, maxLimitRequestRatio: {cpu: "4"}}, {type: Pod, max: {cpu: "1"}}]`: "",
-		`[{type: example.com/thing, max: {anything.example.com/x: "1"}}]`: "",
+		`[{type: Container, min: {cpu: 100m}, max: {cpu: 300m}, maxLimitRequestRatio: {cpu: "3"}}]`:                                                                                  "",
+		`[{type: example.com/thing, max: {anything.example.com/x: "1"}}]`:                                                                                                            "",
 		`[{type: Volume}]`: `spec.limits[0].type: Invalid value: "Volume": must be a standard limit type or fully qualified`,
 		`[{type: Pod, max: {cpu: "1"}}, {type: Pod, max: {memory: 1Gi}}]`:                              `spec.limits[1].type: Duplicate value: "Pod"`,
 		`[{type: Pod, max: {cups: "1"}}]`:                                                              `spec.limits[0].max[cups]: Invalid value: "cups": must be a standard resource type or fully qualified`,

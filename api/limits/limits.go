@@ -4,7 +4,6 @@
 package limits
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -178,14 +177,13 @@ func (l limited) asksAtMost(name corev1.ResourceName, most resource.Quantity) er
 func (l limited) inProportion(name corev1.ResourceName, highest resource.Quantity) error {
 	const words = "%s max limit to request ratio per %s is %s, but "
 	request, limit := l.requests[name], l.limits[name]
-	ratio := core.Ratio(limit, request)
 	switch {
 	case request.IsZero():
 		return fmt.Errorf(words+"no request is specified or request is 0", name, l.of, highest.String())
 	case limit.IsZero():
 		return fmt.Errorf(words+"no limit is specified or limit is 0", name, l.of, highest.String())
-	case cmp.Compare(ratio, highest.AsApproximateFloat64()) > 0:
-		return fmt.Errorf(words+"provided ratio is %f", name, l.of, highest.String(), ratio)
+	case core.CompareRatio(limit, request, highest) > 0:
+		return fmt.Errorf(words+"provided ratio is %f", name, l.of, highest.String(), core.Ratio(limit, request))
 	}
 	return nil
 }

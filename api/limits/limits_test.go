@@ -73,6 +73,8 @@ func TestWhatIsRefused(t *testing.T) {
 			"cpu max limit to request ratio per Container is 4, but no request is specified or request is 0]"},
 		{"too high a ratio", ofContainers, container(`{requests: {cpu: 200m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}`),
 			"cpu max limit to request ratio per Container is 4, but provided ratio is 5.000000"},
+		{"a ratio that floating point numbers exceed", `{spec: {limits: [{type: Container, maxLimitRequestRatio: {cpu: "3", memory: 1800m}}]}}`,
+			container(`{requests: {cpu: 3m, memory: 5m}, limits: {cpu: 9m, memory: 9m}}`), ""},
 		{"an init container", ofContainers, `{spec: {initContainers: [{name: i, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: 100m, memory: 2Gi}}}]}}`,
 			"maximum memory usage per Container is 1Gi, but limit is 2Gi"},
 		{"a pod", ofPods, `{spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 1Gi}}}, {name: b, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1", memory: 2Gi}}}]}}`, ""},
