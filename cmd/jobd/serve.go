@@ -133,6 +133,7 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 			return err
 		}
 		settings.Logger, settings.Version = logger, version
+		giveHeadroom()
 		return daemon.Run(cmd.Context(), settings, func(s daemon.Serving) {
 			announce(cmd.OutOrStdout(), s)
 			if err := tell("READY=1"); err != nil {

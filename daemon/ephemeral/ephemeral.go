@@ -160,6 +160,7 @@ func (p *Place) Close(ctx context.Context, logger *slog.Logger) error {
 }
 
 func (p *Place) leave() error {
+	_ = os.Remove(p.dirs.Roots) // unless there are other runs, or one of them makes it again
 	// The name is random and not used again, so that nobody who waits for the lock can take it for that of another run.
 	return errors.Join(os.RemoveAll(p.dirs.lock(p.id)), p.lock.Close())
 }
