@@ -77,10 +77,16 @@ func (c client) logs(job string) string {
 	return c.jobctl("logs", "jobs/"+job)
 }
 
-// A Job's pod starts another Job and waits for it, because its ServiceAccount was granted the role.
-func TestPodStartsAJob(t *testing.T) {
+// What a pod may do with its token.
+func TestTokensOfPods(t *testing.T) {
 	c := startClient(t)
 	c.needBridge()
+	t.Run("a role of jobd", func(t *testing.T) { podStartsAJob(t, c) })
+	t.Run("a Role", func(t *testing.T) { podHasARole(t, c) })
+}
+
+// A Job's pod starts another Job and waits for it, because its ServiceAccount was granted the role.
+func podStartsAJob(t *testing.T, c client) {
 	c.job("parent", "serviceAccountName: starter", `
 set -e
 k create job child --image=busybox:1.36 -- echo hello from the child
@@ -109,6 +115,99 @@ k --server https://kubernetes.default.svc --certificate-authority ca.crt --token
 	if got := c.logs("stranger"); strings.Count(got, forbidden) != 2 || !strings.Contains(got, "cronjobs.batch\njobs.batch\n") || !strings.Contains(got, `"name":"batch"`) {
 		t.Errorf("the stranger said %s", got)
 	}
+}
+
+// A pod may do what a Role lets its ServiceAccount do, as long as it does, and can get itself no more.
+func podHasARole(t *testing.T, c client) {
+	const role = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reads-settings}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list]}]
+`
+	c.apply(role + `
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reads-settings}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reads-settings}
+subjects: [{kind: ServiceAccount, name: robot}]
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: robot}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: other}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {word: swordfish}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: hidden}
+stringData: {word: xyzzy}
+`)
+	for _, account := range []string{"robot", "other"} {
+		pod := onePod(account, "kubectl:test", "sleep 1000")
+		c.apply(strings.Replace(pod, "spec: {", "spec: {serviceAccountName: "+account+", ", 1))
+	}
+	c.jobctl("wait", "--for=condition=Ready", "pod/robot", "pod/other", patiently)
+	// asks runs kubectl in a pod for each line of arguments, and compares what it says: the words, and that it is refused
+	// unless they begin with a star.
+	asks := func(when, pod string, lines ...[2]string) {
+		t.Helper()
+		script := ""
+		for _, l := range lines {
+			script += fmt.Sprintf("%s %s 2>&1 | tr '\\n' ' '; echo\n", c.kubectl, l[0])
+		}
+		said := strings.Split(c.jobctl("exec", pod, "--", "sh", "-c", script), "\n")
+		for i, l := range lines {
+			words, allowed := strings.CutPrefix(l[1], "*")
+			got := said[min(i, len(said)-1)]
+			if !strings.Contains(got, words) || strings.Contains(got, "orbidden") == allowed {
+				t.Errorf("%s: kubectl %s: %q, want %q", when, l[0], got, l[1])
+			}
+		}
+	}
+	const (
+		settings = "get --raw /api/v1/namespaces/default/configmaps/settings"
+		all      = "get --raw /api/v1/namespaces/default/configmaps"
+		cannot   = `User "system:serviceaccount:default:robot" cannot `
+		secrets  = "/var/run/secrets/kubernetes.io/serviceaccount/"
+		by       = " --server https://kubernetes.default.svc --certificate-authority " + secrets + "ca.crt --token $(cat " + secrets + "token)"
+		binding  = `create rolebinding mine --clusterrole=edit --serviceaccount=default:robot`
+	)
+	asks("with a Role", "robot", [][2]string{
+		{settings, "*swordfish"},
+		{all, "*swordfish"},
+		{all + "?watch=1", cannot + `watch resource "configmaps"`},
+		{"get --raw /api/v1/namespaces/kube-system/configmaps", cannot + `list resource "configmaps" in API group "" in the namespace "kube-system"`},
+		{"get --raw /api/v1/configmaps", cannot + `list resource "configmaps" in API group "" at the cluster scope`},
+		{"get --raw /api/v1/namespaces/default/secrets/hidden", cannot + `get resource "secrets"`},
+		{"delete --raw " + strings.TrimPrefix(settings, "get --raw "), cannot + `delete resource "configmaps"`},
+		{"get --raw /api/v1/namespaces/default/pods/other/files?path=/", cannot + `get resource "pods/files"`},
+		{"get --raw /apis/history.jobd.dev/v1/namespaces/default/jobs", cannot + `list resource "jobs" in API group "history.jobd.dev"`},
+		{"get --raw /jobd/v1/kubeconfig", cannot + `get path "/jobd/v1/kubeconfig"`},
+		{"get --raw /metrics", cannot + `get path "/metrics"`},
+		{settings + by + " --as system:serviceaccount:default:starter", cannot + `impersonate resource "serviceaccounts"`},
+		{settings + by + " --as ann --as-group system:masters", cannot + "impersonate resource"},
+		{binding, cannot + `create resource "rolebindings"`},
+		{"create token starter", cannot + `create resource "serviceaccounts/token"`},
+		{"exec other -- true", cannot + `get resource "pods"`},
+	}...)
+	asks("with the token of another account", "other", [][2]string{{settings, `"system:serviceaccount:default:other" cannot get`}, {all, "cannot list"}}...)
+
+	c.jobctl("delete", "role", "reads-settings")
+	asks("without the Role", "robot", [][2]string{{settings, cannot + "get"}, {all, `the Role "reads-settings" of the namespace "default" does not exist`}}...)
+	c.apply(role)
+	asks("with it again", "robot", [][2]string{{settings, "*swordfish"}}...)
+	c.jobctl("delete", "rolebinding", "reads-settings")
+	asks("without the binding", "robot", [][2]string{{settings, cannot + "get"}, {all, cannot + "list"}}...)
+	c.jobctl("delete", "pod", "robot", "other")
 }
 
 // A pod's token outlives the daemon.
