@@ -41,7 +41,10 @@ there are volumes, --purge asks before it removes them; where nobody can be aske
 					return err
 				}
 			}
-			return maintenance.Clean(cmd.Context(), settings, purge)
+			if purge {
+				return maintenance.Clean(cmd.Context(), settings, maintenance.Purge)
+			}
+			return maintenance.Clean(cmd.Context(), settings, nil)
 		},
 	}
 	addDirs(cmd.Flags(), &settings)

@@ -96,7 +96,7 @@ func (p *Place) fill(root string) error {
 		if p.Root, err = filepath.Abs(root); err != nil {
 			return err
 		}
-		if err := adopt(layout.Root(p.Root)); err != nil {
+		if err := p.dirs.adopt(layout.Root(p.Root)); err != nil {
 			return err
 		}
 	}
@@ -111,12 +111,12 @@ func (p *Place) fill(root string) error {
 
 // adopt makes a directory a root of runs, unless it is that of a daemon: what a run keeps no longer than itself, the
 // database first, would be lost there.
-func adopt(root layout.Root) error {
+func (d Dirs) adopt(root layout.Root) error {
 	if err := os.MkdirAll(string(root), 0o711); err != nil {
 		return err
 	}
 	if _, err := os.Stat(root.Run()); err == nil {
-		return awaitFree(root)
+		return d.awaitFree(root)
 	}
 	entries, err := os.ReadDir(string(root))
 	if err != nil {
@@ -130,20 +130,45 @@ func adopt(root layout.Root) error {
 	return os.WriteFile(root.Run(), nil, 0o600)
 }
 
-// freeTime is how long a run waits for a root that another one has just left.
-const freeTime = 5 * time.Second
+const (
+	// freeTime is how long a run waits for a root that another one has just left.
+	freeTime = 5 * time.Second
+	// clearTime is how long it waits until what a run has left there is cleared.
+	clearTime = time.Minute
+)
 
-// awaitFree waits for a while until nobody uses a root: an earlier run of it that was killed is being cleared.
-func awaitFree(root layout.Root) error {
+// awaitFree waits for a while until nobody uses a root, and until an earlier run of it, which was killed, has been cleared.
+// Then the root has nothing of an earlier run.
+func (d Dirs) awaitFree(root layout.Root) error {
 	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		held, err := lock.Root(root)
+		patience := freeTime
 		if err == nil {
-			return held.Close()
+			left := d.leftIn(root)
+			if left == "" {
+				return errors.Join(removeRun(root), held.Close())
+			}
+			if err := held.Close(); err != nil {
+				return err
+			}
+			patience, err = clearTime, fmt.Errorf("%s is not cleared of an earlier run, %s: try: jobd run --clear", root, left)
+		} else if inUse := (*lock.InUseError)(nil); !errors.As(err, &inUse) {
+			return err
 		}
-		if inUse := (*lock.InUseError)(nil); !errors.As(err, &inUse) || time.Since(begin) > freeTime {
+		if time.Since(begin) > patience {
 			return err
 		}
 	}
+}
+
+// leftIn returns the state directory of a run that has not been cleared from a root; empty if there is none.
+func (d Dirs) leftIn(root layout.Root) string {
+	for _, id := range d.all() {
+		if owner, err := os.ReadFile(d.state(id).Owner()); err == nil && layout.Root(owner) == root {
+			return string(d.state(id))
+		}
+	}
+	return ""
 }
 
 // Settings returns the settings of a daemon with those directories changed to the place's.
@@ -176,14 +201,16 @@ func (d Dirs) clear(ctx context.Context, id string, logger *slog.Logger) error {
 	c := config.Default()
 	c.Root, c.State, c.Logger = string(root), string(d.state(id)), logger
 	if d.private(root) {
-		return maintenance.Clean(ctx, c, true)
+		return maintenance.Clean(ctx, c, maintenance.Purge)
 	}
 	if _, err := os.Stat(root.Run()); err != nil {
 		return fmt.Errorf("clear what a run has left: %s is not the root of a run: %w", root, err)
 	}
-	if err := maintenance.Clean(ctx, c, false); err != nil {
-		return err
-	}
+	return maintenance.Clean(ctx, c, removeRun)
+}
+
+// removeRun removes what a root of `jobd run --root` has for one run alone.
+func removeRun(root layout.Root) error {
 	for _, path := range root.OfOneRun() {
 		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("clear a run: %w", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/lock"
+	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/runtime/persistent"
@@ -28,9 +29,9 @@ func Volumes(c config.Config) ([]string, error) {
 	return names, nil
 }
 
-// Clean ends every container of a root whose daemon is not running, and removes what they left on the host. With
-// rootToo it also removes the root with the volumes of claims, unless that holds files that are not jobd's.
-func Clean(ctx context.Context, c config.Config, rootToo bool) error {
+// Clean ends every container of a root whose daemon is not running, and removes what they left on the host. Then
+// it calls a function that may remove more of the root, such as Purge, while no daemon can start there; nil removes nothing.
+func Clean(ctx context.Context, c config.Config, remove func(layout.Root) error) error {
 	if err := c.Complete(); err != nil {
 		return err
 	}
@@ -64,8 +65,8 @@ func Clean(ctx context.Context, c config.Config, rootToo bool) error {
 	if err := network.Clean(c.Root); err != nil {
 		return err
 	}
-	if !rootToo {
+	if remove == nil {
 		return nil
 	}
-	return purge(root)
+	return remove(root)
 }

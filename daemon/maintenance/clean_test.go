@@ -21,7 +21,7 @@ func TestCleanLeavesADirectoryInUseAlone(t *testing.T) {
 	var inUse *lock.InUseError
 	c := config.Default()
 	c.Root, c.State = t.TempDir(), dir
-	if err := Clean(t.Context(), c, true); !errors.As(err, &inUse) || inUse.Dir != dir {
+	if err := Clean(t.Context(), c, Purge); !errors.As(err, &inUse) || inUse.Dir != dir {
 		t.Errorf("clean of another root: got %v, want that %s is in use", err, dir)
 	}
 }
@@ -36,7 +36,7 @@ func TestCleanLeavesContainersOfAnotherRootAlone(t *testing.T) {
 	}
 	c := config.Default()
 	c.Root, c.State = "/a", string(state)
-	if err := Clean(t.Context(), c, false); err == nil {
+	if err := Clean(t.Context(), c, nil); err == nil {
 		t.Error("clean of another root ends the containers")
 	}
 }

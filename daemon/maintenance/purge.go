@@ -14,9 +14,9 @@ import (
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
-// purge removes a root. A directory that holds anything else is left alone with all its contents: a wrong --root must
+// Purge removes a root with the volumes of claims. A directory that holds anything else is left alone with all its contents: a wrong --root must
 // not cost files that are not jobd's. If the root is a mount point, it stays mounted, and empty.
-func purge(root layout.Root) error {
+func Purge(root layout.Root) error {
 	entries, err := os.ReadDir(string(root))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -25,18 +25,18 @@ func TestPurgeRemovesOnlyARoot(t *testing.T) {
 	}
 
 	root := holding("jobd.db", "jobd.db.lock", "lock", "tls/ca.key", "containerd/x", "logs/x", "hosts/docker.io/hosts.toml")
-	if err := purge(root); err != nil {
+	if err := Purge(root); err != nil {
 		t.Errorf("a root: %v", err)
 	}
 	if _, err := os.Stat(string(root)); !os.IsNotExist(err) {
 		t.Errorf("the root is still there: %v", err)
 	}
-	if err := purge(root); err != nil {
+	if err := Purge(root); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 
 	disk := holding("jobd.db", "lost+found/x")
-	if err := purge(disk); err != nil {
+	if err := Purge(disk); err != nil {
 		t.Errorf("a file system of its own: %v", err)
 	}
 	if left, err := os.ReadDir(string(disk)); err != nil || len(left) != 1 || left[0].Name() != "lost+found" {
@@ -45,7 +45,7 @@ func TestPurgeRemovesOnlyARoot(t *testing.T) {
 
 	for _, names := range [][]string{{"thesis.tex", "containerd/x"}, {"jobd.db", "backup.db"}, {"jobd.db", "jobd.db.bak"}} {
 		dir := holding(names...)
-		if err := purge(dir); err == nil || !strings.Contains(err.Error(), string(dir)) {
+		if err := Purge(dir); err == nil || !strings.Contains(err.Error(), string(dir)) {
 			t.Errorf("with %v: got %v, want that %s stays", names, err, dir)
 		}
 		for _, name := range names {
