@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	goruntime "runtime"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/names"
@@ -40,6 +42,8 @@ type containers struct {
 	kept     *persistent.Volumes // nil: they are only simulated
 	files    *sandbox.PodFiles   // nil: they are only simulated
 	epoch    string              // containers outlive the daemon only within the same epoch
+
+	serviceAddresses netip.Prefix // not valid if Services have none
 
 	userNamespaces bool // pods can have some of their own
 
@@ -80,9 +84,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	m.floors.keep(c.Root, c.Logger)
 	warnOfMissingRuntimes(c)
 
-	pods, err := network.Open(network.Options{
-		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: m.IP, Reserved: d.reserved(), Logger: c.Logger,
-	})
+	pods, err := d.openNetwork(from)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	return &containers{
 		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), kept: kept, files: &sandbox.PodFiles{
 			Claims: sandbox.Claims{Objects: objects, Volumes: kept}, Volumes: volumes, Roots: r,
-		}, epoch: r.Epoch(), images: images, diskFull: diskFull, usage: usage,
+		}, epoch: r.Epoch(), serviceAddresses: pods.ServiceAddresses(), images: images, diskFull: diskFull, usage: usage,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
@@ -170,6 +172,29 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Logger:   c.Logger,
 		},
 	}, nil
+}
+
+// openNetwork opens the network of the pods, with room for the virtual addresses that Services have.
+func (d *daemon) openNetwork(from sources) (*network.Network, error) {
+	c := &d.config
+	addresses, err := c.ServiceAddresses()
+	if err != nil {
+		return nil, err
+	}
+	services, err := storage.Services(from.store)
+	if err != nil {
+		return nil, err
+	}
+	var known []netip.Addr
+	for _, s := range services {
+		if a, err := netip.ParseAddr(s.Spec.ClusterIP); err == nil && a.Is4() {
+			known = append(known, a)
+		}
+	}
+	return network.Open(network.Options{
+		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: from.machine.IP, Reserved: d.reserved(),
+		ServiceRange: addresses, ServiceAddresses: known, Logger: c.Logger,
+	})
 }
 
 // openUserNamespaces finds the ids of the host that pods are given. Where the host has no user namespaces for them, pods

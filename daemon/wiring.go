@@ -262,6 +262,10 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
+		ServiceAddresses:         k.serviceAddresses,
+	}
+	if options.NodePorts, err = c.NodePorts(); err != nil {
+		return err
 	}
 	if k.images != nil {
 		options.Images = k.images

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/kind"
 )
@@ -26,6 +27,14 @@ func SetServiceDefaults(s *corev1.Service) {
 	}
 	if spec.SessionAffinity == "" {
 		spec.SessionAffinity = corev1.ServiceAffinityNone
+	}
+	setSessionAffinityDefaults(spec)
+	if onHost := spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer; onHost &&
+		spec.ExternalTrafficPolicy == "" {
+		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
+	}
+	if spec.Type == corev1.ServiceTypeLoadBalancer && spec.AllocateLoadBalancerNodePorts == nil {
+		spec.AllocateLoadBalancerNodePorts = ptr.To(true)
 	}
 	if spec.Type != corev1.ServiceTypeExternalName {
 		if spec.InternalTrafficPolicy == nil {
@@ -51,54 +60,93 @@ func SetServiceDefaults(s *corev1.Service) {
 	}
 }
 
-// PrepareService brings a new Service into the form that is stored. No Service has a virtual address yet: its name
-// resolves to the addresses of its pods, as that of a headless Service does, so it is shown as headless. If a port has
-// another target port, it is shown without an address instead, since clients such as kubectl port-forward take the
-// ports of a headless Service for those of its pods.
+func setSessionAffinityDefaults(spec *corev1.ServiceSpec) {
+	switch spec.SessionAffinity {
+	case corev1.ServiceAffinityNone:
+		spec.SessionAffinityConfig = nil
+	case corev1.ServiceAffinityClientIP:
+		config := cmp.Or(spec.SessionAffinityConfig, &corev1.SessionAffinityConfig{})
+		config.ClientIP = cmp.Or(config.ClientIP, &corev1.ClientIPConfig{})
+		config.ClientIP.TimeoutSeconds = cmp.Or(config.ClientIP.TimeoutSeconds,
+			ptr.To(corev1.DefaultClientIPServiceAffinitySeconds))
+		spec.SessionAffinityConfig = config
+	}
+}
+
+// PrepareService brings a new Service into the form that is stored. Its addresses and ports of the host were allocated
+// before, by the server.
 func PrepareService(s *corev1.Service) {
 	s.Status = corev1.ServiceStatus{}
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
+	}
+}
+
+// prepareServiceUpdate brings a changed Service into the form that is stored. Nobody here writes a status.
+func prepareServiceUpdate(s, old *corev1.Service) {
+	s.Status = old.Status
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
+	}
+}
+
+// WithoutAddress makes a Service one without a virtual address, where there are none: its name resolves to the addresses
+// of its pods, as that of a headless Service does, so it is shown as headless. If a port has another target port, it is
+// shown without an address instead, since clients such as kubectl port-forward take the ports of a headless Service for
+// those of its pods. was says that the Service had such a port before.
+func WithoutAddress(s *corev1.Service, was bool) {
+	if MapsPorts(s) && !was {
+		s.Spec.ClusterIP = ""
+	}
 	switch {
-	case s.Spec.Type == corev1.ServiceTypeExternalName, s.Spec.ClusterIP != corev1.ClusterIPNone && mapsPorts(s):
+	case s.Spec.Type == corev1.ServiceTypeExternalName, s.Spec.ClusterIP != corev1.ClusterIPNone && MapsPorts(s):
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
 	default:
 		s.Spec.ClusterIP, s.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
 	}
 }
 
-// prepareServiceUpdate brings a changed Service into the form that is stored. One that now has other target ports may
-// have been made headless by PrepareService, not by its manifest.
-func prepareServiceUpdate(s, old *corev1.Service) {
-	if mapsPorts(s) && !mapsPorts(old) {
-		s.Spec.ClusterIP = ""
-	}
-	PrepareService(s)
-}
-
-// mapsPorts reports whether a port of the Service has another target port in its pods.
-func mapsPorts(s *corev1.Service) bool {
-	return slices.ContainsFunc(s.Spec.Ports, mapped)
-}
+// MapsPorts reports whether a port of a Service has another target port in its pods.
+func MapsPorts(s *corev1.Service) bool { return slices.ContainsFunc(s.Spec.Ports, mapped) }
 
 func mapped(p corev1.ServicePort) bool { return p.TargetPort != intstr.FromInt32(p.Port) }
 
 // serviceWarnings returns warnings about what is accepted and works differently in a cluster. It takes the Service in
 // its stored form.
 func serviceWarnings(s *corev1.Service) []string {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
 	var out []string
+	address := hasAddress(s)
 	for i, p := range s.Spec.Ports {
-		if mapped(p) && s.Spec.Type != corev1.ServiceTypeExternalName {
-			said := fmt.Sprintf("spec.ports[%d].targetPort: there is no virtual address in jobd yet: "+
-				"the name leads to the pods themselves, which are reached at their own ports", i)
+		if mapped(p) && !address {
+			said := fmt.Sprintf("spec.ports[%d].targetPort: this Service has no virtual address: "+
+				"its name leads to the pods themselves, which are reached at their own ports", i)
 			if s.Spec.ClusterIP != corev1.ClusterIPNone {
 				said += fmt.Sprintf("; only port-forward goes from port %d to %s", p.Port, p.TargetPort.String())
 			}
 			out = append(out, said)
 		}
 	}
-	if s.Spec.Type == corev1.ServiceTypeNodePort || s.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		out = append(out, fmt.Sprintf("spec.type: %s has no effect in jobd beyond the name: a hostPort of a pod opens a port of this machine", s.Spec.Type))
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeClusterIP:
+	case !address:
+		out = append(out, fmt.Sprintf("spec.type: %s has no effect beyond the name, since Services have virtual addresses "+
+			"only with a bridge: a hostPort of a pod opens a port of this machine", s.Spec.Type))
+	case s.Spec.Type == corev1.ServiceTypeLoadBalancer:
+		out = append(out, "spec.type: there is no load balancer in jobd: the external address stays pending, and the "+
+			"Service is reached at its clusterIP and nodePorts")
+	}
+	if !address && len(s.Spec.ExternalIPs) > 0 {
+		out = append(out, "spec.externalIPs: has no effect, since this Service has no virtual address")
 	}
 	return out
+}
+
+// hasAddress reports whether a Service has a virtual address.
+func hasAddress(s *corev1.Service) bool {
+	return s.Spec.ClusterIP != "" && s.Spec.ClusterIP != corev1.ClusterIPNone
 }
 
 // validateService checks a Service, new or changed.
@@ -119,8 +167,11 @@ func validateService(s *corev1.Service) field.ErrorList {
 			corev1.ServiceTypeNodePort,
 		}))
 	}
+	errs = append(errs, validateServiceAddresses(s, path)...)
+	errs = append(errs, validateSessionAffinity(s, path)...)
 	errs = append(errs, metav1validation.ValidateLabels(s.Spec.Selector, path.Child("selector"))...)
-	return append(errs, validateServicePorts(s.Spec.Ports, path.Child("ports"))...)
+	errs = append(errs, validateServicePorts(s.Spec.Ports, path.Child("ports"))...)
+	return append(errs, validateNodePorts(s, path.Child("ports"))...)
 }
 
 func validateServicePorts(ports []corev1.ServicePort, path *field.Path) field.ErrorList {
@@ -168,6 +219,10 @@ func validateServicePorts(ports []corev1.ServicePort, path *field.Path) field.Er
 // validateServiceUpdate checks a changed Service.
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	if was, now := old.Spec.ClusterIP, s.Spec.ClusterIP; was != "" && now != "" && was != now {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(0), s.Spec.ClusterIPs,
+			"may not change once set"))
+	}
 	return append(errs, validateService(s)...)
 }
 
@@ -189,11 +244,18 @@ func serviceColumns() []metav1.TableColumnDefinition {
 func serviceCells(s *corev1.Service, now time.Time) []any {
 	var ports []string
 	for _, p := range s.Spec.Ports {
-		ports = append(ports, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+		shown := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
+		if p.NodePort != 0 {
+			shown = fmt.Sprintf("%d:%d/%s", p.Port, p.NodePort, p.Protocol)
+		}
+		ports = append(ports, shown)
 	}
-	external := "<none>"
-	if s.Spec.Type == corev1.ServiceTypeExternalName {
+	external := cmp.Or(strings.Join(s.Spec.ExternalIPs, ","), "<none>")
+	switch {
+	case s.Spec.Type == corev1.ServiceTypeExternalName:
 		external = s.Spec.ExternalName
+	case s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Spec.ExternalIPs) == 0:
+		external = "<pending>"
 	}
 	return []any{
 		s.Name, string(s.Spec.Type), cmp.Or(s.Spec.ClusterIP, "<none>"), external,

@@ -45,7 +45,7 @@ func (s *Server) showKubernetesService() error {
 		kept := service.DeepCopy()
 		service.Spec = corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}}
 		core.SetServiceDefaults(service)
-		core.PrepareService(service)
+		core.WithoutAddress(service, true) // it has the address of the gateway
 		if !ok || !equality.Semantic.DeepEqual(kept.Spec, service.Spec) {
 			if err := put(tx, serviceKey, service); err != nil {
 				return err

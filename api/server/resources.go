@@ -73,6 +73,16 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		schema.GroupResource{Group: discoveryv1.GroupName, Resource: "endpointslices"}:
 		objects.AfterDelete = func(deleted runtime.Object, _ *metav1.DeleteOptions) { s.keepKubernetesService(deleted) }
 		objects.AfterUpdate = func(updated runtime.Object, _ *metav1.UpdateOptions) { s.keepKubernetesService(updated) }
+		if k.Name == "Service" {
+			noted := objects.BeginCreate
+			objects.BeginCreate = func(ctx context.Context, obj runtime.Object, options *metav1.CreateOptions) (registry.FinishFunc, error) {
+				if _, err := noted(ctx, obj, options); err != nil {
+					return nil, err
+				}
+				return s.addresses.create(ctx, obj, options)
+			}
+			objects.BeginUpdate = s.addresses.update
+		}
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles, s.config.Logger}
 	case schema.GroupResource{Resource: "serviceaccounts"}:

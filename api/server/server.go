@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -86,6 +87,10 @@ type Config struct {
 	Tokens *tokens.Tokens
 	// PodAPI is the address at which pods reach the API; the zero value if they cannot.
 	PodAPI netip.AddrPort
+	// ServiceAddresses is the range of the virtual addresses of Services; not valid if they have none. NodePorts is that
+	// of their ports of the host; by default 30000-32767.
+	ServiceAddresses netip.Prefix
+	NodePorts        utilnet.PortRange
 	// Authorizer is asked about requests that the roles do not cover.
 	Authorizer authorizer.UnconditionalAuthorizer
 
@@ -159,8 +164,9 @@ type Images interface {
 
 // Server answers the API. It is made by New.
 type Server struct {
-	config  Config
-	generic *genericserver.GenericAPIServer
+	config    Config
+	addresses *serviceAddresses
+	generic   *genericserver.GenericAPIServer
 	// endpoints lists all that is served, in order.
 	endpoints []endpoint
 	// rights are what roles and bindings allow; roleRules are the rules that stand for jobd's own roles, by their names.
@@ -200,7 +206,14 @@ func New(c Config) (*Server, error) {
 			return nil, err
 		}
 	}
+	if c.NodePorts.Size == 0 {
+		c.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
+	}
 	s := &Server{config: c, rights: &rights{store: c.Store}}
+	var err error
+	if s.addresses, err = newServiceAddresses(&c); err != nil {
+		return nil, fmt.Errorf("addresses of Services: %w", err)
+	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 
 	g := genericserver.NewConfig(scheme.Codecs)
@@ -216,7 +229,7 @@ func New(c Config) (*Server, error) {
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
 	admit := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
-		accountRole{s}, podSecurity{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
+		accountRole{s}, podSecurity{s}, hostPortsOfServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}

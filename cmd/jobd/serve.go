@@ -45,6 +45,10 @@ SIGTERM stops the daemon and leaves the containers running: the next jobd of the
 		"longest wait after a failed pod")
 	flags.StringVar(&settings.Network, "network", settings.Network,
 		"network of pods: bridge, host or none (a bridge where that is possible, else none)")
+	flags.StringVar(&settings.ServiceClusterIPRange, "service-cluster-ip-range", settings.ServiceClusterIPRange,
+		"IPv4 `network` of the virtual addresses of Services (a private one that the host does not use)")
+	flags.StringVar(&settings.ServiceNodePortRange, "service-node-port-range", settings.ServiceNodePortRange,
+		"`ports` of the host that Services of type NodePort may have")
 	flags.IntVar(&settings.MaxPods, "max-pods", settings.MaxPods, "how many pods run at once")
 	flags.StringVar(&settings.Allocatable, "allocatable", settings.Allocatable,
 		"what all pods may request together, such as cpu=4,memory=8Gi (what the machine has)")

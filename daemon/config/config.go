@@ -68,6 +68,11 @@ type Config struct {
 	// Network is the network of pods that do not ask for the host's: "bridge", "host" or "none". If it is empty, that
 	// is a bridge where one is possible, and else none.
 	Network string `json:"network,omitempty"`
+	// ServiceClusterIPRange is where the virtual addresses of Services are, such as "10.96.0.0/16", as an API server's
+	// setting of that name; empty for a private network that the host does not use.
+	ServiceClusterIPRange string `json:"service-cluster-ip-range,omitempty"`
+	// ServiceNodePortRange are the ports of the host that Services may have, as an API server's setting of that name.
+	ServiceNodePortRange string `json:"service-node-port-range,omitempty"`
 	// MaxPods is how many pods run at a time.
 	MaxPods int `json:"max-pods,omitempty"`
 	// Allocatable is what pods may request together, by resource: "cpu=4,memory=8Gi,example.com/license=2". It
@@ -181,6 +186,7 @@ func Default() Config {
 		RuntimeRequestTimeout: metav1.Duration{Duration: 2 * time.Minute},
 		PodBackoffBase:        metav1.Duration{Duration: 10 * time.Second},
 		PodBackoffCap:         metav1.Duration{Duration: 6 * time.Minute},
+		ServiceNodePortRange:  "30000-32767",
 		MaxPods:               1000,
 		PidsLimit:             -1,
 		SeccompDefault:        true,
@@ -260,6 +266,12 @@ func (c *Config) Complete() error {
 	case network.Auto, network.Bridge, network.Host, network.None:
 	default:
 		return fmt.Errorf("network: %q is not known: bridge, host or none", c.Network)
+	}
+	if _, err := c.ServiceAddresses(); err != nil {
+		return err
+	}
+	if _, err := c.NodePorts(); err != nil {
+		return err
 	}
 	switch {
 	case c.UserNamespaces != UserNamespacesPod && c.UserNamespaces != UserNamespacesDefault:

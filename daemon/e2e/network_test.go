@@ -43,6 +43,10 @@ func networkOnHost(root, output string) (found []string) {
 				found = append(found, "nft table "+name)
 			}
 		}
+		services := name + "-services"
+		if table, err := conn.ListTableOfFamily(services, nftables.TableFamilyIPv4); err == nil && table != nil {
+			found = append(found, "nft table "+services)
+		}
 	}
 	return found
 }

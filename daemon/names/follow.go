@@ -26,7 +26,7 @@ func (x *index) follow(ctx context.Context, s *store.Store, logger *slog.Logger)
 		logger.Warn("cannot decode an object that names are made from", "object", key, "error", err)
 	}
 	group.Go(func() { x.followSlices(ctx, s, warn) })
-	followPrefix(ctx, s, "services/", follower{drop: x.dropServices, show: func(o store.Object, gone bool) {
+	followPrefix(ctx, s, "services/", follower{drop: x.dropServices, shown: x.allServicesShown, show: func(o store.Object, gone bool) {
 		namespace, name := split(o.Key)
 		if gone {
 			x.dropService(namespace, name)
@@ -61,7 +61,7 @@ func (x *index) followPods(ctx context.Context, s *store.Store, warn func(key st
 }
 
 func (x *index) followSlices(ctx context.Context, s *store.Store, warn func(key string, err error)) {
-	followPrefix(ctx, s, store.Key(endpointSlices, "", ""), follower{drop: x.dropSlices, show: func(o store.Object, gone bool) {
+	followPrefix(ctx, s, store.Key(endpointSlices, "", ""), follower{drop: x.dropSlices, shown: x.allSlicesShown, show: func(o store.Object, gone bool) {
 		obj := &discoveryv1.EndpointSlice{}
 		if err := scheme.Decode(o.Value, obj); err != nil {
 			warn(o.Key, err)

@@ -1,8 +1,8 @@
-// Package names resolves the names by which pods find each other: those of Services, and those that a pod has by its
-// hostname and subdomain.
+// Package names lets pods find each other: by the names of Services and their virtual addresses, and by those that a pod
+// has by its hostname and subdomain.
 //
-// In come Services, pods and EndpointSlices of the store. Out go answers for the name server on the pods' bridge, and
-// EndpointSlices, which are all that this package writes.
+// In come Services, pods and EndpointSlices of the store. Out go answers for the name server on the pods' bridge, where
+// the ports of virtual addresses lead, for the network, and EndpointSlices, which are all that this package writes.
 package names
 
 import (
@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -28,14 +29,17 @@ type index struct {
 	slices   map[string]map[string]slice      // by namespace, by name: those that clients manage
 	hosts    map[string]map[string]netip.Addr // by HOSTNAME.SUBDOMAIN.NAMESPACE, by the pod's name
 
-	podsShown bool // all pods were read; before that the endpoints of Services are not known
-	changed   map[serviceRef]struct{}
-	news      chan struct{} // receives when there is something in changed
+	// All of these were read; before that the endpoints of Services are not known.
+	servicesShown, podsShown, slicesShown bool
+
+	changed map[serviceRef]struct{}
+	news    chan struct{} // receives when there is something in changed
+	moved   chan struct{} // receives when virtual addresses may lead elsewhere
 }
 
 // newIndex returns an empty index.
 func newIndex() *index {
-	return &index{changed: map[serviceRef]struct{}{}, news: make(chan struct{}, 1)}
+	return &index{changed: map[serviceRef]struct{}{}, news: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
 }
 
 // serviceRef names a Service whose EndpointSlices may be out of date.
@@ -51,6 +55,9 @@ type service struct {
 	unready  bool            // publishNotReadyAddresses
 	external string          // of type ExternalName
 	ports    []corev1.ServicePort
+	addr     netip.Addr    // virtual; not valid if it has none
+	hosts    []netip.Addr  // externalIPs
+	affinity time.Duration // sessionAffinity; 0: none
 }
 
 // pod is what the index keeps of a pod that has an address.
@@ -96,8 +103,21 @@ func newService(s *corev1.Service) service {
 	out := service{uid: s.UID, unready: s.Spec.PublishNotReadyAddresses, ports: s.Spec.Ports}
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		out.external = s.Spec.ExternalName
-	} else if len(s.Spec.Selector) > 0 {
+		return out
+	}
+	if len(s.Spec.Selector) > 0 {
 		out.selector = labels.SelectorFromSet(s.Spec.Selector)
+	}
+	if addr, err := netip.ParseAddr(s.Spec.ClusterIP); err == nil && addr.Is4() {
+		out.addr = addr
+	}
+	for _, said := range s.Spec.ExternalIPs {
+		if addr, err := netip.ParseAddr(said); err == nil && addr.Is4() {
+			out.hosts = append(out.hosts, addr)
+		}
+	}
+	if c := s.Spec.SessionAffinityConfig; s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP && c != nil && c.ClientIP != nil {
+		out.affinity = time.Duration(ptr.Deref(c.ClientIP.TimeoutSeconds, corev1.DefaultClientIPServiceAffinitySeconds)) * time.Second
 	}
 	return out
 }
@@ -118,6 +138,7 @@ func (x *index) dropServices() {
 			x.note(namespace, name)
 		}
 	}
+	x.servicesShown = false
 	clear(x.services)
 }
 
@@ -134,6 +155,7 @@ func (x *index) allPodsShown() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.podsShown = true
+	x.move()
 	for namespace, all := range x.services {
 		for name := range all {
 			x.note(namespace, name)
@@ -147,6 +169,7 @@ func (x *index) note(namespace, name string) {
 }
 
 func (x *index) noteRef(ref serviceRef) {
+	x.move()
 	x.changed[ref] = struct{}{}
 	select {
 	case x.news <- struct{}{}:
@@ -258,6 +281,7 @@ func (x *index) dropPod(namespace, name string) {
 func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.move()
 	drop(x.slices, s.Namespace, s.Name)
 	switch of := s.Labels[discoveryv1.LabelServiceName]; {
 	case isOurs(s):
@@ -271,6 +295,7 @@ func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 func (x *index) dropSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.move()
 	drop(x.slices, s.Namespace, s.Name)
 	if isOurs(s) {
 		x.noteOwner(s)
@@ -287,11 +312,13 @@ func (x *index) noteOwner(s *discoveryv1.EndpointSlice) {
 func (x *index) dropSlices() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.slicesShown = false
 	clear(x.slices)
 }
 
 // Lookup returns the addresses of a name in the cluster's domain, in lower case and without the domain:
-//   - SERVICE.NAMESPACE.svc is the pods that the Service selects, or the endpoints of its EndpointSlices if it selects none.
+//   - SERVICE.NAMESPACE.svc is the virtual address of the Service or, if it is headless, the pods that it selects, or the
+//     endpoints of its EndpointSlices if it selects none.
 //   - HOSTNAME.SERVICE.NAMESPACE.svc is one of them: HOSTNAME is that of a pod whose subdomain is the Service, or the
 //     address with dashes.
 //
@@ -309,6 +336,9 @@ func (x *index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		s, ok := x.services[parts[1]][parts[0]]
 		if !ok || s.external != "" {
 			return nil, s.external, ok
+		}
+		if s.addr.IsValid() {
+			return []netip.Addr{s.addr}, "", true
 		}
 		for e := range x.leads(parts[1], parts[0]) {
 			addrs = append(addrs, e.addr)

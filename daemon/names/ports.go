@@ -62,7 +62,7 @@ func (x *index) leads(namespace, name string) iter.Seq[endpoint] {
 	}
 }
 
-// Ports returns the endpoints of a Service's port, and whether the Service has that port. port is its name
+// Ports returns where a Service's port leads, its virtual address or else its endpoints, and whether the Service has that port. port is its name
 // (ServicePort.Name), protocol is tcp, udp or sctp, and the name of the Service is as in Lookup. If both are empty all
 // ports are meant, as in a cluster when a query has only the Service's name.
 func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port, found bool) {
@@ -74,8 +74,19 @@ func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	s := x.services[namespace][name]
-	found = slices.ContainsFunc(s.ports,
-		func(p corev1.ServicePort) bool { return isPort(p.Name, p.Protocol, port, protocol) })
+	for _, p := range s.ports {
+		if !isPort(p.Name, p.Protocol, port, protocol) {
+			continue
+		}
+		found = true
+		if s.addr.IsValid() {
+			target := name + "." + namespace + ".svc"
+			all = append(all, nameserver.Port{Target: target, Addr: s.addr, Number: uint16(p.Port)})
+		}
+	}
+	if s.addr.IsValid() {
+		return all, found
+	}
 	for e := range x.leads(namespace, name) {
 		ports := e.ports
 		if s.selector != nil {
@@ -97,12 +108,16 @@ func isPort(name string, is corev1.Protocol, port, protocol string) bool {
 }
 
 // Reverse returns the names that an address has in the cluster's domain, without the domain: one in each Service that
-// leads to it.
+// leads to it, or that of the Service whose virtual address it is.
 func (x *index) Reverse(addr netip.Addr) (all []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for namespace, services := range x.services {
-		for name := range services {
+		for name, s := range services {
+			if s.addr == addr {
+				all = append(all, name+"."+namespace+".svc")
+				continue
+			}
 			for e := range x.leads(namespace, name) {
 				if e.addr == addr {
 					all = append(all, e.name()+"."+name+"."+namespace+".svc")

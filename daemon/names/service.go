@@ -12,9 +12,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Service runs the name server for pods, and maintains the EndpointSlices of Services.
+// Service runs the name server for pods, tells the network where virtual addresses lead, and maintains the EndpointSlices of Services.
 type Service struct {
 	index   *index
+	network *network.Network
 	server  *nameserver.Server // nil: pods use the resolvers of the host
 	address netip.Addr         // of the server
 	logger  *slog.Logger
@@ -22,12 +23,12 @@ type Service struct {
 
 // Open opens the port of the name server on the pods' bridge, if there is one. n is nil if pods have no network.
 func Open(n *network.Network, logger *slog.Logger) *Service {
-	p := &Service{index: newIndex(), logger: logger}
+	p := &Service{index: newIndex(), network: n, logger: logger}
 	if n == nil || !n.Gateway().IsValid() {
 		return p
 	}
 	server, err := nameserver.Listen(nameserver.Config{
-		Address: netip.AddrPortFrom(n.Gateway(), network.NamesPort), Clients: n.Subnet(), Domain: oci.ClusterDomain,
+		Address: netip.AddrPortFrom(n.Gateway(), network.NamesPort), Clients: n.Subnet(), Services: n.ServiceAddresses(), Domain: oci.ClusterDomain,
 		Names: p.index, Logger: logger,
 	})
 	if err != nil {
@@ -52,6 +53,9 @@ func (p *Service) Run(ctx context.Context, s *store.Store) {
 	defer group.Wait()
 	group.Go(func() { p.index.follow(ctx, s, p.logger) })
 	group.Go(func() { p.index.publish(ctx, s, p.logger) })
+	if p.network != nil && p.network.ServiceAddresses().IsValid() {
+		group.Go(func() { p.index.lead(ctx, p.network.SetServices, p.logger) })
+	}
 	if p.server != nil {
 		group.Go(func() { p.server.Serve(ctx) })
 	}

@@ -62,15 +62,9 @@ type group struct {
 func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []discoveryv1.EndpointPort) {
 	for i := range of {
 		port := &of[i]
-		number := port.TargetPort.IntVal
-		if port.TargetPort.Type == intstr.String {
-			at := slices.IndexFunc(named, func(c corev1.ContainerPort) bool {
-				return c.Name == port.TargetPort.StrVal && cmp.Or(c.Protocol, corev1.ProtocolTCP) == port.Protocol
-			})
-			if at < 0 {
-				continue
-			}
-			number = named[at].ContainerPort
+		number, ok := targetPort(named, port)
+		if !ok {
+			continue
 		}
 		ports = append(ports, discoveryv1.EndpointPort{
 			Name: ptr.To(port.Name), Protocol: ptr.To(port.Protocol), Port: ptr.To(number),
@@ -78,6 +72,20 @@ func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []dis
 		})
 	}
 	return ports
+}
+
+// targetPort resolves one target port, and reports whether a pod has it.
+func targetPort(named []corev1.ContainerPort, port *corev1.ServicePort) (number int32, ok bool) {
+	if port.TargetPort.Type != intstr.String {
+		return port.TargetPort.IntVal, true
+	}
+	at := slices.IndexFunc(named, func(c corev1.ContainerPort) bool {
+		return c.Name == port.TargetPort.StrVal && cmp.Or(c.Protocol, corev1.ProtocolTCP) == port.Protocol
+	})
+	if at < 0 {
+		return 0, false
+	}
+	return named[at].ContainerPort, true
 }
 
 func (p pod) endpoint(s *corev1.Service, name string) discoveryv1.Endpoint {
@@ -170,7 +178,9 @@ func describe(slice *discoveryv1.EndpointSlice, s *corev1.Service) {
 	slice.Labels = map[string]string{}
 	maps.Copy(slice.Labels, s.Labels)
 	slice.Labels[discoveryv1.LabelServiceName], slice.Labels[discoveryv1.LabelManagedBy] = s.Name, manager
-	slice.Labels[corev1.IsHeadlessService] = ""
+	if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone {
+		slice.Labels[corev1.IsHeadlessService] = ""
+	}
 	slice.OwnerReferences = []metav1.OwnerReference{
 		*metav1.NewControllerRef(s, corev1.SchemeGroupVersion.WithKind("Service")),
 	}

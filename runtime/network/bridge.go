@@ -30,6 +30,8 @@ type bridge struct {
 	made    bool             // by this run
 	// listed are the host's addresses that the rules name; nil: the kernel looks them up.
 	listed []hostAddress
+	// nodePorts says that Services have ports of the host.
+	nodePorts bool
 }
 
 // openBridge finds the bridge of a root, or creates it in the subnet of the pods of the records. A new one is tried
@@ -269,6 +271,9 @@ func (b *bridge) connect(pod netip.Addr) error {
 		}
 		err = b.addLink(pod, int(ns.Fd()))
 	}
+	if err == nil {
+		err = b.setHairpin(linkName(pod))
+	}
 	if err != nil {
 		return fmt.Errorf("link %s: %w", linkName(pod), err)
 	}
@@ -315,6 +320,20 @@ func (b *bridge) addLink(pod netip.Addr, ns int) error {
 	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(linkName(pod))))
 	request.AddData(nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(b.index))))
 	request.AddData(nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(b.mtu))))
+	request.AddData(info)
+	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// setHairpin lets the bridge send a frame back through the link that it has come in by. On a host where netfilter sees
+// bridged frames (br_netfilter) a pod that is its own endpoint of a Service needs that.
+func (b *bridge) setHairpin(name string) error {
+	request := b.request(unix.RTM_NEWLINK, unix.NLM_F_ACK)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_SLAVE_KIND, nl.NonZeroTerminated("bridge"))
+	info.AddRtAttr(nl.IFLA_INFO_SLAVE_DATA, nil).AddRtAttr(nl.IFLA_BRPORT_MODE, nl.Uint8Attr(1))
 	request.AddData(info)
 	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
 	return err

@@ -165,5 +165,8 @@ func (n *Network) renewAddresses() error {
 	if err != nil || slices.Equal(now, n.bridge.listed) {
 		return err
 	}
-	return n.writeRules()
+	if err := n.writeRules(); err != nil || n.services.applied == nil {
+		return err
+	}
+	return n.writeServices()
 }

@@ -111,7 +111,7 @@ func (b *bridge) replaceTable(r rules, localTo func(*table) (local, error)) erro
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s: %w", b.name, err)
 	}
-	return b.routeLoopback(len(r.ports) > 0)
+	return b.routeLoopback(len(r.ports) > 0 || b.nodePorts)
 }
 
 // hostPorts adds the chain for packets to an address of the host, and returns its name: it translates the destination

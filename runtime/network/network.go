@@ -21,6 +21,7 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
+	"github.com/google/nftables"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
@@ -63,7 +64,12 @@ type Options struct {
 	HostIP string
 	// Reserved are endpoints of the host that no hostPort may take. Those of the bridge need not be named.
 	Reserved []Reserved
-	Logger   *slog.Logger
+	// ServiceRange is where the virtual addresses of Services are; not valid: a private network that the host does not
+	// use.
+	ServiceRange netip.Prefix
+	// ServiceAddresses are those that Services have already.
+	ServiceAddresses []netip.Addr
+	Logger           *slog.Logger
 
 	withoutFib bool // act as if the kernel had no nft expression fib, for tests
 }
@@ -84,6 +90,7 @@ type Network struct {
 	addresses *addresses
 	ports     hostPorts
 	api       uint16 // where the daemon listens for pods, 0 if it does not
+	services  services
 }
 
 // Attachment is what a pod's containers need to know of its network.
@@ -112,6 +119,11 @@ func Open(o Options) (*Network, error) {
 	switch {
 	case err == nil:
 		n.mode = Bridge
+		if err := n.openServices(o); err != nil && o.ServiceRange.IsValid() {
+			return nil, fmt.Errorf("network: %w", err)
+		} else if err != nil {
+			o.Logger.Warn("Services can have no virtual addresses on this host", "error", err)
+		}
 	case o.Mode == Bridge:
 		return nil, fmt.Errorf("network: bridge: %w", err)
 	default:
@@ -138,9 +150,9 @@ func (n *Network) keepBridge(o Options) error {
 		n.bridge = nil
 		return remove(name)
 	}
-	o.Logger.Info("pods of an earlier run keep their network until they end, without the API and the names of other pods",
+	o.Logger.Info("pods of an earlier run keep their network until they end, without the API, Services and the names of other pods",
 		"bridge", name, "network", o.Mode)
-	return nil
+	return removeTable(name+servicesSuffix, nftables.TableFamilyIPv4)
 }
 
 func (n *Network) openBridge(o Options) error {
@@ -167,6 +179,8 @@ func (n *Network) openBridge(o Options) error {
 			n.ports.add(r)
 		}
 	}
+	// Until SetServices says more, ports of the host that an earlier run gave to Services stay reachable.
+	n.bridge.nodePorts = n.bridge.hasServices()
 	if err := n.writeRules(); err != nil {
 		n.bridge.undo()
 		return err

@@ -59,6 +59,8 @@ type Config struct {
 	Address netip.AddrPort
 	// Clients are the addresses whose queries are answered.
 	Clients netip.Prefix
+	// Services are the virtual addresses, whose names are known here; not valid if there are none.
+	Services netip.Prefix
 	// Domain is the cluster's domain, without leading or trailing dots.
 	Domain string
 	Names  Names
@@ -296,7 +298,7 @@ func (s *Server) ownReverse(name string) (addr netip.Addr, own bool) {
 	}
 	slices.Reverse(parts)
 	addr, err := netip.ParseAddr(strings.Join(parts, "."))
-	return addr, err == nil && s.config.Clients.Contains(addr)
+	return addr, err == nil && (s.config.Clients.Contains(addr) || s.config.Services.Contains(addr))
 }
 
 // reverse answers with the names of a pod.

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/jobd/jobd/store"
+)
+
+func withServiceAddresses(c *Config) { c.ServiceAddresses = netip.MustParsePrefix("10.96.0.0/29") }
+
+// asked creates a Service and returns it, or what the server says.
+func asked(t *testing.T, c *kubernetes.Clientset, name string, edit ...func(*corev1.ServiceSpec)) (*corev1.Service, string) {
+	t.Helper()
+	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	for _, e := range edit {
+		e(&s.Spec)
+	}
+	s, err := c.CoreV1().Services("default").Create(t.Context(), s, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err.Error()
+	}
+	return s, ""
+}
+
+func at(ip string) func(*corev1.ServiceSpec) {
+	return func(s *corev1.ServiceSpec) { s.ClusterIP = ip }
+}
+
+func onPort(port int32) func(*corev1.ServiceSpec) {
+	return func(s *corev1.ServiceSpec) { s.Type, s.Ports[0].NodePort = corev1.ServiceTypeNodePort, port }
+}
+
+func TestServiceAddresses(t *testing.T) {
+	ts := startServer(t, withServiceAddresses)
+	c := ts.client(t)
+	// The range has six addresses.
+	seen := map[string]bool{}
+	wanted, said := asked(t, c, "wanted", at("10.96.0.3"))
+	if said != "" || wanted.Spec.ClusterIP != "10.96.0.3" || len(wanted.Spec.ClusterIPs) != 1 {
+		t.Fatalf("%v %s", wanted, said)
+	}
+	seen["10.96.0.3"] = true
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		s, said := asked(t, c, name)
+		if said != "" || seen[s.Spec.ClusterIP] || !netip.MustParsePrefix("10.96.0.0/29").Contains(netip.MustParseAddr(s.Spec.ClusterIP)) {
+			t.Fatalf("%s: %v %s", name, s, said)
+		}
+		seen[s.Spec.ClusterIP] = true
+	}
+	for name, c2 := range map[string]struct {
+		ip, says string
+	}{
+		"one more": {"", "failed to allocate an IP"},
+		"taken":    {"10.96.0.3", `spec.clusterIPs: Invalid value: ["10.96.0.3"]: failed to allocate IP 10.96.0.3: provided IP is already allocated`},
+		"outside":  {"10.97.0.1", "failed to allocate IP 10.97.0.1: provided IP is not in the valid range. The range of valid IPs is 10.96.0.0/29"},
+		"network":  {"10.96.0.0", "provided IP is not in the valid range"},
+	} {
+		if _, said := asked(t, c, "more", at(c2.ip)); !strings.Contains(said, c2.says) {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+	if s, said := asked(t, c, "headless", at("None")); said != "" || s.Spec.ClusterIP != "None" {
+		t.Errorf("headless: %v %s", s, said)
+	}
+	if err := c.CoreV1().Services("default").Delete(t.Context(), "wanted", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if s, said := asked(t, c, "again"); said != "" || s.Spec.ClusterIP != "10.96.0.3" {
+		t.Errorf("after one is free: %v %s", s, said)
+	}
+	again, err := c.CoreV1().Services("default").Patch(t.Context(), "again", "application/merge-patch+json", []byte(`{"spec":{"clusterIP":"10.96.0.4"}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "may not change once set") && !strings.Contains(err.Error(), "already allocated") {
+		t.Errorf("changed: %v, %v", again, err)
+	}
+}
+
+func TestNodePorts(t *testing.T) {
+	ts := startServer(t, withServiceAddresses)
+	c := ts.client(t)
+	s, said := asked(t, c, "any", onPort(0))
+	if said != "" || s.Spec.Ports[0].NodePort < 30000 || s.Spec.Ports[0].NodePort > 32767 {
+		t.Errorf("any: %v %s", s, said)
+	}
+	if s, said := asked(t, c, "mine", onPort(30080)); said != "" || s.Spec.Ports[0].NodePort != 30080 {
+		t.Errorf("mine: %v %s", s, said)
+	}
+	for port, says := range map[int32]string{
+		30080: "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated",
+		80:    "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767",
+	} {
+		if _, said := asked(t, c, "not", onPort(port)); !strings.Contains(said, says) {
+			t.Errorf("%d: %q", port, said)
+		}
+	}
+	external := func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }
+	// CVE-2020-8554: who may create Services may not thereby take the traffic of others.
+	for _, role := range []string{"role=submit&namespace=default", "role=admin&namespace=default", "role=submit"} {
+		limited := ts.limited(t, role)
+		for what, edit := range map[string]func(*corev1.ServiceSpec){"spec.ports[0].nodePort": onPort(0), "spec.externalIPs[0]": external} {
+			if _, said := asked(t, limited, "taken", edit); !strings.Contains(said, what) || !strings.Contains(said, "only for those who may update nodes") {
+				t.Errorf("%s, %s: %q", role, what, said)
+			}
+		}
+	}
+	if _, said := asked(t, ts.limited(t, "role=admin"), "allowed", external); said != "" {
+		t.Errorf("an administrator: %s", said)
+	}
+	// What an administrator has set up may be changed otherwise.
+	if _, err := ts.limited(t, "role=submit").CoreV1().Services("default").Patch(t.Context(), "mine", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServicesFromBeforeVirtualAddresses: those that had none get one when the server starts with a range.
+func TestServicesFromBeforeVirtualAddresses(t *testing.T) {
+	ts := startServer(t)
+	c := ts.client(t)
+	for name, port := range map[string]int32{"mapped": 8080, "headless": 80} {
+		if s, said := asked(t, c, name, func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort.IntVal = port }); said != "" || isAddress(s.Spec.ClusterIP) {
+			t.Fatalf("%s: %v %s", name, s, said)
+		}
+	}
+	config := Config{Store: ts.store}
+	withServiceAddresses(&config)
+	if _, err := newServiceAddresses(&config); err != nil {
+		t.Fatal(err)
+	}
+	for name, has := range map[string]bool{"mapped": true, "headless": false} {
+		s, err := c.CoreV1().Services("default").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || isAddress(s.Spec.ClusterIP) != has {
+			t.Errorf("%s: %v %v", store.Key("services", "default", name), s, err)
+		}
+	}
+}

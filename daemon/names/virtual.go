@@ -1,0 +1,157 @@
+package names
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/runtime/network"
+)
+
+const (
+	// settle is the time between two changes of the rules: changes of pods that come together make one.
+	settle = 100 * time.Millisecond
+	// retry is the time after which rules are written again that could not be.
+	retry = 5 * time.Second
+)
+
+// move records that virtual addresses may lead elsewhere.
+func (x *index) move() {
+	select {
+	case x.moved <- struct{}{}:
+	default: // it has been sent already
+	}
+}
+
+func (x *index) allServicesShown() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.servicesShown = true
+	x.move()
+}
+
+func (x *index) allSlicesShown() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.slicesShown = true
+	x.move()
+}
+
+// lead calls set with the ports of all Services and their endpoints, at first and after each change, until ctx ends.
+func (x *index) lead(ctx context.Context, set func([]network.ServicePort) error, logger *slog.Logger) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-x.moved:
+		}
+		pause := settle
+		if ports, known := x.servicePorts(); known {
+			if err := set(ports); err != nil {
+				logger.Warn("cannot update where the virtual addresses of Services lead", "error", err)
+				x.move()
+				pause = retry
+			}
+		}
+		timer.Reset(pause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// servicePorts returns the ports of all Services that have virtual addresses, in order, and reports whether all their
+// endpoints are known.
+func (x *index) servicePorts() (ports []network.ServicePort, known bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if !x.servicesShown || !x.slicesShown {
+		return nil, false
+	}
+	for namespace, services := range x.services {
+		for name, s := range services {
+			if s.selector != nil && !x.podsShown {
+				return nil, false
+			}
+			if s.addr.IsValid() {
+				ports = append(ports, x.portsOfService(s, namespace, name)...)
+			}
+		}
+	}
+	slices.SortFunc(ports, func(a, b network.ServicePort) int { return cmp.Compare(a.Name, b.Name) })
+	return ports, true
+}
+
+// portsOfService returns the ports of one Service.
+func (x *index) portsOfService(s service, namespace, name string) (ports []network.ServicePort) {
+	for i := range s.ports {
+		p := &s.ports[i]
+		port := network.ServicePort{
+			Name:     namespace + "/" + name + ":" + p.Name + "/" + string(p.Protocol),
+			Protocol: p.Protocol, At: netip.AddrPortFrom(s.addr, uint16(p.Port)), External: s.hosts,
+			NodePort: uint16(p.NodePort), Affinity: s.affinity,
+		}
+		if s.selector != nil {
+			port.Endpoints = x.podsOf(s, namespace, p)
+		} else {
+			port.Endpoints = x.toldOf(s, namespace, name, p)
+		}
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// podsOf returns the endpoints of a port that are pods: those that are ready or, if there are none, those that still
+// serve although they are being deleted.
+func (x *index) podsOf(s service, namespace string, port *corev1.ServicePort) []netip.AddrPort {
+	ready, ending := map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
+	for _, p := range x.pods[namespace] {
+		if !s.selector.Matches(p.labels) {
+			continue
+		}
+		number, ok := targetPort(p.ports, port)
+		if !ok || !canLead(p.addr) {
+			continue
+		}
+		switch at := netip.AddrPortFrom(p.addr, uint16(number)); {
+		case p.ready() || s.unready:
+			ready[at] = true
+		case p.serving:
+			ending[at] = true
+		}
+	}
+	if len(ready) == 0 {
+		ready = ending
+	}
+	return slices.SortedFunc(maps.Keys(ready), netip.AddrPort.Compare)
+}
+
+// toldOf returns the endpoints of a port that clients' EndpointSlices have.
+func (x *index) toldOf(s service, namespace, name string, port *corev1.ServicePort) []netip.AddrPort {
+	found := map[netip.AddrPort]bool{}
+	x.told(s, namespace, name, func(e endpoint) bool {
+		for _, p := range e.ports {
+			if p.Port != nil && ptr.Deref(p.Name, "") == port.Name && canLead(e.addr) &&
+				ptr.Deref(p.Protocol, corev1.ProtocolTCP) == port.Protocol {
+				found[netip.AddrPortFrom(e.addr, uint16(*p.Port))] = true
+			}
+		}
+		return true
+	})
+	return slices.SortedFunc(maps.Keys(found), netip.AddrPort.Compare)
+}
+
+// canLead reports whether a virtual address may lead to an address, which loopback and link-local ones must not: from
+// the host they would be its own.
+func canLead(a netip.Addr) bool { return a.Is4() && a.IsGlobalUnicast() }
