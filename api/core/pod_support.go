@@ -94,7 +94,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"dnsConfig":                     works(),
 		"readinessGates":                works(),
 		"runtimeClassName":              works(),
-		"enableServiceLinks":            works(), // without effect: no Service has a virtual address to link to
+		"enableServiceLinks":            works(), // of the API alone: docs/network.md
 		"preemptionPolicy":              works(),
 		"overhead":                      works(),
 		"topologySpreadConstraints":     works(),
