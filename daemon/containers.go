@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	goruntime "runtime"
 	"strings"
@@ -43,7 +42,7 @@ type containers struct {
 	files    *sandbox.PodFiles   // nil: they are only simulated
 	epoch    string              // containers outlive the daemon only within the same epoch
 
-	serviceAddresses netip.Prefix // not valid if Services have none
+	network *network.Network // nil: pods have none
 
 	userNamespaces bool // pods can have some of their own
 
@@ -142,7 +141,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	return &containers{
 		runtime: r, handlers: r.Handlers(), api: api, volumes: provision.OnDisk(kept), kept: kept, files: &sandbox.PodFiles{
 			Claims: sandbox.Claims{Objects: objects, Volumes: kept}, Volumes: volumes, Roots: r,
-		}, epoch: r.Epoch(), serviceAddresses: pods.ServiceAddresses(), images: images, diskFull: diskFull, usage: usage,
+		}, epoch: r.Epoch(), network: pods, images: images, diskFull: diskFull, usage: usage,
 		userNamespaces: users.Supported() == nil,
 		workers: worker.Config{
 			Runtime:     r,
@@ -185,15 +184,13 @@ func (d *daemon) openNetwork(from sources) (*network.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	var known []netip.Addr
+	var known []network.ServicePort
 	for _, s := range services {
-		if a, err := netip.ParseAddr(s.Spec.ClusterIP); err == nil && a.Is4() {
-			known = append(known, a)
-		}
+		known = append(known, names.ServicePorts(s)...)
 	}
 	return network.Open(network.Options{
 		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: from.machine.IP, Reserved: d.reserved(),
-		ServiceRange: addresses, ServiceAddresses: known, Logger: c.Logger,
+		ServiceRange: addresses, Services: known, Logger: c.Logger,
 	})
 }
 

@@ -262,7 +262,9 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
-		ServiceAddresses:         k.serviceAddresses,
+	}
+	if k.network != nil {
+		options.ServiceAddresses, options.PortTaken = k.network.ServiceAddresses(), k.network.PortTaken
 	}
 	if options.NodePorts, err = c.NodePorts(); err != nil {
 		return err

@@ -91,6 +91,8 @@ type Config struct {
 	// of their ports of the host; by default 30000-32767.
 	ServiceAddresses netip.Prefix
 	NodePorts        utilnet.PortRange
+	// PortTaken fails if a port of the host is not to be had for a Service; nil: all are.
+	PortTaken func(protocol corev1.Protocol, port uint16) error
 	// Authorizer is asked about requests that the roles do not cover.
 	Authorizer authorizer.UnconditionalAuthorizer
 
@@ -229,7 +231,7 @@ func New(c Config) (*Server, error) {
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
 	admit := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
-		accountRole{s}, podSecurity{s}, hostPortsOfServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
+		accountRole{s}, podSecurity{s}, privilegedServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}

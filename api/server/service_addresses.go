@@ -34,6 +34,7 @@ type serviceAddresses struct {
 	store     *store.Store
 	addresses netip.Prefix // not valid: there are none
 	ports     utilnet.PortRange
+	portTaken func(corev1.Protocol, uint16) error
 
 	mu sync.Mutex
 	// held says which Service has an address or a port, by its key in the store: as far as is known, since nobody tells
@@ -45,7 +46,11 @@ type serviceAddresses struct {
 
 func newServiceAddresses(c *Config) (*serviceAddresses, error) {
 	a := &serviceAddresses{
-		store: c.Store, addresses: c.ServiceAddresses, ports: c.NodePorts, held: map[string]string{}, pending: map[string]string{},
+		store: c.Store, addresses: c.ServiceAddresses, ports: c.NodePorts, portTaken: c.PortTaken,
+		held: map[string]string{}, pending: map[string]string{},
+	}
+	if a.portTaken == nil {
+		a.portTaken = func(corev1.Protocol, uint16) error { return nil }
 	}
 	all, err := storage.Services(a.store)
 	if err != nil {
@@ -256,13 +261,22 @@ func (a *serviceAddresses) allocatePorts(s *corev1.Service, take func(string) bo
 	path := field.NewPath("spec", "ports")
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
-		wanted := int(p.NodePort)
-		switch path := path.Index(i).Child("nodePort"); {
-		case wanted == 0:
-		case !a.ports.Contains(wanted) && a.held[strconv.Itoa(wanted)] != serviceKey(s):
-			errs = append(errs, field.Invalid(path, wanted, fmt.Sprintf(
-				"provided port is not in the valid range. The range of valid ports is %s", a.ports.String())))
-		case !take(strconv.Itoa(wanted)):
+		if p.NodePort == 0 {
+			continue
+		}
+		wanted, path := int(p.NodePort), path.Index(i).Child("nodePort")
+		if a.held[strconv.Itoa(wanted)] != serviceKey(s) {
+			if !a.ports.Contains(wanted) {
+				errs = append(errs, field.Invalid(path, wanted, fmt.Sprintf(
+					"provided port is not in the valid range. The range of valid ports is %s", a.ports.String())))
+				continue
+			}
+			if err := a.portTaken(p.Protocol, uint16(wanted)); err != nil {
+				errs = append(errs, field.Invalid(path, wanted, "provided port is already allocated: "+err.Error()))
+				continue
+			}
+		}
+		if !take(strconv.Itoa(wanted)) {
 			errs = append(errs, field.Invalid(path, wanted, "provided port is already allocated"))
 		}
 	}
@@ -277,7 +291,7 @@ func (a *serviceAddresses) allocatePorts(s *corev1.Service, take func(string) bo
 		start := rand.IntN(a.ports.Size)
 		for n := range a.ports.Size {
 			port := a.ports.Base + (start+n)%a.ports.Size
-			if !hasNodePort(s, port) && take(strconv.Itoa(port)) {
+			if !hasNodePort(s, port) && a.portTaken(p.Protocol, uint16(port)) == nil && take(strconv.Itoa(port)) {
 				p.NodePort = int32(port)
 				break
 			}
@@ -294,17 +308,18 @@ func hasNodePort(s *corev1.Service, port int) bool {
 	return slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return int(p.NodePort) == port })
 }
 
-// hostPortsOfServices lets only those open ports of the machine by a Service, or take over addresses of others
-// (externalIPs, CVE-2020-8554), who may change the node itself.
-type hostPortsOfServices struct{ server *Server }
+// privilegedServices lets only those make Services reach beyond the pods who could do so without them. A nodePort opens a
+// port of the machine, as a hostPort does, and so needs a namespace that takes pods with those; externalIPs take the
+// traffic to addresses of others (CVE-2020-8554), for which there is no such way. Who may update nodes may do both.
+type privilegedServices struct{ server *Server }
 
-var _ admission.ValidationInterface = hostPortsOfServices{}
+var _ admission.ValidationInterface = privilegedServices{}
 
-func (hostPortsOfServices) Handles(op admission.Operation) bool {
+func (privilegedServices) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-func (h hostPortsOfServices) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (h privilegedServices) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	s, ok := a.GetObject().(*corev1.Service)
 	if !ok || a.GetSubresource() != "" || !isAddress(s.Spec.ClusterIP) {
 		return nil
@@ -313,19 +328,9 @@ func (h hostPortsOfServices) Validate(ctx context.Context, a admission.Attribute
 	if !ok {
 		old = &corev1.Service{}
 	}
-	what := ""
-	for i, p := range s.Spec.Ports {
-		if p.NodePort != 0 && !hasNodePort(old, int(p.NodePort)) {
-			what = fmt.Sprintf("spec.ports[%d].nodePort: a port of the machine itself", i)
-		}
-	}
-	for i, ip := range s.Spec.ExternalIPs {
-		if !slices.Contains(old.Spec.ExternalIPs, ip) {
-			what = fmt.Sprintf("spec.externalIPs[%d]: traffic to %s", i, ip)
-		}
-	}
-	if what == "" {
-		return nil
+	reason, err := h.privileged(s, old)
+	if err != nil || reason == "" {
+		return err
 	}
 	decision, _, err := h.server.authorize(ctx, authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "update", APIVersion: "v1", Resource: "nodes", ResourceRequest: true,
@@ -334,8 +339,32 @@ func (h hostPortsOfServices) Validate(ctx context.Context, a admission.Attribute
 		return apierrors.NewInternalError(err)
 	}
 	if decision != authorizer.DecisionAllow {
-		return admission.NewForbidden(a, errors.New(what+" is only for those who may update nodes, such as the role admin "+
-			"in all namespaces; a Service of type ClusterIP needs no such permission"))
+		return admission.NewForbidden(a, errors.New(reason+
+			"; only who may update nodes, as the role admin in all namespaces may, can still do so"))
 	}
 	return nil
+}
+
+// privileged returns why a change of a Service is not everybody's; empty if it is.
+func (h privilegedServices) privileged(s, old *corev1.Service) (string, error) {
+	for i, ip := range s.Spec.ExternalIPs {
+		if !slices.Contains(old.Spec.ExternalIPs, ip) {
+			return fmt.Sprintf("spec.externalIPs[%d]: this Service would get the traffic of everybody on this machine to %s", i, ip), nil
+		}
+	}
+	for i, p := range s.Spec.Ports {
+		if p.NodePort == 0 || hasNodePort(old, int(p.NodePort)) {
+			continue
+		}
+		ns, err := podSecurity(h).namespace(s.Namespace)
+		if err != nil {
+			return "", err
+		}
+		if h.server.config.PodSecurity.Limits(ns) {
+			return fmt.Sprintf("spec.ports[%d].nodePort: it opens a port of the machine, and the namespace %q takes no pod that does "+
+				"(pod-security.kubernetes.io/enforce)", i, s.Namespace), nil
+		}
+		return "", nil
+	}
+	return "", nil
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -82,10 +83,21 @@ func TestServiceAddresses(t *testing.T) {
 }
 
 func TestNodePorts(t *testing.T) {
-	ts := startServer(t, withServiceAddresses)
+	// 30100 and more are taken, but for one.
+	ts := startServer(t, withServiceAddresses, func(c *Config) {
+		c.PortTaken = func(protocol corev1.Protocol, port uint16) error {
+			if protocol == corev1.ProtocolTCP && port >= 30100 && port != 31111 {
+				return errors.New("a pod has it")
+			}
+			return nil
+		}
+	})
 	c := ts.client(t)
+	if s, said := asked(t, c, "udp", onPort(30100), func(s *corev1.ServiceSpec) { s.Ports[0].Protocol = corev1.ProtocolUDP }); said != "" || s.Spec.Ports[0].NodePort != 30100 {
+		t.Errorf("another protocol: %v %s", s, said)
+	}
 	s, said := asked(t, c, "any", onPort(0))
-	if said != "" || s.Spec.Ports[0].NodePort < 30000 || s.Spec.Ports[0].NodePort > 32767 {
+	if said != "" || s.Spec.Ports[0].NodePort < 30000 || s.Spec.Ports[0].NodePort >= 30100 && s.Spec.Ports[0].NodePort != 31111 {
 		t.Errorf("any: %v %s", s, said)
 	}
 	if s, said := asked(t, c, "mine", onPort(30080)); said != "" || s.Spec.Ports[0].NodePort != 30080 {
@@ -93,6 +105,7 @@ func TestNodePorts(t *testing.T) {
 	}
 	for port, says := range map[int32]string{
 		30080: "spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated",
+		30101: "spec.ports[0].nodePort: Invalid value: 30101: provided port is already allocated: a pod has it",
 		80:    "spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767",
 	} {
 		if _, said := asked(t, c, "not", onPort(port)); !strings.Contains(said, says) {
@@ -100,21 +113,51 @@ func TestNodePorts(t *testing.T) {
 		}
 	}
 	external := func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }
-	// CVE-2020-8554: who may create Services may not thereby take the traffic of others.
-	for _, role := range []string{"role=submit&namespace=default", "role=admin&namespace=default", "role=submit"} {
-		limited := ts.limited(t, role)
-		for what, edit := range map[string]func(*corev1.ServiceSpec){"spec.ports[0].nodePort": onPort(0), "spec.externalIPs[0]": external} {
-			if _, said := asked(t, limited, "taken", edit); !strings.Contains(said, what) || !strings.Contains(said, "only for those who may update nodes") {
-				t.Errorf("%s, %s: %q", role, what, said)
-			}
+	patch := func(c *kubernetes.Clientset, name, change string) error {
+		_, err := c.CoreV1().Services("default").Patch(t.Context(), name, "application/merge-patch+json", []byte(change), metav1.PatchOptions{})
+		return err
+	}
+	roles := []string{"role=submit&namespace=default", "role=admin&namespace=default", "role=submit"}
+	for _, role := range roles {
+		// CVE-2020-8554: who may create Services may not thereby take the traffic of others.
+		if _, said := asked(t, ts.limited(t, role), "taken", external); !strings.Contains(said, "spec.externalIPs[0]: ") || !strings.Contains(said, "only who may update nodes") {
+			t.Errorf("%s: %q", role, said)
+		}
+		// A namespace that takes pods with host ports takes Services with some.
+		if _, said := asked(t, ts.limited(t, role), "open", onPort(30011)); said != "" {
+			t.Errorf("%s: %s", role, said)
+		}
+		if err := c.CoreV1().Services("default").Delete(t.Context(), "open", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
 		}
 	}
-	if _, said := asked(t, ts.limited(t, "role=admin"), "allowed", external); said != "" {
+	if _, said := asked(t, c, "later"); said != "" {
+		t.Fatal(said)
+	}
+	if _, err := c.CoreV1().Namespaces().Patch(t.Context(), "default", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range roles {
+		limited := ts.limited(t, role)
+		if _, said := asked(t, limited, "taken", onPort(0)); !strings.Contains(said, "spec.ports[0].nodePort: it opens a port of the machine") || !strings.Contains(said, "only who may update nodes") {
+			t.Errorf("%s: %q", role, said)
+		}
+		if err := patch(limited, "later", `{"spec":{"type":"NodePort"}}`); err == nil || !strings.Contains(err.Error(), "spec.ports[0].nodePort: it opens a port of the machine") {
+			t.Errorf("%s, later: %v", role, err)
+		}
+		if err := patch(limited, "later", `{"spec":{"externalIPs":["192.0.2.1"]}}`); err == nil || !strings.Contains(err.Error(), "spec.externalIPs[0]: ") {
+			t.Errorf("%s, later: %v", role, err)
+		}
+	}
+	admin := ts.limited(t, "role=admin")
+	if _, said := asked(t, admin, "allowed", external, onPort(30012)); said != "" {
 		t.Errorf("an administrator: %s", said)
 	}
 	// What an administrator has set up may be changed otherwise.
-	if _, err := ts.limited(t, "role=submit").CoreV1().Services("default").Patch(t.Context(), "mine", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
-		t.Error(err)
+	for _, name := range []string{"mine", "allowed"} {
+		if err := patch(ts.limited(t, "role=submit"), name, `{"metadata":{"labels":{"a":"b"}}}`); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

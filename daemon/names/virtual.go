@@ -84,8 +84,13 @@ func (x *index) servicePorts() (ports []network.ServicePort, known bool) {
 			if s.selector != nil && !x.podsShown {
 				return nil, false
 			}
-			if s.addr.IsValid() {
-				ports = append(ports, x.portsOfService(s, namespace, name)...)
+			for i, port := range s.virtual(namespace, name) {
+				if s.selector != nil {
+					port.Endpoints = x.podsOf(s, namespace, &s.ports[i])
+				} else {
+					port.Endpoints = x.toldOf(s, namespace, name, &s.ports[i])
+				}
+				ports = append(ports, port)
 			}
 		}
 	}
@@ -93,21 +98,22 @@ func (x *index) servicePorts() (ports []network.ServicePort, known bool) {
 	return ports, true
 }
 
-// portsOfService returns the ports of one Service.
-func (x *index) portsOfService(s service, namespace, name string) (ports []network.ServicePort) {
-	for i := range s.ports {
-		p := &s.ports[i]
-		port := network.ServicePort{
+// ServicePorts returns the ports of a Service that has a virtual address, without their endpoints.
+func ServicePorts(s *corev1.Service) []network.ServicePort {
+	return newService(s).virtual(s.Namespace, s.Name)
+}
+
+// virtual returns the ports of a Service at its virtual address, without their endpoints; nil if it has none.
+func (s service) virtual(namespace, name string) (ports []network.ServicePort) {
+	if !s.addr.IsValid() {
+		return nil
+	}
+	for _, p := range s.ports {
+		ports = append(ports, network.ServicePort{
 			Name:     namespace + "/" + name + ":" + p.Name + "/" + string(p.Protocol),
 			Protocol: p.Protocol, At: netip.AddrPortFrom(s.addr, uint16(p.Port)), External: s.hosts,
 			NodePort: uint16(p.NodePort), Affinity: s.affinity,
-		}
-		if s.selector != nil {
-			port.Endpoints = x.podsOf(s, namespace, p)
-		} else {
-			port.Endpoints = x.toldOf(s, namespace, name, p)
-		}
-		ports = append(ports, port)
+		})
 	}
 	return ports
 }

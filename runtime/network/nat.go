@@ -19,7 +19,8 @@ import (
 // rules holds what differs from one state of a bridge's nft table to the next.
 type rules struct {
 	ports []mappedPort
-	// own are the endpoints of the host that no port of a pod may take over.
+	// own are the endpoints of the host that no port of a pod may take over. One without an address, which is that of a
+	// program that listens at all of them, is for the table of Services alone: no port of a pod is the same.
 	own []endpoint
 	// api is the port of the gateway where the daemon listens for pods, 0 if it does not.
 	api uint16
@@ -127,7 +128,9 @@ func (t *table) hostPorts(r rules) (string, error) {
 
 	var ofOwn, ofPortsAt, ofPorts []nftables.SetElement
 	for _, e := range r.own {
-		ofOwn = append(ofOwn, nftables.SetElement{Key: e.key()})
+		if !e.Addr().IsUnspecified() {
+			ofOwn = append(ofOwn, nftables.SetElement{Key: e.key()})
+		}
 	}
 	for _, p := range r.ports {
 		if _, known := protocols[p.Protocol]; !known {

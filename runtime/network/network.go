@@ -67,9 +67,10 @@ type Options struct {
 	// ServiceRange is where the virtual addresses of Services are; not valid: a private network that the host does not
 	// use.
 	ServiceRange netip.Prefix
-	// ServiceAddresses are those that Services have already.
-	ServiceAddresses []netip.Addr
-	Logger           *slog.Logger
+	// Services are the ports that Services have already. Their endpoints need not be known: until SetServices is called,
+	// connections lead where they did before.
+	Services []ServicePort
+	Logger   *slog.Logger
 
 	withoutFib bool // act as if the kernel had no nft expression fib, for tests
 }
@@ -229,20 +230,41 @@ func (n *Network) LeadToAPI(port uint16) error {
 	if err := n.writeRules(); err != nil {
 		return fmt.Errorf("network: the port of the API: %w", err)
 	}
+	if n.services.applied != nil {
+		return n.writeServices()
+	}
 	return nil
 }
 
 func (n *Network) writeRules() error {
-	r := rules{ports: n.ports.list(), api: n.api}
+	return n.bridge.writeRules(rules{ports: n.ports.list(), api: n.api, own: n.own()})
+}
+
+// own returns the endpoints of the host that lead neither to pods nor to Services.
+func (n *Network) own() (own []endpoint) {
 	for _, reserved := range n.reserved {
-		if reserved.At.Addr().Is4() {
-			r.own = append(r.own, endpoint{reserved.At, reserved.Protocol})
+		if at := reserved.At.Addr(); at.Is4() || at.IsUnspecified() {
+			own = append(own, endpoint{reserved.At, reserved.Protocol})
 		}
 	}
 	if n.api != 0 {
-		r.own = append(r.own, endpoint{netip.AddrPortFrom(n.bridge.address, n.api), corev1.ProtocolTCP})
+		own = append(own, endpoint{netip.AddrPortFrom(n.bridge.address, n.api), corev1.ProtocolTCP})
 	}
-	return n.bridge.writeRules(r)
+	return own
+}
+
+// PortTaken fails if a port of all addresses of the host is reserved or leads to a pod, so that no Service may have it.
+func (n *Network) PortTaken(protocol corev1.Protocol, port uint16) error {
+	if n.mode != Bridge {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ports := []hostPort{{Protocol: protocol, HostPort: port}}
+	if err := taken(ports, n.reserved, n.bridge.address); err != nil {
+		return err
+	}
+	return n.ports.free(ports)
 }
 
 // Describe says, for people to read, which network pods get.
@@ -384,6 +406,9 @@ func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 		return r, err
 	}
 	if err := n.ports.free(r.Ports); err != nil {
+		return r, err
+	}
+	if err := n.services.free(r.Ports); err != nil {
 		return r, err
 	}
 	if r.Address, err = n.addresses.take(uid); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
@@ -79,7 +80,8 @@ func (p ServicePort) equal(q ServicePort) bool {
 // services is the state of the nft table of Services.
 type services struct {
 	addresses netip.Prefix
-	wanted    []ServicePort
+	// wanted are what SetServices has been called with or, before that, the ports of an earlier run.
+	wanted []ServicePort
 	// applied are the ports that the kernel has, by the names of their chains; nil if that is not known.
 	applied map[string]ServicePort
 }
@@ -96,10 +98,22 @@ func (n *Network) SetServices(ports []ServicePort) error {
 	return n.writeServices()
 }
 
+// free fails if one of the ports of a pod is that of a Service.
+func (s *services) free(ports []hostPort) error {
+	for _, p := range ports {
+		for _, q := range s.wanted {
+			if q.NodePort == p.HostPort && q.Protocol == p.Protocol {
+				return fmt.Errorf("%s is that of the Service %s: %w", p, q.Name, errdefs.ErrAlreadyExists)
+			}
+		}
+	}
+	return nil
+}
+
 // writeServices brings the nft table of Services up to date.
 func (n *Network) writeServices() error {
 	s := &n.services
-	changed, err := n.bridge.writeServices(s)
+	changed, err := n.bridge.writeServices(s, n.own())
 	if err != nil {
 		s.applied = nil
 		return fmt.Errorf("network: services: %w", err)
@@ -120,11 +134,12 @@ func (n *Network) writeServices() error {
 //
 //   - a connection of a pod or of the host to a virtual address leads to one of the endpoints, and so does one from
 //     anywhere to an external address or a port of the host;
+//   - what is the daemon's own leads there, whatever port or external address a Service has;
 //   - from outside, no virtual address can be reached, whatever routes others set up;
 //   - what leads nowhere is refused.
 //
 // The maps of clients stay while their port does, since they are the only record of them.
-func (b *bridge) writeServices(s *services) (changed []ServicePort, err error) {
+func (b *bridge) writeServices(s *services, own []endpoint) (changed []ServicePort, err error) {
 	conn, err := openNFT()
 	if err != nil {
 		return nil, err
@@ -193,7 +208,7 @@ func (b *bridge) writeServices(s *services) (changed []ServicePort, err error) {
 			changed = append(changed, p)
 		}
 	}
-	if err := leads.fill(t, s.wanted); err != nil {
+	if err := leads.fill(t, s.wanted, own); err != nil {
 		return nil, err
 	}
 	if err := b.serviceHooks(t, leads, s.addresses); err != nil {
@@ -338,6 +353,8 @@ func (t *table) clients(p ServicePort, chain func(...[]expr.Any), choose, transl
 // serviceMaps lead from destinations to the chains of ports.
 type serviceMaps struct {
 	virtual, external, nodePorts *nftables.Set
+	// own and ownPorts are destinations that no Service takes over.
+	own, ownPorts *nftables.Set
 	// refused and refusedPorts are destinations that lead nowhere.
 	refused, refusedPorts *nftables.Set
 }
@@ -350,17 +367,25 @@ func newServiceMaps(t *nftables.Table) serviceMaps {
 	}
 	return serviceMaps{
 		virtual: verdicts("virtual", at), external: verdicts("external", at), nodePorts: verdicts("node-ports", anywhere),
+		own: &nftables.Set{Table: t, Name: "own", KeyType: at}, ownPorts: &nftables.Set{Table: t, Name: "own-ports", KeyType: anywhere},
 		refused:      &nftables.Set{Table: t, Name: "refused", KeyType: at},
 		refusedPorts: &nftables.Set{Table: t, Name: "refused-ports", KeyType: anywhere},
 	}
 }
 
 func (m serviceMaps) all() []*nftables.Set {
-	return []*nftables.Set{m.virtual, m.external, m.nodePorts, m.refused, m.refusedPorts}
+	return []*nftables.Set{m.virtual, m.external, m.nodePorts, m.own, m.ownPorts, m.refused, m.refusedPorts}
 }
 
-func (m serviceMaps) fill(t *table, ports []ServicePort) error {
+func (m serviceMaps) fill(t *table, ports []ServicePort, own []endpoint) error {
 	of := map[*nftables.Set][]nftables.SetElement{}
+	for _, e := range own {
+		in, key := m.own, e.key()
+		if e.Addr().IsUnspecified() {
+			in, key = m.ownPorts, portKey(e.protocol, e.Port())
+		}
+		of[in] = append(of[in], nftables.SetElement{Key: key})
+	}
 	for _, p := range ports {
 		lead := func(in, refused *nftables.Set, key []byte) {
 			e := nftables.SetElement{Key: key}
@@ -425,6 +450,10 @@ func (b *bridge) serviceHooks(t *table, m serviceMaps, addresses netip.Prefix) e
 	output := hook("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nat)
 	output(byAddress, lookup(m.virtual))
 	for _, chain := range []func(...[]expr.Any){prerouting, output} {
+		chain(byAddress, lookup(m.own), verdict(expr.VerdictAccept))
+		for _, here := range local {
+			chain(here, byPort, lookup(m.ownPorts), verdict(expr.VerdictAccept))
+		}
 		chain(byAddress, lookup(m.external))
 		for _, here := range local {
 			chain(here, byPort, lookup(m.nodePorts))
@@ -546,8 +575,8 @@ func (n *Network) openServices(o Options) error {
 		}
 	}
 	addresses := o.ServiceRange
-	if !addresses.IsValid() && len(o.ServiceAddresses) > 0 {
-		addresses = netip.PrefixFrom(o.ServiceAddresses[0], subnetBits).Masked()
+	if !addresses.IsValid() && len(o.Services) > 0 {
+		addresses = netip.PrefixFrom(o.Services[0].At.Addr(), subnetBits).Masked()
 	}
 	if !addresses.IsValid() && len(before) > 0 {
 		addresses = appendPrefix(nil, before[0].Dst)[0]
@@ -564,10 +593,10 @@ func (n *Network) openServices(o Options) error {
 		n.logger.Warn("the range of the addresses of Services overlaps a network of the host, which pods cannot reach",
 			"services", addresses, "network", taken[i])
 	}
-	for _, a := range o.ServiceAddresses {
-		if !addresses.Contains(a) {
+	for _, s := range o.Services {
+		if !addresses.Contains(s.At.Addr()) {
 			n.logger.Warn("a Service has an address outside of the range, which the host may not reach",
-				"address", a, "services", addresses)
+				"service", s.Name, "address", s.At.Addr(), "services", addresses)
 		}
 	}
 	// The host needs a route so that its own connections have an address of the bridge as their source.
@@ -585,6 +614,6 @@ func (n *Network) openServices(o Options) error {
 			}
 		}
 	}
-	n.services.addresses = addresses
+	n.services.addresses, n.services.wanted = addresses, o.Services
 	return nil
 }

@@ -281,3 +281,59 @@ func TestPortsOfTheHostForServices(t *testing.T) {
 		}
 	})
 }
+
+// TestPortsOfServicesAndPodsDoNotMeet: a port of the host is that of whoever has it, and never the daemon's.
+func TestPortsOfServicesAndPodsDoNotMeet(t *testing.T) {
+	withAndWithoutFib(t, func(t *testing.T, open func(Options) *Network) {
+		root := t.TempDir()
+		n := open(Options{Root: root, Reserved: []Reserved{
+			{corev1.ProtocolTCP, netip.MustParseAddrPort("127.0.0.1:30443"), "jobd's API"},
+			{corev1.ProtocolTCP, netip.MustParseAddrPort("[::]:30444"), "jobd's API"},
+		}})
+		defer n.remove(t, root)
+		setUp(t, n, withPort("pod", "127.0.0.1", 30080, corev1.ProtocolTCP))
+		for port, says := range map[uint16]string{30080: "is that of the pod at", 30443: "jobd's API has it", 30444: "jobd's API has it"} {
+			if err := n.PortTaken(corev1.ProtocolTCP, port); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("port %d: %v", port, err)
+			}
+			if err := n.PortTaken(corev1.ProtocolUDP, port); err != nil {
+				t.Errorf("port %d/UDP: %v", port, err)
+			}
+		}
+		a := setUp(t, n, newPod("a", 1))
+		answer(t, a, ":8080", "a")
+		web := virtual(n, 5, 80, to(8080, a)...)
+		web.NodePort = 30081
+		setServices(t, n, web)
+		refused(t, n, withPort("later", "", 30081, corev1.ProtocolTCP), "is that of the Service "+web.Name)
+		setUp(t, n, withPort("udp", "", 30081, corev1.ProtocolUDP))
+		n = open(Options{Root: root, Services: []ServicePort{web}})
+		refused(t, n, withPort("later", "", 30081, corev1.ProtocolTCP), "is that of the Service "+web.Name)
+
+		// A daemon that is told to listen where a Service has been all along gets its port, and so it is with an external
+		// address.
+		for _, at := range []string{"127.0.0.1:30081", "127.0.0.1:80"} {
+			l, err := net.Listen("tcp4", at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			greet(t, l, "host")
+		}
+		if err := whoAnswers("127.0.0.1:30081", "a"); err != nil {
+			t.Error(err)
+		}
+		for _, listen := range []string{"127.0.0.1", "[::]"} {
+			n = open(Options{Root: root, Reserved: []Reserved{
+				{corev1.ProtocolTCP, netip.MustParseAddrPort(listen + ":30081"), "jobd's API"},
+				{corev1.ProtocolTCP, netip.MustParseAddrPort(listen + ":80"), "jobd's API"},
+			}})
+			web.External = []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+			setServices(t, n, web)
+			for _, at := range []string{"127.0.0.1:30081", "127.0.0.1:80"} {
+				if err := whoAnswers(at, "host"); err != nil {
+					t.Errorf("listening at %s: %s: %v", listen, at, err)
+				}
+			}
+		}
+	})
+}
