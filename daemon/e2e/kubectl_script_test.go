@@ -220,6 +220,7 @@ var varying = []struct {
 	{regexp.MustCompile(`https://127\.0\.0\.1:\d+`), "SERVER"},
 	{regexp.MustCompile(`NODE/[0-9.]+`), "NODE/IP"},
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "IP"},
+	{regexp.MustCompile(`\b(\d+):3\d{4}/(TCP|UDP)\b`), "$1:NODEPORT/$2"},
 	// What runc says, in crun's words.
 	{regexp.MustCompile(`exec failed: unable to start container process: exec: "(\w+)": executable file not found in \$PATH`), "executable file `$1` not found in $$PATH: No such file or directory"},
 	// The letters of generated names have no vowels.
