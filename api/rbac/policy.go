@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -155,11 +156,11 @@ func (p *Policy) Allowed(a authorizer.Attributes) (ok bool, reason string) {
 	if a.GetUser() == nil {
 		return false, ""
 	}
-	var missing []string
+	var missing []error
 	p.visit(a.GetUser(), a.GetNamespace(), func(b *Binding, to subject) bool {
 		rules, err := p.RulesOf(b.Role, b.Namespace)
 		if err != nil {
-			missing = append(missing, err.Error())
+			missing = append(missing, b.lacksRole())
 			return true
 		}
 		for i := range rules {
@@ -171,10 +172,14 @@ func (p *Policy) Allowed(a authorizer.Attributes) (ok bool, reason string) {
 		return true
 	})
 	if !ok && len(missing) > 0 {
-		slices.Sort(missing)
-		reason = "RBAC: " + strings.Join(slices.Compact(missing), ", ")
+		reason = fmt.Sprintf("RBAC: %v", utilerrors.NewAggregate(missing))
 	}
 	return ok, reason
+}
+
+// lacksRole returns the error that the role of a binding does not exist, in the words of a cluster's authorizer.
+func (b *Binding) lacksRole() error {
+	return apierrors.NewNotFound(rbacv1.Resource(strings.ToLower(b.Role.Kind)), b.Role.Name)
 }
 
 // describe names a binding, its role and the one that it grants the role to, as a cluster does.
@@ -202,8 +207,10 @@ func (b *Binding) Text() string {
 
 // Bindings returns the bindings that concern somebody's requests in a namespace ("" for what is in none), each once.
 func (p *Policy) Bindings(who user.Info, namespace string) (all []*Binding) {
+	seen := map[*Binding]bool{}
 	p.visit(who, namespace, func(b *Binding, _ subject) bool {
-		if !slices.Contains(all, b) {
+		if !seen[b] {
+			seen[b] = true
 			all = append(all, b)
 		}
 		return true
@@ -227,19 +234,16 @@ func (p *Policy) Everywhere(who user.Info) (all []*Binding) {
 // Rules returns the rules of all roles that somebody has in a namespace ("" for what is in none). Bindings whose role
 // does not exist grant nothing; err names these roles.
 func (p *Policy) Rules(who user.Info, namespace string) (rules []rbacv1.PolicyRule, err error) {
-	var missing []string
+	var missing []error
 	for _, b := range p.Bindings(who, namespace) {
 		of, err := p.RulesOf(b.Role, b.Namespace)
 		if err != nil {
-			missing = append(missing, err.Error())
+			missing = append(missing, b.lacksRole())
 			continue
 		}
 		rules = append(rules, of...)
 	}
-	if len(missing) > 0 {
-		err = fmt.Errorf("%s", strings.Join(missing, ", "))
-	}
-	return rules, err
+	return rules, utilerrors.NewAggregate(missing)
 }
 
 // RulesOf returns the rules of the role that a binding in a namespace ("" for a ClusterRoleBinding) refers to. Without

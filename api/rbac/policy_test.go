@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -276,13 +277,15 @@ func TestReasons(t *testing.T) {
 	p.Put(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}, Rules: []rbacv1.PolicyRule{ruleOf("get core pods")}})
 	p.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "b"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "s"}}})
 	p.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "broken"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "none"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "g"}}})
+	p.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "too"}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "none"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "h"}}})
 	for _, tc := range []struct {
 		who  user.Info
 		ok   bool
 		want string
 	}{
 		{&user.DefaultInfo{Name: "system:serviceaccount:a:s"}, true, `RBAC: allowed by RoleBinding "b/a" of Role "r" to ServiceAccount "s/a"`},
-		{&user.DefaultInfo{Name: "x", Groups: []string{"g"}}, false, `RBAC: clusterroles.rbac.authorization.k8s.io "none" not found`},
+		{&user.DefaultInfo{Name: "x", Groups: []string{"g"}}, false, `RBAC: clusterrole.rbac.authorization.k8s.io "none" not found`},
+		{&user.DefaultInfo{Name: "x", Groups: []string{"g", "h"}}, false, `RBAC: [clusterrole.rbac.authorization.k8s.io "none" not found, role.rbac.authorization.k8s.io "none" not found]`},
 		{&user.DefaultInfo{Name: "x"}, false, ""},
 		{nil, false, ""},
 	} {
@@ -294,6 +297,26 @@ func TestReasons(t *testing.T) {
 		if ok, why := p.Allowed(a); ok != tc.ok || why != tc.want {
 			t.Errorf("%v: %v %s", tc.who, ok, why)
 		}
+	}
+}
+
+// What many subjects and bindings cost grows with their number, not with its square: whoever may make some would slow down
+// everybody's requests.
+func TestManySubjectsAndBindings(t *testing.T) {
+	const many = 70_000
+	p := NewPolicy()
+	all := make([]rbacv1.Subject, many)
+	for i := range all {
+		all[i] = rbacv1.Subject{Kind: "Group", Name: fmt.Sprint("group", i)}
+		p.Put(&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprintf("b%06d", i)}, RoleRef: rbacv1.RoleRef{Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "Group", Name: "g"}}})
+	}
+	p.Put(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "r"}, Rules: []rbacv1.PolicyRule{ruleOf("get core pods")}})
+	if rules, err := p.Rules(&user.DefaultInfo{Name: "x", Groups: []string{"g"}}, "a"); len(rules) != many || err != nil {
+		t.Errorf("%d rules, %v", len(rules), err)
+	}
+	cells := bindingCells(&metav1.ObjectMeta{}, rbacv1.RoleRef{}, all, time.Time{})
+	if groups := cells[4].(string); !strings.HasPrefix(groups, "group0, group1, ") || !strings.HasSuffix(groups, fmt.Sprint(", group", many-1)) {
+		t.Errorf("%.50s", groups)
 	}
 }
 

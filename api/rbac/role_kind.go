@@ -5,6 +5,7 @@
 package rbac
 
 import (
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -119,19 +120,17 @@ func bindingColumns(doc map[string]string) []metav1.TableColumnDefinition {
 }
 
 func bindingCells(m *metav1.ObjectMeta, role rbacv1.RoleRef, subjects []rbacv1.Subject, now time.Time) []any {
-	named := map[string]string{}
+	named := map[string][]string{}
 	for _, s := range subjects {
 		name := s.Name
 		if s.Kind == rbacv1.ServiceAccountKind {
 			name = s.Namespace + "/" + s.Name
 		}
-		if named[s.Kind] != "" {
-			name = ", " + name
-		}
-		named[s.Kind] += name
+		named[s.Kind] = append(named[s.Kind], name)
 	}
+	list := func(kind string) string { return strings.Join(named[kind], ", ") }
 	return []any{
 		m.Name, role.Kind + "/" + role.Name, core.Age(m.CreationTimestamp, now),
-		named[rbacv1.UserKind], named[rbacv1.GroupKind], named[rbacv1.ServiceAccountKind],
+		list(rbacv1.UserKind), list(rbacv1.GroupKind), list(rbacv1.ServiceAccountKind),
 	}
 }
