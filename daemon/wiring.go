@@ -255,6 +255,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
 		Explainer: &explainer{from.store, d.control, from.logs}, Queue: d.control,
+		Pictures: newPictures(from.store, d.control, from.logs),
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),

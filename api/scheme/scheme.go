@@ -34,6 +34,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(addPodLogOptions(s))
 	utilruntime.Must(addPodStreamOptions(s))
 	utilruntime.Must(addJobLogOptions(s))
+	utilruntime.Must(addPictureOptions(s))
 	for _, k := range Kinds() {
 		utilruntime.Must(register(s, k))
 	}

@@ -65,6 +65,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
 		served["jobs/why"] = &explanation{objects, k, s}
+		served["jobs/picture"] = &jobPicture{objects, s}
 		served["jobs/retry"] = jobRetry{objects}
 		objects.TableConvertor = queueColumn{objects.TableConvertor, s.config.Queue}
 	case schema.GroupResource{Group: "batch", Resource: "cronjobs"}:

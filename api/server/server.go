@@ -75,6 +75,7 @@ type Config struct {
 	Containers Containers
 	ClaimFiles ClaimFiles
 	Explainer  Explainer
+	Pictures   Pictures
 	Queue      Queue
 	Meter      Meter
 	History    History

@@ -135,3 +135,13 @@ func (c *Control) facts(pods []types.UID) Facts {
 	}
 	return f
 }
+
+// RunningPods returns the pods of a Job that run or are being stopped.
+func (c *Control) RunningPods(ctx context.Context, of types.UID) (running []job.Running, err error) {
+	err = c.loop.Ask(ctx, func() {
+		if rec, ok := c.jobs.known[of]; ok {
+			running = rec.Running()
+		}
+	})
+	return running, err
+}

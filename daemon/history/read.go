@@ -221,3 +221,64 @@ func (r Reader) Read(q history.Query) (*history.List, error) {
 	})
 	return list, err
 }
+
+// Pods calls do with the attempts of a Job that are in the history and whose numbers are not below from, in the order of
+// their ends. It returns the number at which the next call is to go on: what has ended by then is added behind it.
+func Pods(s *store.Snapshot, namespace, name, uid string, from uint64, do func(*history.Pod)) (next uint64, err error) {
+	r, err := newReader(history.Query{Namespace: namespace, Name: name, Pods: true})
+	if err != nil {
+		return from, err
+	}
+	defer r.decoder.Close()
+	all, err := pieces(s, Blocks)
+	if err != nil {
+		return from, err
+	}
+	pending, err := pieces(s, Pending)
+	if err != nil {
+		return from, err
+	}
+	own := fmt.Appendf(nil, "%q:%q", "uid", uid)
+	next = from
+	for _, p := range append(all, pending...) {
+		if p.first+p.jobs <= from {
+			continue
+		}
+		next = p.first + p.jobs
+		o, ok := s.Get(p.key)
+		if !ok {
+			return from, fmt.Errorf("%s is missing", p.key)
+		}
+		lines := o.Value
+		if p.isBlock() {
+			b, err := openBlock(o.Value)
+			if err != nil {
+				return from, fmt.Errorf("%s: %w", p.key, err)
+			}
+			if !r.mayHold(b) {
+				continue
+			}
+			if lines, err = r.decoder.DecodeAll(b.lines, nil); err != nil {
+				return from, fmt.Errorf("%s: %w", p.key, err)
+			}
+		}
+		number := p.first
+		for line := range bytes.Lines(lines) {
+			number++
+			if number <= from || !bytes.Contains(line, own) {
+				continue
+			}
+			j, err := decodeLine(line, true)
+			if err != nil {
+				return from, fmt.Errorf("%s: %w", p.key, err)
+			}
+			if j.UID != uid {
+				continue
+			}
+			for i := range j.Pods {
+				do(&j.Pods[i])
+			}
+		}
+	}
+	return next, nil
+}

@@ -291,6 +291,17 @@ func ParseIndexes(s string, limit int32) *Indexes {
 	return x
 }
 
+// EachRun calls do with each run of consecutive indexes in what String returns. What is malformed is left out.
+func EachRun(s string, do func(first, last int32)) {
+	for len(s) > 0 {
+		var first, last int32
+		first, last, s = parseRun(s)
+		if first >= 0 && first <= last {
+			do(first, last)
+		}
+	}
+}
+
 // parseRun parses "3" or "3-5" up to a comma; first is -1 if it is neither.
 func parseRun(s string) (first, last int32, rest string) {
 	n := 0

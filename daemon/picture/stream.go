@@ -1,0 +1,126 @@
+package picture
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/jobd/jobd/api/picture"
+)
+
+const (
+	// maxTasks is how many pods are shown one by one.
+	maxTasks = 1500
+	// rows and columns are what more of them are drawn into.
+	rows, columns = 32, 240
+)
+
+// task is a pod in the stream.
+type task struct {
+	start, end int64
+	cell       int32
+	state      byte
+}
+
+// stream puts the pods into slots: each into the lowest that is free when it starts.
+func (d *drawer) stream() *picture.Stream {
+	tasks := make([]task, 0, len(d.all)+len(d.running))
+	for i := range d.all {
+		t := &d.all[i]
+		if t.start != 0 && t.end >= t.start {
+			tasks = append(tasks, task{int64(t.start), int64(t.end), t.cell, t.state})
+		}
+	}
+	now := d.now.Unix()
+	for i := range d.running {
+		r := &d.running[i]
+		cell, state := r.Index, byte(picture.Running)
+		if !d.indexed {
+			cell = int32(d.Len() + i)
+		}
+		if r.Stopping {
+			state = picture.Stopped
+		}
+		tasks = append(tasks, task{r.Since, max(now, r.Since), cell, state})
+	}
+	out := &picture.Stream{}
+	if len(tasks) == 0 {
+		return out
+	}
+	slices.SortStableFunc(tasks, func(a, b task) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
+	out.From, out.To = tasks[0].start, tasks[0].end
+	slots := make([]int, len(tasks))
+	var free intHeap
+	var busy busyHeap
+	for i, t := range tasks {
+		out.To = max(out.To, t.end)
+		for len(busy) > 0 && busy[0].end <= t.start {
+			heap.Push(&free, heap.Pop(&busy).(busySlot).slot)
+		}
+		if len(free) > 0 {
+			slots[i] = heap.Pop(&free).(int)
+		} else {
+			slots[i] = out.Slots
+			out.Slots++
+		}
+		heap.Push(&busy, busySlot{t.end, slots[i]})
+	}
+	out.To = max(out.To, out.From+1)
+	if len(tasks) <= maxTasks {
+		for i, t := range tasks {
+			out.Tasks = append(out.Tasks, slots[i], int(t.start-out.From), int(t.end-t.start), int(t.cell)/d.per, int(t.state))
+		}
+		return out
+	}
+	out.Columns = columns
+	height := min(rows, out.Slots)
+	raster := make([]byte, height*columns)
+	for i := range raster {
+		raster[i] = '-'
+	}
+	length := out.To - out.From
+	for i, t := range tasks {
+		row := raster[slots[i]*height/out.Slots*columns:][:columns]
+		first := int((t.start - out.From) * (columns - 1) / length)
+		last := int((t.end - out.From) * (columns - 1) / length)
+		for x := first; x <= last; x++ {
+			if row[x] == '-' || ranks[t.state] > ranks[row[x]] {
+				row[x] = t.state
+			}
+		}
+	}
+	for row := range slices.Chunk(raster, columns) {
+		out.Rows = append(out.Rows, picture.Runs(row))
+	}
+	return out
+}
+
+type intHeap []int
+
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *intHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// busySlot is a slot in which something runs until its end.
+type busySlot struct {
+	end  int64
+	slot int
+}
+
+type busyHeap []busySlot
+
+func (h busyHeap) Len() int           { return len(h) }
+func (h busyHeap) Less(i, j int) bool { return h[i].end < h[j].end }
+func (h busyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *busyHeap) Push(x any)        { *h = append(*h, x.(busySlot)) }
+func (h *busyHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
