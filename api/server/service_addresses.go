@@ -72,9 +72,10 @@ func newServiceAddresses(c *Config) (*serviceAddresses, error) {
 }
 
 // upgrade allocates what a Service lacks that is from a time when there were no virtual addresses. One that was shown as
-// headless stays so, since it may be meant to be.
+// headless stays so, since it may be meant to be. One with externalIPs, which had no effect for whoever wrote them, needs
+// somebody with that permission to write it again (privilegedServices).
 func (a *serviceAddresses) upgrade(s *corev1.Service) error {
-	if s.Spec.Type == corev1.ServiceTypeExternalName || isAddress(s.Spec.ClusterIP) ||
+	if s.Spec.Type == corev1.ServiceTypeExternalName || isAddress(s.Spec.ClusterIP) || len(s.Spec.ExternalIPs) > 0 ||
 		s.Spec.Type == corev1.ServiceTypeClusterIP && s.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
 	}
@@ -150,6 +151,9 @@ func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := serviceKey(s)
+	if s.Name == "" { // it gets one later (generateName), and others may be written at the same time
+		key += fmt.Sprintf("%p", s)
+	}
 	var taken []string
 	var errs field.ErrorList
 	take := func(what string) bool {
@@ -169,7 +173,9 @@ func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, err
 		defer a.mu.Unlock()
 		for _, what := range taken {
 			delete(a.pending, what)
-			if written {
+		}
+		if written { // also what another write of the same Service, which has failed, had taken before
+			for _, what := range allocated(s) {
 				a.held[what] = serviceKey(s)
 			}
 		}
@@ -325,8 +331,8 @@ func (h privilegedServices) Validate(ctx context.Context, a admission.Attributes
 		return nil
 	}
 	old, ok := a.GetOldObject().(*corev1.Service)
-	if !ok {
-		old = &corev1.Service{}
+	if !ok || !isAddress(old.Spec.ClusterIP) {
+		old = &corev1.Service{} // what it asked for without an address had no effect, and was not checked
 	}
 	reason, err := h.privileged(s, old)
 	if err != nil || reason == "" {

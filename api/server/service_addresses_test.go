@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/store"
 )
 
@@ -123,6 +124,16 @@ func TestNodePorts(t *testing.T) {
 		if _, said := asked(t, ts.limited(t, role), "taken", external); !strings.Contains(said, "spec.externalIPs[0]: ") || !strings.Contains(said, "only who may update nodes") {
 			t.Errorf("%s: %q", role, said)
 		}
+		// Neither by a Service without an address that becomes one with an address.
+		if _, said := asked(t, ts.limited(t, role), "alias", external, func(s *corev1.ServiceSpec) { s.Type, s.ExternalName = corev1.ServiceTypeExternalName, "example.com" }); said != "" {
+			t.Errorf("%s: %s", role, said)
+		}
+		if err := patch(ts.limited(t, role), "alias", `{"spec":{"type":"ClusterIP","externalName":null}}`); err == nil || !strings.Contains(err.Error(), "spec.externalIPs[0]: ") {
+			t.Errorf("%s, an alias before: %v", role, err)
+		}
+		if err := c.CoreV1().Services("default").Delete(t.Context(), "alias", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
 		// A namespace that takes pods with host ports takes Services with some.
 		if _, said := asked(t, ts.limited(t, role), "open", onPort(30011)); said != "" {
 			t.Errorf("%s: %s", role, said)
@@ -161,12 +172,63 @@ func TestNodePorts(t *testing.T) {
 	}
 }
 
+// Two writes at the same time get different addresses, and one that fails does not free that of the other.
+func TestConcurrentServicesHaveDifferentAddresses(t *testing.T) {
+	ts := startServer(t)
+	config := Config{Store: ts.store}
+	withServiceAddresses(&config)
+	a, err := newServiceAddresses(&config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := func(name string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.3", Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	finish, err := a.create(t.Context(), service(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.create(t.Context(), service(""), nil); err == nil {
+		t.Error("two new Services have got the same address")
+	}
+	finish(t.Context(), false)
+
+	failed, err := a.create(t.Context(), service("same"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := service("same")
+	written, err := a.create(t.Context(), stored, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := scheme.Encode(stored)
+	if err == nil {
+		err = ts.store.Update(t.Context(), func(tx *store.Tx) error {
+			tx.Put(store.Object{Key: serviceKey(stored), UID: "u", Value: value})
+			return nil
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	written(t.Context(), true)
+	failed(t.Context(), false)
+	if _, err := a.create(t.Context(), service("other"), nil); err == nil {
+		t.Error("another Service has got the address of one")
+	}
+}
+
 // TestServicesFromBeforeVirtualAddresses: those that had none get one when the server starts with a range.
 func TestServicesFromBeforeVirtualAddresses(t *testing.T) {
 	ts := startServer(t)
 	c := ts.client(t)
-	for name, port := range map[string]int32{"mapped": 8080, "headless": 80} {
-		if s, said := asked(t, c, name, func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort.IntVal = port }); said != "" || isAddress(s.Spec.ClusterIP) {
+	for name, port := range map[string]int32{"mapped": 8080, "headless": 80, "external": 8080} {
+		if s, said := asked(t, c, name, func(s *corev1.ServiceSpec) {
+			if s.Ports[0].TargetPort.IntVal = port; name == "external" {
+				s.ExternalIPs = []string{"192.0.2.1"}
+			}
+		}); said != "" || isAddress(s.Spec.ClusterIP) {
 			t.Fatalf("%s: %v %s", name, s, said)
 		}
 	}
@@ -175,7 +237,7 @@ func TestServicesFromBeforeVirtualAddresses(t *testing.T) {
 	if _, err := newServiceAddresses(&config); err != nil {
 		t.Fatal(err)
 	}
-	for name, has := range map[string]bool{"mapped": true, "headless": false} {
+	for name, has := range map[string]bool{"mapped": true, "headless": false, "external": false} {
 		s, err := c.CoreV1().Services("default").Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || isAddress(s.Spec.ClusterIP) != has {
 			t.Errorf("%s: %v %v", store.Key("services", "default", name), s, err)
