@@ -40,6 +40,10 @@ func openNFT() (*nftables.Conn, error) {
 		if err := c.SetWriteBuffer(nftBuffer); err != nil {
 			return err
 		}
+		// The kernel acknowledges each of its messages before the first answer is read.
+		if err := c.SetReadBuffer(nftBuffer); err != nil {
+			return err
+		}
 		return c.SetDeadline(time.Now().Add(kernelTimeout))
 	}))
 	if err != nil {

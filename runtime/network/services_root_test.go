@@ -337,3 +337,20 @@ func TestPortsOfServicesAndPodsDoNotMeet(t *testing.T) {
 		}
 	})
 }
+
+// The kernel acknowledges every message of a transaction, which must all fit into the buffer.
+func TestManyPortsOfServices(t *testing.T) {
+	inOwnNetwork(t, func() {
+		n := open(t, t.TempDir(), Bridge)
+		var ports []ServicePort
+		for i := range uint16(500) {
+			ports = append(ports, virtual(n, 3, 1+i, netip.MustParseAddrPort("192.0.2.7:80")))
+		}
+		setServices(t, n, ports...)
+		ports[0].Endpoints = nil
+		setServices(t, n, ports...)
+		if err := refusedAt(ports[0].At.String()); err != nil {
+			t.Errorf("without endpoints: %v", err)
+		}
+	})
+}
