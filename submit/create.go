@@ -88,6 +88,9 @@ func (m *Manifests) apply(ctx context.Context, client *Client, namespace string,
 		what := fmt.Sprintf("%s %s", kind.Kind, nameOf(u))
 		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) && isJobd(client) {
+			if moved, ok := absent.Moved(kind); ok {
+				return fmt.Errorf("%s: %s", what, moved)
+			}
 			return fmt.Errorf("%s: %s", what, absent.Refusal(kind.GroupKind()))
 		}
 		if err != nil {

@@ -1,6 +1,11 @@
 package absent
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
 
 // advice says what people do on one machine instead of what a kind is for in a cluster.
 var advice = map[schema.GroupKind]string{
@@ -22,6 +27,37 @@ var advice = map[schema.GroupKind]string{
 const (
 	keepRunning = "make it a Job, or a unit of systemd if it is to run for ever"
 )
+
+// homes are the API versions of kinds that jobd has and that manifests name under others: those of older clusters, or a
+// group that was guessed.
+var homes = map[string]schema.GroupVersion{
+	"ClusterRole":         {Group: "rbac.authorization.k8s.io", Version: "v1"},
+	"ClusterRoleBinding":  {Group: "rbac.authorization.k8s.io", Version: "v1"},
+	"ConfigMap":           {Version: "v1"},
+	"CronJob":             {Group: "batch", Version: "v1"},
+	"Job":                 {Group: "batch", Version: "v1"},
+	"NetworkPolicy":       {Group: "networking.k8s.io", Version: "v1"},
+	"Pod":                 {Version: "v1"},
+	"PodDisruptionBudget": {Group: "policy", Version: "v1"},
+	"PriorityClass":       {Group: "scheduling.k8s.io", Version: "v1"},
+	"Role":                {Group: "rbac.authorization.k8s.io", Version: "v1"},
+	"RoleBinding":         {Group: "rbac.authorization.k8s.io", Version: "v1"},
+	"Secret":              {Version: "v1"},
+	"Service":             {Version: "v1"},
+	"ServiceAccount":      {Version: "v1"},
+	"StorageClass":        {Group: "storage.k8s.io", Version: "v1"},
+}
+
+// Moved says which apiVersion to write for a kind that jobd has, but not in the one given. It returns false if jobd does
+// not have the kind at all. A group with a domain of its own, such as batch.volcano.sh, is another's: what it calls a Job
+// is something else.
+func Moved(k schema.GroupVersionKind) (string, bool) {
+	home, ok := homes[k.Kind]
+	if builtIn := !strings.Contains(k.Group, ".") || strings.HasSuffix(k.Group, ".k8s.io"); !ok || !builtIn || home == k.GroupVersion() {
+		return "", false
+	}
+	return fmt.Sprintf("there is no %s in %s: write apiVersion: %s", k.Kind, k.GroupVersion(), home), true
+}
 
 // Refusal says that jobd does not have a kind, and what to use instead if there is something.
 func Refusal(k schema.GroupKind) string {

@@ -75,16 +75,20 @@ func (w *words) translate(message string) string {
 		}
 		return message
 	}
+	untranslated := message
 	message = unknownKind.ReplaceAllStringFunc(message, func(found string) string {
 		part := unknownKind.FindStringSubmatch(found)
 		gv, err := schema.ParseGroupVersion(part[4])
 		if err != nil {
 			return found
 		}
-		return fmt.Sprintf("\nerror: %s: %s %q: %s\n", source(part[2]), part[3], part[1],
-			absent.Refusal(schema.GroupKind{Group: gv.Group, Kind: part[3]}))
+		refusal, moved := absent.Moved(gv.WithKind(part[3]))
+		if !moved {
+			refusal = absent.Refusal(schema.GroupKind{Group: gv.Group, Kind: part[3]})
+		}
+		return fmt.Sprintf("\nerror: %s: %s %q: %s\n", source(part[2]), part[3], part[1], refusal)
 	})
-	if strings.Contains(message, doesNotHave) {
+	if message != untranslated || strings.Contains(message, doesNotHave) {
 		message = remains.ReplaceAllString(message+"\n", "")
 	}
 	switch {

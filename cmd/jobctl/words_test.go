@@ -55,6 +55,14 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		{"a single one", []string{"apply", "-f", only}, "", 1, []string{"error: " + only + ": " + request}},
 		{"a single one is skipped", []string{"apply", "--skip-unknown", "-f", only}, "", 0, []string{"skipped: " + only + ": " + request}},
 		{"another failure stays one", []string{"create", "--skip-unknown", "-f", file}, "", 1, []string{"skipped: ", request, deployment, `configmaps "settings" already exists`}},
+		{"an old version", []string{"apply", "-f", "-"}, `{"apiVersion":"batch/v1beta1","kind":"CronJob","metadata":{"name":"old"}}`, 1, []string{
+			`standard input: CronJob "old": there is no CronJob in batch/v1beta1: write apiVersion: batch/v1` + "\n"}},
+		{"an old version is not skipped", []string{"apply", "--skip-unknown", "-f", "-"}, `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 1, []string{
+			"error: ", "write apiVersion: rbac.authorization.k8s.io/v1\n"}},
+		{"another's Job", []string{"apply", "-f", "-"}, `{"apiVersion":"batch.volcano.sh/v1alpha1","kind":"Job","metadata":{"name":"v"}}`, 1, []string{
+			"jobd runs Jobs and does not have the kind Job (batch.volcano.sh)"}},
+		{"submit with an old version", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + `{"apiVersion":"rbac.authorization.k8s.io/v1beta1","kind":"Role","metadata":{"name":"old"}}`, 125, []string{
+			"Role old: there is no Role in rbac.authorization.k8s.io/v1beta1: write apiVersion: rbac.authorization.k8s.io/v1"}},
 		{"diff", []string{"diff", "-f", file}, "", 2, []string{"does not have the kind"}},
 		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, request, widget}},
 		{"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125, []string{"CertificateSigningRequest reader: jobd runs Jobs and does not have the kind CertificateSigningRequest"}},
