@@ -152,7 +152,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, DropNetRaw: c.DropNetRaw,
 				AppArmor: appArmor, SELinux: sandbox.SELinux(),
-				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Processes: shared,
+				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Services: objects.Services, Processes: shared,
 			},
 			Steps: []worker.Step{
 				sandbox.RuntimeClass(objects, r, c.StateLayout().Handlers()),
@@ -180,7 +180,7 @@ func (d *daemon) openNetwork(from sources) (*network.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	services, err := storage.Services(from.store)
+	services, err := storage.Services(from.store, "")
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ var podSupport = map[reflect.Type]map[string]support{
 		"dnsConfig":                     works(),
 		"readinessGates":                works(),
 		"runtimeClassName":              works(),
-		"enableServiceLinks":            works(), // of the API alone: docs/network.md
+		"enableServiceLinks":            works(),
 		"preemptionPolicy":              works(),
 		"overhead":                      works(),
 		"topologySpreadConstraints":     works(),

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // SetServiceDefaults fills in what a manifest left out.
@@ -263,4 +264,39 @@ func serviceCells(s *corev1.Service, now time.Time) []any {
 		Age(s.CreationTimestamp, now),
 		cmp.Or(metav1.FormatLabelSelector(metav1.SetAsLabelSelector(s.Spec.Selector)), "<none>"),
 	}
+}
+
+// NamedPorts returns the ports of a pod's containers that have names, those of sidecars after the others.
+func NamedPorts(p *corev1.Pod) (named []corev1.ContainerPort) {
+	note := func(c *corev1.Container) {
+		for _, port := range c.Ports {
+			if port.Name != "" {
+				named = append(named, port)
+			}
+		}
+	}
+	for i := range p.Spec.Containers {
+		note(&p.Spec.Containers[i])
+	}
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; podspec.IsSidecar(c) {
+			note(c)
+		}
+	}
+	return named
+}
+
+// TargetPort returns the number of the port to which a port of a Service leads (ServicePort.TargetPort) in a pod with
+// these named ports, and reports whether the pod has it.
+func TargetPort(named []corev1.ContainerPort, port *corev1.ServicePort) (number int32, ok bool) {
+	if port.TargetPort.Type != intstr.String {
+		return port.TargetPort.IntVal, true
+	}
+	at := slices.IndexFunc(named, func(c corev1.ContainerPort) bool {
+		return c.Name == port.TargetPort.StrVal && cmp.Or(c.Protocol, corev1.ProtocolTCP) == port.Protocol
+	})
+	if at < 0 {
+		return 0, false
+	}
+	return named[at].ContainerPort, true
 }

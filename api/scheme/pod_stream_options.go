@@ -36,6 +36,13 @@ func addPodStreamOptions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddConversionFunc((*url.Values)(nil), (*corev1.ServiceProxyOptions)(nil), func(a, b any, _ conversion.Scope) error {
+		v, o := *a.(*url.Values), b.(*corev1.ServiceProxyOptions)
+		o.Path = v.Get("path")
+		return nil
+	}); err != nil {
+		return err
+	}
 	return s.AddConversionFunc((*url.Values)(nil), (*corev1.PodPortForwardOptions)(nil), func(a, b any, _ conversion.Scope) error {
 		v, o := *a.(*url.Values), b.(*corev1.PodPortForwardOptions)
 		for _, text := range v["ports"] {

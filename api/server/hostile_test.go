@@ -113,7 +113,7 @@ func TestReadersStayReaders(t *testing.T) {
 	for how, headers := range upgrades {
 		for _, path := range []string{
 			in + "pods/p/exec?command=id&stdout=true", in + "pods/p/attach?stdout=true", in + "pods/p/portforward?ports=80",
-			in + "pods/p/proxy/", in + "pods/p:80/proxy/x",
+			in + "pods/p/proxy/", in + "pods/p:80/proxy/x", in + "services/s/proxy/", in + "services/s:80/proxy/x",
 			in + "pods/p/exec/?command=id&stdout=true", "//api/v1/namespaces/default/pods/p/exec?command=id", in + "pods/p/../p/exec?command=id",
 			in + "pods/p%2Fexec?command=id&stdout=true", in + "secrets", in + "secrets/s", in + "secrets?watch=true", in + "secrets/s?watch=true",
 			"/api/v1/secrets", "/api/v1/watch/secrets", "/api/v1/watch/namespaces/default/secrets/s", in + "secrets?fieldSelector=metadata.name%3Ds",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,6 +58,10 @@ func (f fakeContainers) Dial(_ context.Context, pod *corev1.Pod, port uint16) (n
 		}
 	}()
 	return net.Dial("tcp4", listener.Addr().String())
+}
+
+func (f fakeContainers) DialAddress(ctx context.Context, pod *corev1.Pod, at netip.AddrPort) (net.Conn, error) {
+	return f.Dial(ctx, pod, at.Port())
 }
 
 func (f fakeContainers) Exec(ctx context.Context, pod *corev1.Pod, container string, e runtime.ExecRequest) (int, error) {

@@ -50,12 +50,21 @@ func (x podProxy) Connect(ctx context.Context, id string, _ apiruntime.Object, r
 	if err != nil {
 		return nil, err
 	}
-	if scheme == "" {
-		scheme = "http"
-	}
 	port, err := proxiedPort(pod, scheme, portName)
 	if err != nil {
 		return nil, err
+	}
+	return x.to(scheme, net.JoinHostPort("localhost", strconv.Itoa(int(port))), responder, func(ctx context.Context) (net.Conn, error) {
+		return x.containers.Dial(ctx, pod, port)
+	}), nil
+}
+
+// to returns what sends a request on to a server, whose address is shown to it and to nobody else.
+func (x podProxy) to(
+	scheme, host string, responder rest.Responder, dial func(context.Context) (net.Conn, error),
+) http.Handler {
+	if scheme == "" {
+		scheme = "http"
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		base, path := splitProxyPath(r.URL.EscapedPath())
@@ -65,27 +74,26 @@ func (x podProxy) Connect(ctx context.Context, id string, _ apiruntime.Object, r
 			http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
 			return
 		}
-		x.forward(pod, scheme, port, base, path, responder).ServeHTTP(w, r)
-	}), nil
+		forward(&url.URL{Scheme: scheme, Host: host}, dial, base, path, responder).ServeHTTP(w, r)
+	})
 }
 
-// forward returns what sends a request on to a port of a pod.
-func (x podProxy) forward(pod *corev1.Pod, scheme string, port uint16, base, path string, responder rest.Responder) http.Handler {
+// forward returns what sends a request on to a server.
+func forward(
+	server *url.URL, dial func(context.Context) (net.Conn, error), base, path string, responder rest.Responder,
+) http.Handler {
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return x.containers.Dial(ctx, pod, port)
-		},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		// Nobody vouches for the certificate of a pod, as in a cluster.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true, DisableCompression: true,
 		MaxResponseHeaderBytes: 64 << 10, // they are held here, whatever a pod sends
 	}
-	host := net.JoinHostPort("localhost", strconv.Itoa(int(port)))
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			to := r.Out.URL
-			to.Scheme, to.Host = scheme, host
+			to.Scheme, to.Host = server.Scheme, server.Host
 			to.Path, to.RawPath = "/", ""
 			if wanted, err := url.ParseRequestURI("/" + strings.TrimPrefix(path, "/")); err == nil {
 				to.Path, to.RawPath = wanted.Path, wanted.RawPath
@@ -95,7 +103,7 @@ func (x podProxy) forward(pod *corev1.Pod, scheme string, port uint16, base, pat
 			withoutCredentials(r.Out.Header)
 		},
 		ModifyResponse: func(answer *http.Response) error {
-			stayBelow(answer.Header, base, host)
+			stayBelow(answer.Header, base, server.Host)
 			return nil
 		},
 		FlushInterval: -1, // at once: somebody may read what is written little by little

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ type Containers interface {
 	Attach(ctx context.Context, pod *corev1.Pod, container string, a runtime.AttachRequest) error
 	// Dial connects to a TCP port of the loopback interface in the network of the pod.
 	Dial(ctx context.Context, pod *corev1.Pod, port uint16) (net.Conn, error)
+	// DialAddress connects to a TCP port of one of the pod's addresses, from within its network.
+	DialAddress(ctx context.Context, pod *corev1.Pod, at netip.AddrPort) (net.Conn, error)
 }
 
 const (

@@ -83,6 +83,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 				return s.addresses.create(ctx, obj, options)
 			}
 			objects.BeginUpdate = s.addresses.update
+			served["services/proxy"] = serviceProxy{podProxy{newReach(nil, s.config.Containers, nil)}, objects, s.storedPods}
 		}
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles, s.config.Logger}

@@ -52,7 +52,7 @@ func newServiceAddresses(c *Config) (*serviceAddresses, error) {
 	if a.portTaken == nil {
 		a.portTaken = func(corev1.Protocol, uint16) error { return nil }
 	}
-	all, err := storage.Services(a.store)
+	all, err := storage.Services(a.store, "")
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Services returns all Services.
-func Services(s *store.Store) (services []*corev1.Service, err error) {
+// Services returns the Services of a namespace, or all if that is empty, in the order of their names.
+func Services(s *store.Store, namespace string) (services []*corev1.Service, err error) {
 	viewed := s.View(func(snapshot *store.Snapshot) error {
-		snapshot.Range("services/", "", func(o store.Object) bool {
+		snapshot.Range(store.Key("services", namespace, ""), "", func(o store.Object) bool {
 			service := &corev1.Service{}
 			if err = scheme.Decode(o.Value, service); err != nil {
 				err = fmt.Errorf("%s: %w", o.Key, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -33,6 +34,10 @@ func (containers) Attach(_ context.Context, pod *corev1.Pod, container string, a
 }
 
 func (containers) Dial(context.Context, *corev1.Pod, uint16) (net.Conn, error) {
+	return nil, os.ErrNotExist
+}
+
+func (containers) DialAddress(context.Context, *corev1.Pod, netip.AddrPort) (net.Conn, error) {
 	return nil, os.ErrNotExist
 }
 

@@ -81,7 +81,9 @@ var containerFieldCases = []fieldCase{
 	{fields: "ConfigMapEnvSource.optional SecretEnvSource.optional", pod: "variables",
 		spec: of("optional", `envFrom: [{configMapRef: {name: missing, optional: true}}, {secretRef: {name: missing, optional: true}}]`), in: "optional", run: `echo runs`, want: "runs"},
 	{fields: "PodSpec.enableServiceLinks", pod: "links", spec: `{enableServiceLinks: true}`,
-		run: `env | grep -c ^HEADLESS; [ -n "$KUBERNETES_SERVICE_HOST" ] && echo API`, want: "0\nAPI"}, // no Service has an address of its own to link to
+		run: `echo $LINKED_SERVICE_PORT; env | grep -c ^HEADLESS; [ -n "$KUBERNETES_SERVICE_HOST" ] && echo API`, want: "80\n0\nAPI"},
+	{fields: "PodSpec.enableServiceLinks", pod: "no-links", spec: `{enableServiceLinks: false}`,
+		run: `env | grep -c ^LINKED; [ -n "$KUBERNETES_SERVICE_HOST" ] && echo API`, want: "0\nAPI"},
 
 	{fields: "Container.resources ResourceRequirements.limits ResourceRequirements.requests PodSpec.overhead[cpu]", test: "TestLimitsAreTheContainersCgroup"},
 	{fields: "PodSpec.overhead[memory]", test: "TestOOMKilledIsToldFromAKill"},

@@ -33,6 +33,8 @@ const fieldObjects = `
 ---
 {apiVersion: v1, kind: Service, metadata: {name: headless}, spec: {clusterIP: None, selector: {pod: names}, ports: [{port: 80}]}}
 ---
+{apiVersion: v1, kind: Service, metadata: {name: linked}, spec: {ports: [{port: 80}]}}
+---
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: patient}, value: 7, preemptionPolicy: Never}
 ---
 apiVersion: v1

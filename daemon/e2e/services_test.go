@@ -62,6 +62,9 @@ wget -O - http://web:8080 2>&1 | grep -o refused`))
 	if got := d.jobctl("logs", "jobs/client"); got != want {
 		t.Errorf("a pod: got\n%swant\n%s", got, want)
 	}
+	if got := d.jobctl("get", "--raw", "/api/v1/namespaces/default/services/web:http/proxy/"); got != "hello\n" {
+		t.Errorf("services/proxy: %q", got)
+	}
 	d.kill()
 	if err := fetch(ip)(); err != nil {
 		t.Errorf("without the daemon: %v", err)

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
 )
 
 // index answers queries from the objects that it was given last. It is safe for concurrent use; newIndex makes an empty
@@ -223,13 +225,7 @@ func newPod(p *corev1.Pod, addr netip.Addr) pod {
 			entry.serving = c.Status == corev1.ConditionTrue
 		}
 	}
-	for i := range p.Spec.Containers {
-		for _, port := range p.Spec.Containers[i].Ports {
-			if port.Name != "" {
-				entry.ports = append(entry.ports, port)
-			}
-		}
-	}
+	entry.ports = core.NamedPorts(p)
 	return entry
 }
 

@@ -1,7 +1,6 @@
 package names
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -9,8 +8,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
 )
 
 const (
@@ -62,7 +62,7 @@ type group struct {
 func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []discoveryv1.EndpointPort) {
 	for i := range of {
 		port := &of[i]
-		number, ok := targetPort(named, port)
+		number, ok := core.TargetPort(named, port)
 		if !ok {
 			continue
 		}
@@ -72,20 +72,6 @@ func portsOf(named []corev1.ContainerPort, of []corev1.ServicePort) (ports []dis
 		})
 	}
 	return ports
-}
-
-// targetPort resolves one target port, and reports whether a pod has it.
-func targetPort(named []corev1.ContainerPort, port *corev1.ServicePort) (number int32, ok bool) {
-	if port.TargetPort.Type != intstr.String {
-		return port.TargetPort.IntVal, true
-	}
-	at := slices.IndexFunc(named, func(c corev1.ContainerPort) bool {
-		return c.Name == port.TargetPort.StrVal && cmp.Or(c.Protocol, corev1.ProtocolTCP) == port.Protocol
-	})
-	if at < 0 {
-		return 0, false
-	}
-	return named[at].ContainerPort, true
 }
 
 func (p pod) endpoint(s *corev1.Service, name string) discoveryv1.Endpoint {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/runtime/network"
 )
 
@@ -126,7 +127,7 @@ func (x *index) podsOf(s service, namespace string, port *corev1.ServicePort) []
 		if !s.selector.Matches(p.labels) {
 			continue
 		}
-		number, ok := targetPort(p.ports, port)
+		number, ok := core.TargetPort(p.ports, port)
 		if !ok || !canLead(p.addr) {
 			continue
 		}

@@ -3,9 +3,11 @@ package sandbox
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/hostpath"
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
@@ -39,6 +41,14 @@ func (o Objects) Secret(namespace, name string) (*corev1.Secret, error) {
 		return nil, oci.NotFound("secret", name)
 	}
 	return object, nil
+}
+
+// Services returns the Services to which a pod has links (PodSpec.EnableServiceLinks): those of its namespace.
+func (o Objects) Services(p *corev1.Pod) ([]*corev1.Service, error) {
+	if !ptr.Deref(p.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks) {
+		return nil, nil
+	}
+	return storage.Services(o.Store, p.Namespace)
 }
 
 // HostPaths implements volume.HostPaths. A list that makes no sense allows nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 
@@ -47,17 +48,10 @@ func runningContainer(p *corev1.Pod, container string) (id string, err error) {
 
 // Dial connects to a port of localhost inside the pod, with IPv4 first.
 func (x Reach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, error) {
-	held, err := x.Runtime.Containers(ctx)
+	at, err := x.running(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(held, func(s runtime.Status) bool {
-		return s.PodUID == string(p.UID) && s.State == runtime.Running
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("no process of pod %s/%s runs: %w", p.Namespace, p.Name, errdefs.ErrNotFound)
-	}
-	at := held[i]
 	conn, err4 := netns.Dial(ctx, at.ID, at.PID, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
 	if err4 == nil {
 		return conn, nil
@@ -68,4 +62,28 @@ func (x Reach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, 
 	}
 	return nil, fmt.Errorf("failed to connect to localhost:%d inside the network of pod %s/%s, IPv4: %w IPv6: %w",
 		port, p.Namespace, p.Name, err4, err6)
+}
+
+// DialAddress connects to a TCP port of one of a pod's addresses, from within its network.
+func (x Reach) DialAddress(ctx context.Context, p *corev1.Pod, to netip.AddrPort) (net.Conn, error) {
+	at, err := x.running(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return netns.Dial(ctx, at.ID, at.PID, "tcp", to.String())
+}
+
+// running returns a container of a pod that runs.
+func (x Reach) running(ctx context.Context, p *corev1.Pod) (runtime.Status, error) {
+	held, err := x.Runtime.Containers(ctx)
+	if err != nil {
+		return runtime.Status{}, err
+	}
+	i := slices.IndexFunc(held, func(s runtime.Status) bool {
+		return s.PodUID == string(p.UID) && s.State == runtime.Running
+	})
+	if i < 0 {
+		return runtime.Status{}, fmt.Errorf("no process of pod %s/%s runs: %w", p.Namespace, p.Name, errdefs.ErrNotFound)
+	}
+	return held[i], nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime"
@@ -39,7 +40,9 @@ type Specs struct {
 	PidsLimit int64 // of each container; 0 means no limit
 	// NameServer is the name server for the cluster's domain; empty if there is none.
 	NameServer string
-	Processes  *processes.Processes
+	// Services returns those to which a pod has links.
+	Services  func(*corev1.Pod) ([]*corev1.Service, error)
+	Processes *processes.Processes
 }
 
 // Spec makes the spec of one attempt of a container.
@@ -66,6 +69,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	services, err := b.Services(in.Pod)
+	if err != nil {
+		return nil, err
+	}
 	id := runtime.ContainerID(string(in.Pod.UID), in.Container.Name, in.Attempt)
 	spec, err := oci.Spec(oci.Input{
 		Pod:         in.Pod,
@@ -80,6 +87,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		HostIPs:     b.Node.HostIPs,
 		PodIPs:      in.Sandbox.IPs,
 		API:         b.API.Of(in.Pod),
+		Services:    services,
 		VolumeFile:  func(volume, path string) ([]byte, error) { return b.Volumes.ReadFile(in.Pod, volume, path) },
 		Allocatable: b.Node.Allocatable,
 		SeccompDir:  b.SeccompDir,

@@ -120,7 +120,7 @@ func environment(in Input) (*containerEnv, error) {
 
 // declareAll adds the variables that the API, the objects of envFrom and the container's own list declare.
 func (e *containerEnv) declareAll(in Input) error {
-	for _, v := range serviceEnv(in.API) {
+	for _, v := range serviceEnv(in) {
 		if err := e.declare(v.Name, v.Value); err != nil {
 			return err
 		}

@@ -41,6 +41,8 @@ type Input struct {
 	envFiles   map[string]envFile // that were read for this environment
 	// API is where the pod reaches the API; not valid: it cannot.
 	API netip.AddrPort
+	// Services are those of the pod's namespace.
+	Services []*corev1.Service
 	// Allocatable is what a limit that is not set stands for in resourceFieldRef.
 	Allocatable corev1.ResourceList
 	// Objects are what variables may come from. Nil: there are none.

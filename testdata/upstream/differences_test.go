@@ -97,7 +97,7 @@ var differences = []*difference{
 	},
 	{
 		kinds: `Service`,
-		why:   "Services are served as far as names go: there are no virtual addresses, ports or load balancers to check",
+		why:   "addresses and ports are allocated by the server, before what is compared; there are no load balancers and only IPv4",
 	},
 	{
 		kinds: `Job`, side: `both`, field: `defaults ObjectMeta\.Labels`,
