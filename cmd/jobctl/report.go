@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/history"
+	wire "github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/daemon/picture"
+	"github.com/jobd/jobd/dashboard/report"
+)
+
+const (
+	// reportedCells and reportedLogs are of how many failed cells and pods a report has the details.
+	reportedCells = 100
+	reportedLogs  = 10
+	// reportedLines and reportedBytes are how much it has of a log.
+	reportedLines = 30
+	reportedBytes = 8 << 10
+	// reportedEvents is how many events it has.
+	reportedEvents = 300
+)
+
+// newReportCommand makes the command that writes what there is to know about a Job into one file.
+func newReportCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:                   "report jobs/NAME [--json]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Write a Job as one page to look at and to send around",
+		Long: `Write what there is to know about a Job as a web page that is a single file, to look at and to send around: a picture with a cell for each index (or each pod of a Job without indexes), its failures by exit code and last line, when its pods ran and what they used, events, accounting and the manifest. A name alone is that of a Job.
+
+The page needs no server and no network. Secrets are not in it, but what the manifest and the logs say is. Of a Job that was deleted it shows what the history has kept.`,
+		Example: `  # A Job as a page
+  jobctl report jobs/train > train.html
+
+  # For programs
+  jobctl report jobs/train --json | jq '.picture.failures.groups[] | {exitCode, cells, line}'`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(writeReport(contextOf(cmd), f, streams, args, asJSON))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "Write the data as JSON instead of a page")
+	return cmd
+}
+
+func writeReport(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, asJSON bool) error {
+	objects, err := named(f, []string{"jobs"}, args)
+	switch {
+	case err != nil:
+		return err
+	case len(objects) != 1:
+		return errors.New("name one Job: a report is about one")
+	}
+	client, err := f.KubernetesClientSet()
+	if err != nil {
+		return err
+	}
+	r, err := newReport(ctx, client, objects[0].namespace, objects[0].name)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		out := json.NewEncoder(streams.Out)
+		out.SetIndent("", "    ")
+		return out.Encode(r)
+	}
+	return report.Write(streams.Out, r)
+}
+
+// newReport collects what there is to know about a Job. What the client may not read is left out, all but the picture.
+func newReport(ctx context.Context, client kubernetes.Interface, namespace, name string) (*report.Report, error) {
+	r := &report.Report{APIVersion: report.APIVersion, Kind: report.Kind, At: time.Now().Truncate(time.Second)}
+	j, err := client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return pastReport(ctx, client, r, namespace, name, err)
+	} else if err != nil {
+		return nil, err
+	}
+	r.Picture = &wire.Picture{}
+	if err := askPicture(ctx, client, namespace, name, wire.Options{}, r.Picture); err != nil {
+		return nil, err
+	}
+	r.Picture.Cursor = "" // nobody can ask with it later
+	if r.Manifest, err = report.ManifestOf(j); err != nil {
+		return nil, err
+	}
+	if said, err := explain(ctx, client, object{"jobs", namespace, name}); err == nil {
+		r.Why = said
+	}
+	cells := 0
+	for i, g := range r.Picture.Failures.Groups {
+		job.EachRun(g.Cells, func(first, last int32) {
+			for c := int(first); c <= int(last) && cells < reportedCells; c++ {
+				var attempts wire.Attempts
+				cells++
+				if err := askPicture(ctx, client, namespace, name, wire.Options{Cell: &c}, &attempts); err == nil {
+					r.Cells = append(r.Cells, attempts)
+				}
+			}
+		})
+		if i >= reportedLogs {
+			continue
+		}
+		if text, err := lastLines(ctx, client, namespace, g.Pod); err == nil && text != "" {
+			if r.Logs == nil {
+				r.Logs = map[string]string{}
+			}
+			r.Logs[g.Pod] = text
+		}
+	}
+	r.Events = eventsOfJob(ctx, client, j)
+	if job.End(&j.Status) != nil {
+		if past, err := historyOf(ctx, client, namespace, name, string(j.UID), false); err == nil && past != nil {
+			r.Accounting = past
+		}
+	}
+	return r, nil
+}
+
+// pastReport is about a Job of which the history alone is left.
+func pastReport(
+	ctx context.Context, client kubernetes.Interface, r *report.Report, namespace, name string, missing error,
+) (*report.Report, error) {
+	past, err := historyOf(ctx, client, namespace, name, "", true)
+	if err != nil {
+		return nil, err
+	}
+	if past == nil {
+		return nil, missing
+	}
+	indexed := slices.ContainsFunc(past.Pods, func(p history.Pod) bool { return p.Index != "" })
+	attempts := picture.NewAttempts(name, indexed)
+	for i := range past.Pods {
+		attempts.Add(&past.Pods[i])
+	}
+	r.Picture = picture.Draw(picture.Subject{Past: past}, attempts, nil, r.At).Picture
+	cells := 0
+	for _, g := range r.Picture.Failures.Groups {
+		job.EachRun(g.Cells, func(first, last int32) {
+			for c := int(first); c <= int(last) && cells < reportedCells; c++ {
+				cells++
+				r.Cells = append(r.Cells, wire.Attempts{
+					APIVersion: wire.APIVersion, Kind: wire.AttemptsKind, Cell: c, Attempts: attempts.Of(c, r.Picture.Cells.Per, nil),
+				})
+			}
+		})
+	}
+	past.Pods = nil
+	r.Accounting = past
+	return r, nil
+}
+
+// askPicture asks the server for the picture of a Job, or for a part of it.
+func askPicture(ctx context.Context, client kubernetes.Interface, namespace, name string, o wire.Options, into any) error {
+	request := client.BatchV1().RESTClient().Get().Namespace(namespace).Resource("jobs").Name(name).SubResource("picture")
+	for parameter, values := range o.Parameters() {
+		request.Param(parameter, values[0])
+	}
+	answer := request.Do(ctx)
+	if err := answer.Error(); apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		if _, there := client.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); there != nil {
+			return there
+		}
+		return errors.New("the server draws no pictures of Jobs: it is not jobd, or an older one")
+	} else if err != nil {
+		return err
+	}
+	raw, err := answer.Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("the server's answer: %w", err)
+	}
+	return nil
+}
+
+// lastLines returns the end of what a pod has printed, of its container that has failed if there is one.
+func lastLines(ctx context.Context, client kubernetes.Interface, namespace, name string) (string, error) {
+	p, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	container := ""
+	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+		if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
+			container = c.Name
+		}
+	}
+	log, err := client.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{
+		Container: container, TailLines: ptr.To[int64](reportedLines), LimitBytes: ptr.To[int64](reportedBytes),
+	}).Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
+	text, err := io.ReadAll(log)
+	return string(text), err
+}
+
+// eventsOfJob returns the last events of a Job, the oldest first; none if they cannot be read.
+func eventsOfJob(ctx context.Context, client kubernetes.Interface, j *batchv1.Job) (events []report.Event) {
+	list, err := client.CoreV1().Events(j.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(j.UID)).String(),
+	})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		events = append(events, report.EventOf(&list.Items[i]))
+	}
+	slices.SortStableFunc(events, func(a, b report.Event) int { return a.At.Compare(b.At) })
+	return events[max(0, len(events)-reportedEvents):]
+}
+
+// historyOf returns what the history has of the last Job of a name, or of the one with a UID; nil if it has none.
+func historyOf(ctx context.Context, client kubernetes.Interface, namespace, name, uid string, pods bool) (found *history.Job, err error) {
+	q := history.Query{Namespace: namespace, Name: name, Pods: pods, Limit: history.MaxLimit}
+	for {
+		request := client.BatchV1().RESTClient().Get().AbsPath(history.Path(namespace))
+		for parameter, values := range q.Parameters() {
+			request.Param(parameter, values[0])
+		}
+		answer := request.Do(ctx)
+		if err := answer.Error(); apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		raw, err := answer.Raw()
+		if err != nil {
+			return nil, err
+		}
+		var page history.List
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return nil, fmt.Errorf("the server's answer: %w", err)
+		}
+		for _, j := range page.Items {
+			switch {
+			case found == nil && !j.Part && (uid == "" || j.UID == uid):
+				found, uid = &j, j.UID
+			case found != nil && j.UID == uid: // a part, or an earlier attempt of a Job that was made to run again
+				found.Pods = append(slices.Clone(j.Pods), found.Pods...)
+			}
+		}
+		if q.Continue = page.Metadata.Continue; q.Continue == "" || found != nil && !pods {
+			return found, nil
+		}
+	}
+}
