@@ -36,8 +36,9 @@ const (
 	canvasIdle     = time.Minute
 	canvasAttempts = 300_000
 	canvasMax      = 50
-	// A Job is drawn at most every canvasPause, or so rarely that drawing takes at most a tenth of the time.
+	// A Job is drawn at most every canvasPause or, if drawing it takes long, less often, but at least every canvasLate.
 	canvasPause = 200 * time.Millisecond
+	canvasLate  = 800 * time.Millisecond
 	// linesAtOnce is of how many failed pods the last line is read for one request.
 	linesAtOnce = 100
 )
@@ -146,7 +147,7 @@ func (p *pictures) forget(now time.Time) {
 
 // refresh draws a Job, unless that was done just now.
 func (p *pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error {
-	if begin := time.Now(); begin.Sub(c.drawn) < max(canvasPause, 10*c.took) && begin.After(c.drawn) {
+	if begin := time.Now(); begin.Sub(c.drawn) < min(max(canvasPause, 5*c.took), canvasLate) && begin.After(c.drawn) {
 		return nil
 	}
 	begin := time.Now()

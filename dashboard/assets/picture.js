@@ -3,6 +3,7 @@
 //   const picture = new Picture(element, {onSelect: index => ...});
 //   picture.update(data);    // a whole picture, or one with delta: true after it
 //   picture.select(4711);    // a cell, or -1
+//   picture.detail;          // an element beside the cells, for what is known of the chosen one
 //   picture.destroy();
 //
 // What others have written (names, lines of logs) is only ever set as text. Nothing is fetched, and no style is inline.
@@ -137,7 +138,8 @@ export class Picture {
     this.bars = element('section', 'jp-part jp-bars');
     const gridPart = element('div', 'jp-gridbox');
     gridPart.append(this.grid);
-    box.append(this.summary, this.legend, gridPart, this.tip, this.failed, stream, this.bars);
+    this.detail = element('div', 'jp-detail'); // for whoever shows more of the chosen cell
+    box.append(this.summary, this.legend, gridPart, this.tip, this.detail, this.failed, stream, this.bars);
     this.root.append(box);
 
     this.grid.addEventListener('mousemove', e => this.hover(this.cellAt(e.offsetX, e.offsetY)));
@@ -409,13 +411,6 @@ export class Picture {
         for (let py = Math.round(y * side); py < y1; py++) pixels.fill(value, py * image.width + Math.round(x * side), py * image.width + x1);
       }
       c.putImageData(image, 0, 0);
-      // A failure must be seen even when a cell is a pixel.
-      c.fillStyle = colour.f;
-      const failed = 'f'.charCodeAt(0);
-      let shown = 0;
-      for (let i = this.states.indexOf(failed); i >= 0 && shown < 300; i = this.states.indexOf(failed, i + 1), shown++) {
-        c.fillRect(i % columns * size - 2, Math.floor(i / columns) * size - 2, size + 4, size + 4);
-      }
     } else {
       for (let i = 0; i < n; i++) {
         const detail = detailOf.get(this.details[i]) || 0;
@@ -424,11 +419,19 @@ export class Picture {
         c.fillRect(x, y, size - gap, size - gap);
         if (detail >= 16 && size >= 5) {
           c.fillStyle = colour.dot;
-          const d = Math.max(1.5, size / 6);
+          const d = Math.max(1, size / 7);
           c.beginPath();
           c.arc(x + (size - gap) / 2, y + (size - gap) / 2, d, 0, 7);
           c.fill();
         }
+      }
+    }
+    if (size < 10) { // a failure must be seen even where a cell is a pixel
+      const failed = 'f'.charCodeAt(0), more = Math.ceil((10 - size) / 3);
+      let shown = 0;
+      c.fillStyle = colour.f;
+      for (let i = this.states.indexOf(failed); i >= 0 && shown < 300; i = this.states.indexOf(failed, i + 1), shown++) {
+        c.fillRect(i % columns * size - more, Math.floor(i / columns) * size - more, size - gap + 2 * more, size - gap + 2 * more);
       }
     }
     // What is marked is drawn over it, and taken away again.

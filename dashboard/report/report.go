@@ -129,7 +129,6 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 <noscript><p>The picture needs JavaScript; the tables below do not.</p></noscript>
 <main>
 <div id="picture"></div>
-<section id="cell" hidden aria-live="polite"></section>
 {{with .Report.Why}}{{if .Causes}}<section>
 <h2>Why</h2>
 <p>{{.Message}}</p>

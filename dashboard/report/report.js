@@ -2,13 +2,12 @@
 // The rest of a report: what is shown of a chosen cell.
 const data = JSON.parse(document.getElementById('data').textContent);
 const attempts = new Map((data.cells || []).map(c => [c.cell, c.attempts]));
-const box = document.getElementById('cell');
 const shown = new Picture(document.getElementById('picture'), {onSelect: show});
 shown.update(data.picture);
 
 function show(cell) {
-  box.hidden = false;
-  box.replaceChildren(element('h2', '', shown.describe(cell)));
+  const box = shown.detail;
+  box.replaceChildren();
   const known = attempts.get(cell);
   if (!known) {
     box.append(element('p', '', 'The report has no single attempts of this cell.'));

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/dashboard/report"
+)
+
+// TestReport finds the index that fails, and why, in the report of a Job, also when the Job is gone.
+func TestReport(t *testing.T) {
+	d := start(t)
+	const hostile = `cannot open row 3 of 7</script><script>alert(1)</script>`
+	d.apply(jobOf("many", fmt.Sprintf(`if [ $JOB_COMPLETION_INDEX = 2 ]; then echo '%s'; exit 3; fi`, hostile),
+		"  completions: 4\n  parallelism: 2\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n"))
+	d.jobctl("wait", "--for=condition=Failed", "jobs/many", "--timeout=10m")
+	read := func() (r report.Report) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(d.jobctl("report", "jobs/many", "--json")), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := read()
+	if got := r.Picture.Cells.States; got != "s2fs" {
+		t.Errorf("states %q", got)
+	}
+	groups := r.Picture.Failures.Groups
+	if len(groups) != 1 || *groups[0].ExitCode != 3 || groups[0].Cells != "2" || groups[0].Line != hostile ||
+		!strings.Contains(r.Logs[groups[0].Pod], hostile) {
+		t.Errorf("failures %+v, logs %q", groups, r.Logs)
+	}
+	if len(r.Cells) != 1 || len(r.Cells[0].Attempts) != 1 || r.Cells[0].Attempts[0].Pod != groups[0].Pod || len(r.Events) == 0 ||
+		r.Accounting == nil || !strings.Contains(r.Manifest, "completionMode: Indexed") {
+		t.Errorf("report %+v", r)
+	}
+	page := d.jobctl("report", "many")
+	if strings.Contains(page, "<script>alert") || !strings.Contains(page, "cannot open row 3 of 7&lt;/script&gt;") {
+		t.Error("what the pod has printed is not text in the page")
+	}
+	var p picture.Picture
+	of := "/apis/batch/v1/namespaces/default/jobs/many/picture"
+	if err := json.Unmarshal([]byte(d.jobctl("get", "--raw", of+"?cursor=unknown")), &p); err != nil || p.Cells == nil || p.Delta {
+		t.Errorf("with a cursor that is not known: %+v, %v", p, err)
+	}
+	var next picture.Picture
+	if err := json.Unmarshal([]byte(d.jobctl("get", "--raw", of+"?cursor="+p.Cursor)), &next); err != nil || next.Cells != nil || !next.Delta {
+		t.Errorf("with a cursor: %+v, %v", next, err)
+	}
+	for query, want := range map[string]string{"?cell=x": "not the number of a cell", "?cell=4": "no cell 4"} {
+		if out, err := d.try("jobctl", nil, "get", "--raw", of+query); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, %s", query, err, out)
+		}
+	}
+	d.jobctl("delete", "job", "many")
+	r = read()
+	if groups := r.Picture.Failures.Groups; r.Picture.Job.State != "Failed" || r.Picture.Cells.States != "s2fs" || len(groups) != 1 ||
+		groups[0].Cells != "2" || r.Accounting == nil {
+		t.Errorf("what is left in the history: %+v", r.Picture)
+	}
+	if out, err := d.try("jobctl", nil, "report", "jobs/never"); err == nil || !strings.Contains(out, `"never" not found`) {
+		t.Errorf("a Job that never was: %v, %s", err, out)
+	}
+}
