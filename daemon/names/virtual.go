@@ -85,9 +85,10 @@ func (x *index) servicePorts() (ports []network.ServicePort, known bool) {
 			if s.selector != nil && !x.podsShown {
 				return nil, false
 			}
+			selected := x.selected(s, namespace)
 			for i, port := range s.virtual(namespace, name) {
 				if s.selector != nil {
-					port.Endpoints = x.podsOf(s, namespace, &s.ports[i])
+					port.Endpoints = podsOf(s, selected, &s.ports[i])
 				} else {
 					port.Endpoints = x.toldOf(s, namespace, name, &s.ports[i])
 				}
@@ -119,14 +120,24 @@ func (s service) virtual(namespace, name string) (ports []network.ServicePort) {
 	return ports
 }
 
-// podsOf returns the endpoints of a port that are pods: those that are ready or, if there are none, those that still
-// serve although they are being deleted.
-func (x *index) podsOf(s service, namespace string, port *corev1.ServicePort) []netip.AddrPort {
-	ready, ending := map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
+// selected returns the pods that a Service with a virtual address selects.
+func (x *index) selected(s service, namespace string) (all []pod) {
+	if s.selector == nil || !s.addr.IsValid() {
+		return nil
+	}
 	for _, p := range x.pods[namespace] {
-		if !s.selector.Matches(p.labels) {
-			continue
+		if s.selector.Matches(p.labels) {
+			all = append(all, p)
 		}
+	}
+	return all
+}
+
+// podsOf returns the endpoints of a port that are among the pods that its Service selects: those that are ready or, if
+// there are none, those that still serve although they are being deleted.
+func podsOf(s service, selected []pod, port *corev1.ServicePort) []netip.AddrPort {
+	ready, ending := map[netip.AddrPort]bool{}, map[netip.AddrPort]bool{}
+	for _, p := range selected {
 		number, ok := core.TargetPort(p.ports, port)
 		if !ok || !canLead(p.addr) {
 			continue
