@@ -23,7 +23,7 @@ SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cr
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit e2e e2e-tools upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -46,14 +46,28 @@ unit: ## all packages (vetted by lint), under the race detector but for those th
 
 # The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
-e2e e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
+e2e e2e-tools e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
 # With "default" all pods of the end-to-end tests have users of their own that use no namespace of the host.
 USERS ?=
-e2e crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
+e2e e2e-tools crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
 e2e: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
+
+# Each tool is built from a go.mod of its own, so that it does not decide jobd's dependencies; where it can have them it has
+# jobd's versions of k8s.io, which are compiled already. CI has the short form, as cold the tools take as long to compile as jobd:
+# in `make e2e` TestCharts and TestTools use the machine's own helm, for three charts, kustomize and stern, and skip what it lacks.
+E2E_TOOLS := $(CURDIR)/.tools
+e2e-tools: OLDER = $(shell sed -n 's|^\tk8s.io/kubectl v0\([^ ]*\).*|v1\1|p' testdata/tools/kubectl-older.mod)
+e2e-tools: build ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python
+	@mkdir -p $(E2E_TOOLS)
+	go build -modfile=testdata/tools/helm3.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm3 helm.sh/helm/v3/cmd/helm
+	go build -modfile=testdata/tools/helm4.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm4 helm.sh/helm/v4/cmd/helm
+	go build -modfile=testdata/tools/kubectl-older.mod -ldflags '-s -w -X $(KUBE).gitVersion=$(OLDER)' -o $(E2E_TOOLS)/kubectl-older ./testdata/kubectl
+	go build -modfile=testdata/tools/kustomize.mod -ldflags '-s -w' -o $(E2E_TOOLS)/kustomize sigs.k8s.io/kustomize/kustomize/v5
+	go build -modfile=testdata/tools/stern.mod -ldflags '-s -w' -o $(E2E_TOOLS)/stern github.com/stern/stern
+	JOBD_E2E=$(CURDIR)/bin JOBD_E2E_TOOLS=$(E2E_TOOLS) go test -count=1 -vet=off -v -timeout 40m -run '^(TestCharts|TestTools)$$' ./daemon/e2e
 
 # A tag or commit.
 FROM ?=
@@ -143,4 +157,4 @@ release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of 
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
 
 clean:
-	rm -rf bin dist .demo .node .packages .upgrade .vm
+	rm -rf bin dist .demo .node .packages .tools .upgrade .vm

@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+curl_target=$1
+echo "checking $curl_target"
