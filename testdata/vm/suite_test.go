@@ -12,6 +12,7 @@ var leftOut = map[string]string{
 	"TestKubectlScript":            "builds a kubectl: there is no Go in the machine",
 	"TestDocs":                     "reads the pages, and runs programs that are not in the machine",
 	"TestDocsGo":                   "reads a page",
+	"TestManifests":                "applies dozens of files at once, whose validation takes clients in the machine too long",
 	"TestPi":                       "2000 digits take an emulated processor minutes; no cgroup is about them",
 	"TestOracleOnContainers":       "compares times with those of a real cluster",
 	"TestEveryFieldOfAPodHasACase": "reads the sources, which are not in the machine, and needs nothing of it",
