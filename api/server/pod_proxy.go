@@ -74,8 +74,18 @@ func (x podProxy) to(
 			http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
 			return
 		}
+		if opensHere(r.Header) {
+			w.Header().Set("Content-Security-Policy", "sandbox")
+		}
 		forward(&url.URL{Scheme: scheme, Host: host}, dial, base, path, responder).ServeHTTP(w, r)
 	})
+}
+
+// opensHere reports whether a browser is about to show the answer as a page of the API's own origin: the scripts of a pod's
+// page could do there whatever a client certificate of the browser allows. What goes through a proxy such as kubectl's, which
+// adds X-Forwarded-For, is shown as a page of the proxy.
+func opensHere(h http.Header) bool {
+	return h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("X-Forwarded-For") == ""
 }
 
 // forward returns what sends a request on to a server.

@@ -92,6 +92,19 @@ func TestPodProxy(t *testing.T) {
 	ts.bind(t, "p", "node")
 	run(t, ts)
 
+	for _, c := range []struct{ name, mode, through, want string }{
+		{"a program", "", "", ""},
+		{"a browser that shows it as a page of the API", "navigate", "", "sandbox"},
+		{"a page that loads it", "cors", "", ""},
+		{"a browser through kubectl proxy", "navigate", "127.0.0.1", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			answer, said := ask(t, "GET", "/p/proxy/", "", "Sec-Fetch-Mode", c.mode, "X-Forwarded-For", c.through)
+			if got := answer.Header.Get("Content-Security-Policy"); got != c.want || said != "root" {
+				t.Errorf("the policy is %q, want %q; %s", got, c.want, said)
+			}
+		})
+	}
 	for _, c := range []struct {
 		name, method, path, body string
 		code                     int
