@@ -87,14 +87,20 @@ type services struct {
 }
 
 // SetServices makes the kernel map the ports of Services to their endpoints. The rules change in one transaction and
-// apply to new connections: those that are established stay. Without virtual addresses it does nothing.
+// apply to new connections: those that are established stay. Endpoints at the gateway of the bridge are left out, since a
+// port of the host would open to other machines what only pods may reach there. Without virtual addresses it does nothing.
 func (n *Network) SetServices(ports []ServicePort) error {
 	if !n.ServiceAddresses().IsValid() {
 		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.services.wanted = ports
+	n.services.wanted = slices.Clone(ports)
+	for i := range ports {
+		n.services.wanted[i].Endpoints = slices.DeleteFunc(slices.Clone(ports[i].Endpoints), func(e netip.AddrPort) bool {
+			return e.Addr() == n.bridge.address
+		})
+	}
 	return n.writeServices()
 }
 

@@ -272,11 +272,18 @@ func TestPortsOfTheHostForServices(t *testing.T) {
 				t.Errorf("%s from the host: %v", at, err)
 			}
 		}
-		web.Endpoints = nil
-		setServices(t, n, web)
-		for _, at := range addresses[:1] {
-			if err := inside(t, client, func() error { return refusedAt(at) }); err != nil {
-				t.Errorf("%s without endpoints: %v", at, err)
+		l, err := net.Listen("tcp4", n.Gateway().String()+":443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		greet(t, l, "the API")
+		for name, endpoints := range map[string][]netip.AddrPort{
+			"without endpoints": nil, "with an endpoint at the gateway": {netip.AddrPortFrom(n.Gateway(), 443)},
+		} {
+			web.Endpoints = endpoints
+			setServices(t, n, web)
+			if err := inside(t, client, func() error { return refusedAt(addresses[0]) }); err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	})
@@ -351,6 +358,71 @@ func TestManyPortsOfServices(t *testing.T) {
 		setServices(t, n, ports...)
 		if err := refusedAt(ports[0].At.String()); err != nil {
 			t.Errorf("without endpoints: %v", err)
+		}
+	})
+}
+
+// TestDatagramsToServices: answers come from the Service's address, and whoever goes on sending reaches the endpoint that is
+// left.
+func TestDatagramsToServices(t *testing.T) {
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		a, b, client := setUp(t, n, newPod("a", 1)), setUp(t, n, newPod("b", 1)), setUp(t, n, newPod("client", 1))
+		for name, pod := range map[string]Attachment{"a": a, "b": b} {
+			var c net.PacketConn
+			if err := inside(t, pod, func() (err error) {
+				c, err = net.ListenPacket("udp4", ":5354")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			go func() {
+				buffer := make([]byte, 16)
+				for {
+					_, from, err := c.ReadFrom(buffer)
+					if err != nil {
+						return
+					}
+					_, _ = c.WriteTo([]byte(name), from)
+				}
+			}()
+		}
+		dns := virtual(n, 5, 53, to(5354, a)...)
+		dns.Protocol, dns.NodePort = corev1.ProtocolUDP, 30053
+		setServices(t, n, dns)
+		conns := map[string]net.Conn{}
+		dial := func(name string, from Attachment, address string) {
+			t.Helper()
+			if err := inside(t, from, func() (err error) {
+				conns[name], err = net.Dial("udp4", address) // takes answers of this address alone
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conns[name].Close() })
+		}
+		dial("a pod", client, dns.At.String())
+		dial("its own endpoint", a, dns.At.String())
+		dial("a port of the host", client, n.Gateway().String()+":30053")
+		for _, want := range []string{"a", "b"} {
+			for name, c := range conns {
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
+				buffer := make([]byte, 16)
+				_, err := c.Write([]byte("?"))
+				if err == nil {
+					var size int
+					size, err = c.Read(buffer)
+					buffer = buffer[:size]
+				}
+				if err != nil || string(buffer) != want {
+					t.Errorf("%s heard %q, %v; want %q", name, buffer, err, want)
+				}
+			}
+			dns.Endpoints = to(5354, b)
+			setServices(t, n, dns)
 		}
 	})
 }

@@ -73,6 +73,7 @@ func run(ctx context.Context, b *bench) error {
 		{"latency", b.latency},
 		{"submit", b.submit},
 		{"sleepers", b.sleepers},
+		{"services", b.services},
 		{"logs", b.logs},
 		{"startup", b.startup},
 		{"controller", b.controller},
