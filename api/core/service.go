@@ -142,6 +142,19 @@ func serviceWarnings(s *corev1.Service) []string {
 	if !address && len(s.Spec.ExternalIPs) > 0 {
 		out = append(out, "spec.externalIPs: has no effect, since this Service has no virtual address")
 	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"loadBalancerIP", s.Spec.LoadBalancerIP != ""},
+		{"loadBalancerClass", s.Spec.LoadBalancerClass != nil},
+		{"loadBalancerSourceRanges", len(s.Spec.LoadBalancerSourceRanges) > 0},
+		{"healthCheckNodePort", s.Spec.HealthCheckNodePort != 0},
+	} {
+		if f.set {
+			out = append(out, "spec."+f.name+": has no effect: there is no load balancer in jobd")
+		}
+	}
 	return out
 }
 

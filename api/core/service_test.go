@@ -25,6 +25,7 @@ func TestService(t *testing.T) {
 		{"a port of the host only where the type is that", `{` + at + `ports: [{port: 80, nodePort: 30080}]}`, []string{"spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"}, nil},
 		{"a port of the host comes once", `{` + at + `type: NodePort, ports: [{name: a, port: 80, nodePort: 30080}, {name: b, port: 81, nodePort: 30080}]}`, []string{"spec.ports[1].nodePort: Duplicate"}, nil},
 		{"there is no load balancer", `{` + at + `type: LoadBalancer, ports: [{port: 80}]}`, nil, []string{"spec.type: there is no load balancer"}},
+		{"so what is only its is named", `{` + at + `loadBalancerSourceRanges: [10.0.0.0/8], healthCheckNodePort: 30001, ports: [{port: 80}]}`, nil, []string{"spec.loadBalancerSourceRanges: has no effect", "spec.healthCheckNodePort: has no effect"}},
 		{"an address is one", `{clusterIP: here, clusterIPs: [here], ports: [{port: 80}]}`, []string{"spec.clusterIPs[0]: Invalid value: \"here\": must be empty, 'None', or a valid IP address"}, nil},
 		{"of IPv4", `{clusterIP: "fd00::1", clusterIPs: ["fd00::1"], ports: [{port: 80}]}`, []string{"spec.clusterIPs[0]: Invalid"}, nil},
 		{"of one family", `{` + at + `ipFamilies: [IPv6], ports: [{port: 80}]}`, []string{"spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster"}, nil},
