@@ -62,9 +62,9 @@ func (x *index) leads(namespace, name string) iter.Seq[endpoint] {
 	}
 }
 
-// Ports returns where a Service's port leads, its virtual address or else its endpoints, and whether the Service has that port. port is its name
-// (ServicePort.Name), protocol is tcp, udp or sctp, and the name of the Service is as in Lookup. If both are empty all
-// ports are meant, as in a cluster when a query has only the Service's name.
+// Ports returns where a Service's port leads, its virtual address or else its endpoints, and whether the Service has that
+// port. port is its name (ServicePort.Name), protocol is tcp, udp or sctp, and the name of the Service is as in Lookup.
+// If both are empty all ports are meant, as in a cluster when a query has only the Service's name.
 func (x *index) Ports(port, protocol, serviceName string) (all []nameserver.Port, found bool) {
 	serviceName, ok := strings.CutSuffix(serviceName, ".svc")
 	name, namespace, two := strings.Cut(serviceName, ".")

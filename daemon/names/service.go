@@ -12,7 +12,8 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Service runs the name server for pods, tells the network where virtual addresses lead, and maintains the EndpointSlices of Services.
+// Service runs the name server for pods, tells the network where virtual addresses lead, and maintains the EndpointSlices
+// of Services.
 type Service struct {
 	index   *index
 	network *network.Network
@@ -28,8 +29,8 @@ func Open(n *network.Network, logger *slog.Logger) *Service {
 		return p
 	}
 	server, err := nameserver.Listen(nameserver.Config{
-		Address: netip.AddrPortFrom(n.Gateway(), network.NamesPort), Clients: n.Subnet(), Services: n.ServiceAddresses(), Domain: oci.ClusterDomain,
-		Names: p.index, Logger: logger,
+		Address: netip.AddrPortFrom(n.Gateway(), network.NamesPort), Clients: n.Subnet(), Services: n.ServiceAddresses(),
+		Domain: oci.ClusterDomain, Names: p.index, Logger: logger,
 	})
 	if err != nil {
 		logger.Warn("cannot serve names to pods, which use the resolvers of the host instead", "error", err)
