@@ -65,3 +65,43 @@ func TestReport(t *testing.T) {
 		t.Errorf("a Job that never was: %v, %s", err, out)
 	}
 }
+
+// TestWatch finds the index that fails, and why, in a terminal of 80 columns and 24 lines.
+func TestWatch(t *testing.T) {
+	d := start(t)
+	d.apply(jobOf("many", `if [ $JOB_COMPLETION_INDEX = 2 ]; then echo 'cannot open row 3 of 7'; exit 3; fi`,
+		"  completions: 4\n  parallelism: 2\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n"))
+	d.jobctl("wait", "--for=condition=Failed", "jobs/many", "--timeout=10m")
+	d.apply(jobOf("other", "sleep 1000000"))
+	term := openTmux(t, d, 80, 24)
+	term.types("NO_COLOR=1 jobctl watch; echo code $?", "Enter")
+	term.shows("2 Jobs")
+	term.shows("> other")
+	term.types("Down")
+	term.shows("> many")
+	term.types("Enter")
+	term.shows("3  2  cannot open row 3 of 7")
+	term.shows("##X#")
+	term.do("resize-window", "-x", "50", "-y", "12")
+	term.shows("many  Failed  3 of 4 succeeded")
+	term.types("l")
+	term.shows("pods/many-2-")
+	term.types("Escape")
+	term.shows("##X#")
+	term.types("Escape")
+	term.shows("> many")
+	term.types("x")
+	term.shows("Delete job many and its pods? y/n")
+	term.types("y")
+	term.shows("1 Jobs")
+	term.types("s")
+	term.shows("Suspended")
+	term.types("q")
+	term.shows("code 0")
+	term.types("stty -a", "Enter")
+	term.shows(" echo ")
+	out, errOut, code := exitOf(t, d.jobctlWith("watch"), "")
+	if code == 0 || !strings.Contains(errOut, "no terminal") {
+		t.Errorf("without a terminal: %d, %s%s", code, out, errOut)
+	}
+}

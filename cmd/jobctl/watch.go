@@ -1,0 +1,516 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/describe"
+	"k8s.io/kubectl/pkg/util/completion"
+	"k8s.io/utils/ptr"
+
+	wire "github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/dashboard/terminal"
+	"github.com/jobd/jobd/submit/progress"
+)
+
+const (
+	// watchFrame is between two drawings, and watchPoll between two questions.
+	watchFrame = 100 * time.Millisecond
+	watchPoll  = 500 * time.Millisecond
+	// watchedJobs is how many Jobs an overview has at most, and watchedLines how much is shown of a log.
+	watchedJobs  = 1000
+	watchedLines = 1000
+)
+
+// newWatchCommand makes the command that shows Jobs in a terminal.
+func newWatchCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra.Command {
+	var everywhere bool
+	cmd := &cobra.Command{
+		Use:                   "watch [jobs/NAME] [-A]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Look at Jobs in the terminal: all of them, or the picture of one",
+		Long: `Look at Jobs in the terminal, as they go on: all of them or, of one, a picture with a cell for each index (or each pod of a Job without indexes), and its failures by exit code and last line. Keys show logs and descriptions, suspend, resume and delete; the last line of the screen names them. A name alone is that of a Job.
+
+With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture of the Job is printed whenever it has changed, until the Job has ended.`,
+		Example: `  # All Jobs of the namespace
+  jobctl watch
+
+  # One Job
+  jobctl watch jobs/train`,
+		ValidArgsFunction: completion.SpecifiedResourceTypeAndNameCompletionFunc(f, []string{"jobs"}),
+		Run: func(cmd *cobra.Command, args []string) {
+			cmdutil.CheckErr(watchJobs(contextOf(cmd), f, streams, args, everywhere))
+		},
+	}
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Those of all namespaces")
+	return cmd
+}
+
+func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.IOStreams, args []string, everywhere bool) error {
+	w := &watcher{f: f, answers: make(chan answer), keys: make(chan string), wake: make(chan struct{}, 1)}
+	var err error
+	if w.namespace, _, err = f.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return err
+	}
+	if everywhere {
+		w.namespace = ""
+	}
+	if len(args) > 0 && !(len(args) == 1 && slices.Contains([]string{"jobs", "job"}, args[0])) {
+		objects, err := named(f, []string{"jobs"}, args)
+		if err != nil {
+			return err
+		}
+		if len(objects) != 1 || everywhere {
+			return errors.New("name one Job, or none to look at all of them")
+		}
+		w.job, w.only = &types.NamespacedName{Namespace: objects[0].namespace, Name: objects[0].name}, true
+	}
+	if w.client, err = f.KubernetesClientSet(); err != nil {
+		return err
+	}
+	screen, tty := progress.IsTerminal(streams.Out)
+	in, keys := progress.IsTerminal(streams.In)
+	w.style.Color = os.Getenv("NO_COLOR") == ""
+	if !tty || !keys || os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" {
+		if w.job == nil {
+			return errors.New("this is no terminal that can be drawn on: name a Job, whose picture is printed then, or use jobctl get jobs -w")
+		}
+		return w.print(ctx, streams.Out)
+	}
+	return w.run(ctx, in, screen)
+}
+
+// watcher is what is on the screen. All but ask serves one goroutine.
+type watcher struct {
+	f         cmdutil.Factory
+	client    kubernetes.Interface
+	namespace string // empty for all
+	style     terminal.Style
+
+	job      *types.NamespacedName // whose picture is shown; nil for the overview
+	only     bool                  // there is no overview behind it
+	view     terminal.View
+	failure  int // that is chosen
+	jobs     []batchv1.Job
+	selected int
+
+	title, text string // over all else, if there is a title
+	from        int
+	note        string // in the last line
+	confirm     func() string
+
+	answers chan answer
+	keys    chan string
+	wake    chan struct{}
+
+	mu     sync.Mutex
+	asking *types.NamespacedName
+	cursor string
+}
+
+// answer is something that the server has said.
+type answer struct {
+	of      *types.NamespacedName // nil for the overview
+	picture *wire.Picture
+	jobs    []batchv1.Job
+	err     error
+}
+
+// print prints the picture of a Job whenever it has changed, until it has ended.
+func (w *watcher) print(ctx context.Context, out io.Writer) error {
+	w.style = terminal.Style{Width: 80, Height: 24}
+	before := ""
+	for {
+		p := &wire.Picture{}
+		if err := askPicture(ctx, w.client, w.job.Namespace, w.job.Name, wire.Options{Cursor: w.view.Cursor}, p); err != nil {
+			return err
+		}
+		if err := w.view.Update(p); err != nil {
+			return err
+		}
+		lines := terminal.Draw(&w.view, -1, w.style)
+		text := strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")
+		if now := fmt.Sprint(w.view.Job.State, w.view.Job.Counts); now != before {
+			before = now
+			if _, err := fmt.Fprintln(out, text+"\n"); err != nil {
+				return err
+			}
+		}
+		if w.view.Job.Ended > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// run shows the screen until somebody leaves it.
+func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return err
+	}
+	_, _ = io.WriteString(screen, "\x1b[?1049h\x1b[?25l")
+	defer func() {
+		_, _ = io.WriteString(screen, "\x1b[?25h\x1b[?1049l")
+		_ = term.Restore(int(in.Fd()), before)
+	}()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	w.aim(w.job)
+	go w.ask(ctx)
+	go w.read(ctx, in)
+	ticker := time.NewTicker(watchFrame)
+	defer ticker.Stop()
+	changed, drawn := true, ""
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case s := <-signals:
+			if s != syscall.SIGWINCH {
+				return nil
+			}
+			changed, drawn = true, ""
+		case a := <-w.answers:
+			if err := w.take(a); err != nil {
+				return err
+			}
+			changed = true
+		case key, ok := <-w.keys:
+			if !ok || !w.press(ctx, key) {
+				return nil
+			}
+			changed = true
+		case <-ticker.C:
+			if !changed {
+				continue
+			}
+			changed = false
+			if next := w.draw(screen); next != drawn {
+				drawn = next
+				_, _ = io.WriteString(screen, next)
+			}
+		}
+	}
+}
+
+// draw returns what puts the whole screen right.
+func (w *watcher) draw(screen *os.File) string {
+	w.style.Width, w.style.Height = 80, 24
+	if size, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ); err == nil && size.Col > 0 && size.Row > 0 {
+		w.style.Width, w.style.Height = int(size.Col), int(size.Row)
+	}
+	var lines []string
+	switch {
+	case w.title != "":
+		lines = terminal.Text(w.title, w.text, w.from, w.style)
+	case w.job != nil:
+		lines = terminal.Draw(&w.view, w.failure, w.style)
+	default:
+		lines = terminal.Overview(w.jobs, w.selected, time.Now(), w.style)
+	}
+	if w.note != "" {
+		lines[len(lines)-1] = terminal.Note(w.note, w.style)
+	}
+	var b strings.Builder
+	b.WriteString("\x1b[?2026h\x1b[H")
+	for i, line := range lines {
+		if i > 0 {
+			b.WriteString("\r\n")
+		}
+		b.WriteString(line + "\x1b[K")
+	}
+	b.WriteString("\x1b[?2026l")
+	return b.String()
+}
+
+// aim chooses what is asked for.
+func (w *watcher) aim(job *types.NamespacedName) {
+	w.mu.Lock()
+	w.asking, w.cursor = job, ""
+	w.mu.Unlock()
+	w.job, w.view, w.failure = job, terminal.View{}, 0
+	w.hurry()
+}
+
+// hurry lets the next question be asked at once.
+func (w *watcher) hurry() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask asks the server again and again.
+func (w *watcher) ask(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		a, cursor := answer{of: w.asking}, w.cursor
+		w.mu.Unlock()
+		if a.of != nil {
+			a.picture = &wire.Picture{}
+			a.err = askPicture(ctx, w.client, a.of.Namespace, a.of.Name, wire.Options{Cursor: cursor}, a.picture)
+		} else {
+			var list *batchv1.JobList
+			if list, a.err = w.client.BatchV1().Jobs(w.namespace).List(ctx, metav1.ListOptions{Limit: watchedJobs}); a.err == nil {
+				a.jobs = list.Items
+				terminal.Sort(a.jobs)
+			}
+		}
+		select {
+		case w.answers <- a:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-w.wake:
+		case <-time.After(watchPoll):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take takes in an answer. An error at the beginning ends it all; a later one is shown, and it is tried again.
+func (w *watcher) take(a answer) error {
+	if (a.of == nil) != (w.job == nil) || a.of != nil && *a.of != *w.job {
+		return nil // something else is looked at by now
+	}
+	if a.err != nil {
+		if w.only && w.view.Job == nil || a.of == nil && w.jobs == nil {
+			return a.err
+		}
+		w.note = a.err.Error()
+		return nil
+	}
+	if w.confirm == nil {
+		w.note = ""
+	}
+	if a.picture == nil {
+		var chosen types.UID
+		if w.selected < len(w.jobs) {
+			chosen = w.jobs[w.selected].UID
+		}
+		w.jobs = a.jobs
+		if i := slices.IndexFunc(w.jobs, func(j batchv1.Job) bool { return j.UID == chosen }); i >= 0 {
+			w.selected = i
+		}
+		w.selected = max(0, min(w.selected, len(w.jobs)-1))
+		return nil
+	}
+	if a.picture.Delta && w.view.Cells == nil {
+		return nil // what it is based on was dropped meanwhile
+	}
+	if err := w.view.Update(a.picture); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.cursor = a.picture.Cursor
+	w.mu.Unlock()
+	return nil
+}
+
+// read reads keys: single characters, or their names.
+func (w *watcher) read(ctx context.Context, in io.Reader) {
+	defer close(w.keys)
+	named := map[string]string{
+		"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\x1b[5~": "pageup", "\x1b[6~": "pagedown",
+		"\x1b": "esc", "\x1b[D": "esc", "\x1b[C": "enter", "\r": "enter", "\n": "enter", "\x03": "q", "\x04": "q", "k": "up", "j": "down",
+		" ": "pagedown", "\x7f": "esc",
+	}
+	buffer := make([]byte, 64)
+	for {
+		n, err := in.Read(buffer)
+		if err != nil || n == 0 {
+			return
+		}
+		rest, state := buffer[:n], byte(0)
+		for len(rest) > 0 {
+			_, _, size, next := ansi.DecodeSequence(rest, state, nil)
+			key := string(rest[:max(1, size)])
+			rest, state = rest[len(key):], next
+			if name := named[key]; name != "" {
+				key = name
+			}
+			select {
+			case w.keys <- key:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// chosen returns the Job that keys are about; nil if there is none.
+func (w *watcher) chosen() *types.NamespacedName {
+	if w.job != nil {
+		return w.job
+	}
+	if w.selected < len(w.jobs) {
+		j := &w.jobs[w.selected]
+		return &types.NamespacedName{Namespace: j.Namespace, Name: j.Name}
+	}
+	return nil
+}
+
+// press does what a key is for, and reports whether to go on.
+func (w *watcher) press(ctx context.Context, key string) bool {
+	if confirm := w.confirm; confirm != nil {
+		w.confirm, w.note = nil, ""
+		if key == "y" || key == "Y" {
+			w.note = confirm()
+			w.hurry()
+		}
+		return true
+	}
+	step := map[string]int{"up": -1, "down": 1, "pageup": -max(1, w.style.Height-3), "pagedown": max(1, w.style.Height-3)}[key]
+	switch {
+	case key == "q":
+		return false
+	case w.title != "":
+		if w.from = max(0, min(w.from+step, strings.Count(w.text, "\n"))); key == "esc" {
+			w.title, w.text, w.from = "", "", 0
+		}
+		return true
+	case step != 0 && w.job == nil:
+		w.selected = max(0, min(w.selected+step, len(w.jobs)-1))
+		return true
+	case step != 0:
+		if w.view.Failures != nil {
+			w.failure = max(0, min(w.failure+step, len(w.view.Failures.Groups)-1))
+		}
+		return true
+	case key == "esc":
+		if w.job != nil && !w.only {
+			w.aim(nil)
+		}
+		return true
+	}
+	of := w.chosen()
+	if of == nil {
+		return true
+	}
+	switch key {
+	case "enter":
+		if w.job == nil {
+			w.aim(of)
+			return true
+		}
+		w.logs(ctx, *of)
+	case "l":
+		w.logs(ctx, *of)
+	case "d":
+		w.describe(*of)
+	case "s":
+		w.note = w.suspend(ctx, *of)
+		w.hurry()
+	case "x":
+		w.note = fmt.Sprintf("Delete job %s and its pods? y/n", of.Name)
+		w.confirm = func() string {
+			background := metav1.DeletePropagationBackground
+			if err := w.client.BatchV1().Jobs(of.Namespace).Delete(ctx, of.Name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+				return err.Error()
+			}
+			if w.job != nil && !w.only {
+				w.aim(nil)
+			}
+			return "job " + of.Name + " deleted"
+		}
+	}
+	return true
+}
+
+// show puts a text over all else, from its beginning or from its end.
+func (w *watcher) show(title, text string, err error, end bool) {
+	if err != nil {
+		w.note = err.Error()
+		return
+	}
+	w.title, w.text, w.from = title, strings.TrimRight(text, "\n"), 0
+	if end {
+		w.from = max(0, strings.Count(w.text, "\n")+1-max(1, w.style.Height-2))
+	}
+}
+
+// logs shows what the pod of the chosen failure has printed or, if there is none, the Job.
+func (w *watcher) logs(ctx context.Context, of types.NamespacedName) {
+	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
+		pod := w.view.Failures.Groups[w.failure].Pod
+		text, err := lastLines(ctx, w.client, of.Namespace, pod)
+		w.show("pods/"+pod, text, err, true)
+		return
+	}
+	answer := w.client.BatchV1().RESTClient().Get().Namespace(of.Namespace).Resource("jobs").Name(of.Name).SubResource("log").
+		Param("tailLines", fmt.Sprint(watchedLines)).Param("prefix", "true").Param("limitBytes", fmt.Sprint(1<<20)).Do(ctx)
+	err := answer.Error()
+	text, _ := answer.Raw()
+	w.show("jobs/"+of.Name, string(text), err, true)
+}
+
+// describe shows the Job, or the pod of the chosen failure, as jobctl describe does.
+func (w *watcher) describe(of types.NamespacedName) {
+	kind, name := schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}, of.Name
+	if w.job != nil && w.view.Failures != nil && w.failure < len(w.view.Failures.Groups) {
+		kind, name = schema.GroupKind{Group: corev1.GroupName, Kind: "Pod"}, w.view.Failures.Groups[w.failure].Pod
+	}
+	text, err := func() (string, error) {
+		mapper, err := w.f.ToRESTMapper()
+		if err != nil {
+			return "", err
+		}
+		mapping, err := mapper.RESTMapping(kind)
+		if err != nil {
+			return "", err
+		}
+		describer, err := describe.DescriberFn(w.f, mapping)
+		if err != nil {
+			return "", err
+		}
+		return describer.Describe(of.Namespace, name, describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
+	}()
+	w.show(strings.ToLower(kind.Kind)+"s/"+name, text, err, false)
+}
+
+// suspend suspends a Job, or lets it go on, and returns what it has done.
+func (w *watcher) suspend(ctx context.Context, of types.NamespacedName) string {
+	j, err := w.client.BatchV1().Jobs(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	j.APIVersion, j.Kind = "batch/v1", "Job"
+	var said bytes.Buffer
+	streams := genericiooptions.IOStreams{Out: &said, ErrOut: &said}
+	if err := suspendOne(ctx, w.client, streams, j, !ptr.Deref(j.Spec.Suspend, false), true); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(said.String())
+}
