@@ -74,7 +74,7 @@ func (r role) allows(a authorizer.Attributes) bool {
 	case r.name == core.RoleAdmin:
 		// Only those who may create namespaces may write the namespace itself, and what limits it. A question about all
 		// resources includes them. What the role does not allow it cannot grant to others either.
-		return r.namespace == "" || read || !slices.Contains([]string{"namespaces", "limitranges", anything}, a.GetResource()) &&
+		return r.namespace == "" || read || !slices.Contains([]string{"namespaces", "limitranges", "resourcequotas", anything}, a.GetResource()) &&
 			(a.GetAPIGroup() != rbacv1.GroupName || slices.Contains(changing, a.GetVerb()))
 	case r.name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
 		return a.GetSubresource() != "status" || read
