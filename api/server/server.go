@@ -378,7 +378,11 @@ type front struct {
 
 func (s *Server) front(name string, api http.Handler, c *genericserver.Config, access access) *front {
 	sharing := newSharing(c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, s.config.MaxStreams)
-	return &front{name, s.chain(api, c, access, sharing), sharing, newConnections(maxIdle)}
+	handler := s.chain(api, c, access, sharing)
+	if name != "pods" {
+		handler = withDashboard(handler)
+	}
+	return &front{name, handler, sharing, newConnections(maxIdle)}
 }
 
 func (s *Server) frontOf(l *Listener) *front {

@@ -42,7 +42,7 @@ func main() {
 }
 
 // ownVerbs are the commands that kubectl does not have.
-var ownVerbs = []string{"submit", "follow", "why", "retry", "suspend", "resume", "prioritize", "history", "report", "watch", "simulate", "image", "kubeconfig", "man"}
+var ownVerbs = []string{"submit", "follow", "why", "retry", "suspend", "resume", "prioritize", "history", "report", "watch", "simulate", "dashboard", "image", "kubeconfig", "man"}
 
 // newCommand makes the tree of commands. The arguments decide at once which server it speaks to, because kubectl reads
 // its configuration early and in many places.
@@ -86,7 +86,8 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	extendCreateJob(root, factory, streams)
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams), newPrioritizeCommand(factory, streams),
-		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams))
+		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams),
+		newDashboardCommand(factory, streams))
 	speakOfJobctl(root)
 	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig, --context or --server it speaks to that cluster instead."
 	dial := to.dialer(streams.ErrOut)

@@ -1,0 +1,80 @@
+// Finds the page that the address names, and takes the keys.
+import {post, setToken} from './api.js';
+import {h} from './ui.js';
+import {overview} from './overview.js';
+import {jobPage} from './job.js';
+import {podPage} from './pod.js';
+import {historyPage, imagesPage, nodePage} from './places.js';
+
+const main = document.getElementById('main'), live = document.getElementById('live'), who = document.getElementById('who');
+let current = new AbortController();
+
+// status shows whether what is seen is live.
+function status(on, why) {
+  if (why?.session) return ended(why.message);
+  if (why?.code === 401) return begin();
+  live.textContent = on ? 'live' : why?.code === 403 ? why.message : 'reconnecting…';
+  live.className = on ? 'on' : 'off';
+}
+
+function ended(message) {
+  current.abort();
+  live.textContent = '';
+  main.replaceChildren(h('div', {class: 'gate'}, h('h1', {}, 'jobd'), h('p', {}, message)));
+}
+
+function show() {
+  current.abort();
+  current = new AbortController();
+  const [page = '', ...rest] = location.hash.replace(/^#\//, '').split('/').map(part => {
+    try { return decodeURIComponent(part); } catch { return part; }
+  });
+  const pages = {'': overview, jobs: jobPage, pods: podPage, history: historyPage, images: imagesPage, node: nodePage};
+  document.title = [rest.at(-1) ?? page, 'jobd'].filter(Boolean).join(' · ');
+  for (const a of document.querySelectorAll('nav a')) {
+    if (a.getAttribute('href') === '#/' + page) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
+  }
+  window.scrollTo(0, 0);
+  (Object.hasOwn(pages, page) ? pages[page] : overview)(main, current.signal, status, ...rest);
+}
+
+// begin asks who the person is; without credentials it asks for a token.
+async function begin() {
+  current.abort();
+  try {
+    const {status: {userInfo}} = await post('apis/authentication.k8s.io/v1/selfsubjectreviews',
+      {apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview'});
+    who.textContent = userInfo.username;
+    show();
+  } catch (e) {
+    if (e.session) return ended(e.message);
+    if (e.code === 401) return askToken();
+    ended(e.message);
+    setTimeout(begin, 2000);
+  }
+}
+
+function askToken() {
+  const input = h('input', {type: 'password', autocomplete: 'off', 'aria-label': 'Token', required: true});
+  const form = h('form', {}, h('p', {}, 'Enter a token, of a ServiceAccount (jobctl create token NAME) or from your kubeconfig. It is kept until this tab is closed.'),
+    h('div', {class: 'row'}, input, h('button', {class: 'do'}, 'Sign in')));
+  form.onsubmit = e => { e.preventDefault(); setToken(input.value.trim()); begin(); };
+  setToken('');
+  main.replaceChildren(h('div', {class: 'gate'}, h('h1', {}, 'jobd'), form));
+  input.focus();
+}
+
+document.addEventListener('keydown', e => {
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
+  if (e.key === 'Escape' && typing) e.target.blur();
+  if (typing || document.querySelector('dialog[open]') || e.target.tagName === 'CANVAS') return;
+  if (e.key === '/') { e.preventDefault(); document.getElementById('search')?.focus(); }
+  if (e.key === 'j' || e.key === 'k') {
+    const all = [...main.querySelectorAll('tbody a')], at = all.indexOf(document.activeElement);
+    all[Math.max(0, Math.min(all.length - 1, at + (e.key === 'j' ? 1 : -1)))]?.focus();
+  }
+});
+document.querySelector('.skip').addEventListener('click', e => { e.preventDefault(); main.focus(); });
+window.addEventListener('hashchange', () => { if (!main.querySelector('form')) show(); });
+begin();

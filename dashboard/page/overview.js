@@ -1,0 +1,145 @@
+// The overview: what runs and waits, the machine, the CronJobs.
+import {get, post, patch, follow, cronPath, jobPath} from './api.js';
+import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
+
+const shown = 200; // rows; thousands would only slow the page down
+const rank = {Running: 0, Waiting: 1, Terminating: 2, Suspended: 3, Failed: 4, Complete: 5};
+
+// brief keeps of a Job what the overview shows.
+function brief(job) {
+  const {metadata: m, spec, status = {}} = job;
+  return {
+    ns: m.namespace, name: m.name, uid: m.uid, created: m.creationTimestamp, start: status.startTime, ...jobState(job),
+    succeeded: status.succeeded ?? 0, failed: status.failed ?? 0, active: status.active ?? 0, completions: spec.completions,
+  };
+}
+
+// machine draws what the machine uses, as far as the page has seen it.
+const samples = [];
+function chart(title, pick, most, words) {
+  const w = 260, height = 48, ns = 'http://www.w3.org/2000/svg';
+  const svg = document.createElementNS(ns, 'svg');
+  svg.setAttribute('viewBox', `0 0 ${w} ${height}`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('aria-hidden', 'true');
+  const points = samples.map((s, i) => `${(w - (samples.length - 1 - i) * 2).toFixed(1)},${(height - 1 - Math.min(1, pick(s) / most) * (height - 3)).toFixed(1)}`);
+  if (points.length > 1) {
+    const area = document.createElementNS(ns, 'polygon');
+    area.setAttribute('points', `${points[0].split(',')[0]},${height} ${points.join(' ')} ${w},${height}`);
+    const line = document.createElementNS(ns, 'polyline');
+    line.setAttribute('points', points.join(' '));
+    svg.append(area, line);
+  }
+  return h('figure', {class: 'card'}, h('figcaption', {}, h('span', {class: 'faint'}, title), h('b', {}, words)), svg);
+}
+
+export function overview(main, signal, status) {
+  const jobs = new Map(), crons = new Map(), waiting = new Map(), nextRuns = new Map();
+  const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
+  const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
+  main.replaceChildren(h('h1', {}, 'Overview'), cards, use,
+    section('Jobs', filter, rows), section('CronJobs', cronRows));
+  let done = null;
+
+  const draw = later(() => {
+    if (signal.aborted) return;
+    const all = [...jobs.values()];
+    const count = state => all.filter(j => j.state === state).length;
+    const card = (n, title, kind) => h('div', {class: 'card figure ' + kind}, h('b', {}, n), h('span', {class: 'faint'}, title));
+    cards.replaceChildren(card(count('Running').toLocaleString(), 'running', 'r'), card(count('Waiting').toLocaleString(), 'waiting', 'b'),
+      card(done ? done.complete : '–', 'completed today', 's'), card(done ? done.failed : '–', 'failed today', 'f'));
+    const wanted = filter.value.toLowerCase();
+    const found = all.filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
+      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
+    redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], found.slice(0, shown).map(j => [
+      h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
+      j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
+      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, j.reason ?? waiting.get(j.uid) ?? ''),
+    ]), jobs.size ? 'No Job matches.' : 'There are no Jobs. Submit one: jobctl submit --image busybox -- echo hello'),
+    found.length > shown ? h('p', {class: 'faint'}, `${(found.length - shown).toLocaleString()} more; search to find them.`) : '');
+  });
+  const drawCrons = later(() => {
+    cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Last run', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
+      const {namespace: ns, name} = c.metadata, path = cronPath(ns, name), suspend = !c.spec.suspend;
+      return [h('span', {}, h('span', {class: 'faint'}, ns + '/'), name), h('code', {}, c.spec.schedule), ago(c.status?.lastScheduleTime),
+        c.spec.suspend ? badge('Suspended') : nextRuns.get(c.metadata.uid) ?? '', h('td', {class: 'row'},
+          action('Run now', `Run CronJob ${ns}/${name} now?`, ['create', 'batch', 'jobs', '', ns], () => runNow(c)),
+          action(suspend ? 'Suspend' : 'Resume', `${suspend ? 'Suspend' : 'Resume'} CronJob ${ns}/${name}?`,
+            ['patch', 'batch', 'cronjobs', '', ns, name], () => patch(path, {spec: {suspend}})))];
+    }), 'There are no CronJobs.'));
+  });
+  filter.oninput = draw;
+  follow('apis/batch/v1/jobs', {}, {
+    reset: () => jobs.clear(), put: j => { jobs.set(j.metadata.uid, brief(j)); draw(); },
+    remove: j => { jobs.delete(j.metadata.uid); draw(); }, state: (live, why) => { status(live, why); draw(); if (live) reasons(); },
+  }, signal);
+  follow('apis/batch/v1/cronjobs', {}, {
+    reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); },
+    remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: drawCrons,
+  }, signal);
+
+  async function tellNext(c) {
+    if (nextRuns.size >= shown) return;
+    try {
+      const {causes = []} = await get(cronPath(c.metadata.namespace, c.metadata.name) + '/why', signal);
+      const next = causes.find(x => x.type === 'Schedule');
+      nextRuns.set(c.metadata.uid, next?.until ? moment(next.until) : next?.message ?? '');
+      drawCrons();
+    } catch { /* without it the page only says less */ }
+  }
+  // Reasons of those who wait: of the first ones, the others wait behind them.
+  async function reasons() {
+    const first = [...jobs.values()].filter(j => j.state === 'Waiting').sort((a, b) => a.created < b.created ? -1 : 1).slice(0, 8);
+    waiting.clear();
+    for (const j of first) {
+      try {
+        const why = await get(jobPath(j.ns, j.name) + '/why', signal);
+        waiting.set(j.uid, why.causes?.[0]?.message ?? why.message);
+      } catch { /* gone, or not to be read */ }
+    }
+    draw();
+  }
+  async function today() {
+    const since = new Date(); since.setHours(0, 0, 0, 0);
+    try {
+      const {items = [], metadata} = await get('apis/history.jobd.dev/v1/jobs?limit=500&since=' + encodeURIComponent(since.toISOString()), signal);
+      const more = metadata?.continue ? '+' : '';
+      done = {complete: items.filter(j => j.result === 'Complete').length + more, failed: items.filter(j => j.result === 'Failed').length + more};
+      draw();
+    } catch { /* the role may not read it */ }
+  }
+  async function measure() {
+    try {
+      const [{items: [node]}, {items: [used]}] = await Promise.all([get('api/v1/nodes', signal), get('apis/metrics.k8s.io/v1beta1/nodes', signal)]);
+      const cpu = quantity(used.usage.cpu), memory = quantity(used.usage.memory);
+      const cpus = quantity(node.status.capacity.cpu), all = quantity(node.status.capacity.memory);
+      samples.push({cpu, memory});
+      if (samples.length > 130) samples.shift();
+      use.replaceChildren(chart('Processors, since the page was opened', s => s.cpu, cpus, `${cpu.toFixed(1)} of ${cpus}`),
+        chart('Memory, since the page was opened', s => s.memory, all, `${bytes(memory)} of ${bytes(all)}`));
+    } catch { use.replaceChildren(); }
+  }
+  const every = (ms, f) => {
+    f();
+    const timer = setInterval(() => { if (!document.hidden) f(); }, ms);
+    signal.addEventListener('abort', () => clearInterval(timer), {once: true});
+  };
+  every(5000, measure);
+  every(10000, reasons);
+  every(15000, today);
+  every(5000, draw);
+}
+
+// runNow starts a Job of a CronJob as "jobctl create job --from" does.
+async function runNow(c) {
+  const {namespace, name, uid} = c.metadata, template = c.spec.jobTemplate;
+  const job = await post(jobPath(namespace), {
+    apiVersion: 'batch/v1', kind: 'Job', spec: template.spec,
+    metadata: {
+      generateName: name.slice(0, 50) + '-manual-', labels: template.metadata?.labels,
+      annotations: {...template.metadata?.annotations, 'cronjob.kubernetes.io/instantiate': 'manual'},
+      ownerReferences: [{apiVersion: 'batch/v1', kind: 'CronJob', name, uid, controller: true}],
+    },
+  });
+  location.hash = link('jobs', namespace, job.metadata.name);
+}
