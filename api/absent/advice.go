@@ -19,7 +19,6 @@ var advice = map[schema.GroupKind]string{
 	{Group: "networking.k8s.io", Kind: "Ingress"}:                     "use a hostPort of the pod, or jobctl port-forward",
 	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:               "the traffic of pods is not filtered",
 	{Group: "policy", Kind: "PodDisruptionBudget"}:                    "drains and evictions follow no budget",
-	{Kind: "ResourceQuota"}:                                           "--allocatable of jobd limits what all pods request together",
 	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: "jobctl kubeconfig makes certificates for people",
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: "nothing would act on objects of further kinds",
 }

@@ -180,7 +180,7 @@ func TestQualityOfService(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pod := podOf(t, "spec: {containers: "+tc.containers+"}")
-			if got := podQOS(&pod.Spec); got != tc.want {
+			if got := PodQOS(&pod.Spec); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
 			}
 		})

@@ -46,7 +46,7 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	TolerateUnreadyNode(spec)
 	selectLike(pod)
 
-	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: podQOS(spec)}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: PodQOS(spec)}
 	unscheduled := func(reason, message string) {
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,

@@ -8,9 +8,9 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// podQOS returns the quality of service class: Guaranteed when every container limits cpu and memory to what it asks
+// PodQOS returns the quality of service class: Guaranteed when every container limits cpu and memory to what it asks
 // for, BestEffort when none asks for or limits anything, else Burstable. Other resources do not count.
-func podQOS(spec *corev1.PodSpec) corev1.PodQOSClass {
+func PodQOS(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var all []*corev1.ResourceRequirements
 	if spec.Resources != nil && (anyCompute(spec.Resources.Requests) || anyCompute(spec.Resources.Limits)) {
 		all = append(all, spec.Resources) // where the whole Pod has resources, only they count

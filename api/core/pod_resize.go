@@ -83,7 +83,7 @@ func validatePodResize(pod, old *corev1.Pod) field.ErrorList {
 	if old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "windows pods cannot be resized")}
 	}
-	if old.Status.QOSClass != podQOS(&pod.Spec) {
+	if old.Status.QOSClass != PodQOS(&pod.Spec) {
 		errs = append(errs, field.Invalid(path, pod.Status.QOSClass, "Pod QOS Class may not change as a result of resizing"))
 	}
 	for _, s := range old.Status.ContainerStatuses {

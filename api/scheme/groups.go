@@ -72,6 +72,7 @@ func Kinds() []*kind.Kind {
 		core.ServiceKind(),
 		core.ServiceAccountKind(),
 		core.LimitRangeKind(),
+		core.ResourceQuotaKind(),
 		core.NodeKind(),
 		core.PersistentVolumeClaimKind(),
 		core.PersistentVolumeKind(),

@@ -119,7 +119,7 @@ func (s *Server) registry(k *kind.Kind) (*registry.Store, error) {
 			return func(context.Context, bool) {}, nil
 		},
 	}
-	options := &generic.StoreOptions{RESTOptions: restOptions{s}, AttrFunc: attrs}
+	options := &generic.StoreOptions{RESTOptions: restOptions{s, k}, AttrFunc: attrs}
 	return r, r.CompleteWithOptions(options)
 }
 
@@ -250,7 +250,10 @@ func attributes(k *kind.Kind) apistorage.AttrFunc {
 }
 
 // restOptions connects the registry to the store.
-type restOptions struct{ server *Server }
+type restOptions struct {
+	server *Server
+	kind   *kind.Kind
+}
 
 func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
@@ -266,7 +269,9 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 }
 
 func (o restOptions) storage(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
-	return storage.New(o.server.config.Store, c.Codec, prefix, newObject), func() {}, nil
+	made := storage.New(o.server.config.Store, c.Codec, prefix, newObject)
+	made.Admit = quotaAdmission(o.kind)
+	return made, func() {}, nil
 }
 
 // table prints objects in the columns of their kind.

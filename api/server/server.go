@@ -232,7 +232,7 @@ func New(c Config) (*Server, error) {
 	}
 	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
 	admit := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
-		accountRole{s}, podSecurity{s}, privilegedServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}}
+		accountRole{s}, podSecurity{s}, privilegedServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}, resourceQuotas{c.Store}}
 	if c.WorkloadWithJob {
 		admit = append(admit, gangs{})
 	}

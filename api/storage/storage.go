@@ -31,6 +31,9 @@ type Storage struct {
 	now       func() time.Time
 	bookmarks time.Duration // how often watchers that want bookmarks get one
 	shares    shares
+
+	// Admit may refuse an object that is about to be written at a key, in the transaction that writes it; nil refuses none.
+	Admit func(ctx context.Context, tx *store.Tx, key string, obj runtime.Object) error
 }
 
 var _ storage.Interface = &Storage{}
@@ -80,6 +83,12 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if there, ok := tx.Get(key); ok {
 			return storage.NewKeyExistsError(key, int64(there.Version))
+		}
+		if err := s.admit(ctx, tx, key, obj); err != nil {
+			return err
+		}
+		if _, err := Account(tx, key, &o); err != nil {
+			return err
 		}
 		noteCreator(ctx, tx, o)
 		version = tx.Put(o)
@@ -182,7 +191,7 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination 
 		// again would be written only because of it.
 		if st.version == 0 || !bytes.Equal(o.Value, st.stored.Value) {
 			var moved bool
-			version, moved, err = s.replace(ctx, st.version, o)
+			version, moved, err = s.replace(ctx, st.version, updated, &o)
 			if err != nil {
 				return interpret(key, err)
 			}
@@ -195,16 +204,32 @@ func (s *Storage) GuaranteedUpdate(ctx context.Context, key string, destination 
 }
 
 // replace puts an object if it still has a version; moved reports that it has not.
-func (s *Storage) replace(ctx context.Context, from uint64, o store.Object) (version uint64, moved bool, err error) {
+func (s *Storage) replace(
+	ctx context.Context, from uint64, updated runtime.Object, o *store.Object,
+) (version uint64, moved bool, err error) {
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if there, _ := tx.Get(o.Key); there.Version != from {
 			moved = true
 			return nil
 		}
-		version = tx.Put(o)
+		if err := s.admit(ctx, tx, o.Key, updated); err != nil {
+			return err
+		}
+		if _, err := Account(tx, o.Key, o); err != nil {
+			return err
+		}
+		version = tx.Put(*o)
 		return nil
 	})
 	return version, moved, err
+}
+
+// admit calls Admit if there is one.
+func (s *Storage) admit(ctx context.Context, tx *store.Tx, key string, obj runtime.Object) error {
+	if s.Admit == nil {
+		return nil
+	}
+	return s.Admit(ctx, tx, key, obj)
 }
 
 // Delete removes an object. With ExpectTransformOrDecodeError it removes only objects that cannot be decoded.
@@ -252,6 +277,9 @@ func (s *Storage) remove(ctx context.Context, key string, from uint64) (version 
 		if there, _ := tx.Get(key); there.Version != from {
 			moved = true
 			return nil
+		}
+		if _, err := Account(tx, key, nil); err != nil {
+			return err
 		}
 		version, _ = tx.Delete(key)
 		return nil

@@ -30,7 +30,6 @@ var clusterVerbs = map[string]string{
 	"certificate":                "CertificateSigningRequests; jobctl kubeconfig makes certificates for people",
 	"create deployment":          "Deployments; make it a Job: jobctl create job, or jobctl submit",
 	"create ingress":             "Ingresses; use a hostPort, or jobctl port-forward",
-	"create quota":               "ResourceQuotas; --allocatable of jobd limits what all pods request together",
 	"create poddisruptionbudget": "PodDisruptionBudgets",
 }
 

@@ -171,9 +171,15 @@ func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use)
 	if err != nil {
 		return err
 	}
-	if refusal := limits.CheckClaim(ranges, made); refusal != nil {
+	refusal := limits.CheckClaim(ranges, made)
+	if refusal != nil {
+		refusal = fmt.Errorf("persistentvolumeclaims %q is forbidden: %w", u.Name, refusal)
+	} else if refusal, err = quotaRefusal(p, objects.Claims, made); err != nil {
+		return err
+	}
+	if refusal != nil {
 		c.timers.Set(c, key, c.retry(key, p.Now))
-		return c.sayOfOwn(p, key, obj, u, fmt.Sprintf("create PVC %s: persistentvolumeclaims %q is forbidden: %v", u.Name, u.Name, refusal))
+		return c.sayOfOwn(p, key, obj, u, fmt.Sprintf("create PVC %s: %v", u.Name, refusal))
 	}
 	delete(c.failures, key)
 	c.dirtyClaims.Add(u.Key)

@@ -219,6 +219,12 @@ func (c *cronJobs) startJob(p *loop.Pass, key string, cj *batchv1.CronJob, rec *
 			refusal := apierrors.NewInvalid(batchv1.SchemeGroupVersion.WithKind("Job").GroupKind(), j.Name, errs)
 			return cronJobEvent(p, cj, cron.CreationFailed(refusal))
 		}
+		if refusal, err := quotaRefusal(p, objects.Jobs, j); err != nil {
+			return err
+		} else if refusal != nil {
+			c.timers.Set(c, key, p.Now.Add(quotaRetry))
+			return cronJobEvent(p, cj, cron.CreationFailed(refusal))
+		}
 		p.Jobs.Changed(jobKey, j)
 		if err := p.Jobs.Write(jobKey); err != nil { // a revision of its own, before its pods'
 			return err

@@ -40,6 +40,8 @@ type jobs struct {
 	// selectors are the Jobs that choose their pods by labels of their own (JobSpec.ManualSelector).
 	selectors map[types.UID]*jobRecord
 	dirty     *loop.Queue[types.UID]
+	// refusedByQuota are those that wait for a ResourceQuota.
+	refusedByQuota waiting
 	// all has the keys of all Jobs in the store, while the records are being rebuilt.
 	all map[types.UID]string
 }
@@ -55,7 +57,7 @@ func newJobs(timers *loop.Timers, settings job.Settings, logs Logs) *jobs {
 	return &jobs{
 		timers: timers, settings: settings, logs: logs,
 		known: map[types.UID]*jobRecord{}, byKey: map[string]types.UID{}, selectors: map[types.UID]*jobRecord{},
-		dirty: loop.NewQueue[types.UID](),
+		dirty: loop.NewQueue[types.UID](), refusedByQuota: waiting{},
 	}
 }
 

@@ -175,6 +175,12 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 		if refusal := c.security.Refusal(context.Background(), ns, pod, admissionv1.Create, podsecurity.JobController); refusal != nil {
 			return true, c.creationRefused(p, rec, j, refusal)
 		}
+		if refusal, err := quotaRefusal(p, "pods", pod); err != nil {
+			return false, err
+		} else if refusal != nil {
+			c.refusedByQuota.Push(j.Namespace, j.UID)
+			return true, c.creationRefused(p, rec, j, refusal)
+		}
 		p.Pods.Changed(key, pod)
 		p.Figures.PodCreated(j)
 		c.pods.set(key, pod, j.UID)
@@ -183,6 +189,7 @@ func (c *jobs) createPods(p *loop.Pass, rec *jobRecord, j *batchv1.Job, wanted [
 		}
 	}
 	c.enqueue(j.UID)
+	c.retryRefused(j.Namespace)
 	return false, nil
 }
 

@@ -172,8 +172,15 @@ func (w *world) put(key string, obj objects.Object) {
 		for _, o := range obj.GetOwnerReferences() {
 			owners = append(owners, string(o.UID))
 		}
-		tx.Put(store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value})
-		return err
+		if err != nil {
+			return err
+		}
+		o := store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value}
+		if _, err := storage.Account(tx, key, &o); err != nil {
+			return err
+		}
+		tx.Put(o)
+		return nil
 	})
 }
 

@@ -296,6 +296,9 @@ func (r *Record) CreationRefused(now time.Time) {
 	r.refused, r.slow = now, 1
 }
 
+// RetryCreation ends the delay after refused creations, since what has refused them may allow them now.
+func (r *Record) RetryCreation() { r.refusals = 0 }
+
 // accepted records that a pod was created.
 func (r *Record) accepted() {
 	if r.slow > 0 {

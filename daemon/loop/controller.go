@@ -56,6 +56,12 @@ type Finisher interface{ Finish(p *Pass) error }
 // GoneFollower is a controller that follows the removal of objects of any kind, whoever removes them.
 type GoneFollower interface{ Gone(p *Pass, o store.Object) }
 
+// QuotaFollower is a controller that creates objects which ResourceQuotas may refuse. QuotaFreed is called when those of a
+// namespace may allow more than before.
+type QuotaFollower interface {
+	QuotaFreed(p *Pass, namespace string)
+}
+
 // Observer is a controller that takes in what the workers of pods observe (Pass.TakeObserved).
 type Observer interface {
 	// Observed is called when there are observations of a pod.
@@ -70,6 +76,8 @@ type concerns struct {
 	finishers []Finisher
 	followers []GoneFollower
 	observers []Observer
+
+	quotaFollowers []QuotaFollower
 }
 
 func newConcerns(all []Controller) *concerns {
@@ -83,6 +91,9 @@ func newConcerns(all []Controller) *concerns {
 		}
 		if o, ok := c.(Observer); ok {
 			sorted.observers = append(sorted.observers, o)
+		}
+		if f, ok := c.(QuotaFollower); ok {
+			sorted.quotaFollowers = append(sorted.quotaFollowers, f)
 		}
 	}
 	return sorted

@@ -50,6 +50,8 @@ type Loop struct {
 	folded   uint64 // everything up to this version of the store is in the records
 	// more says that the last pass has used up its budget.
 	more bool
+	// freed are the namespaces whose ResourceQuotas the last pass has made allow more.
+	freed []string
 	// questions are what Ask is to call.
 	questions chan question
 }
@@ -122,7 +124,7 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 		}
 	}
 	now := l.Clock()
-	if due := l.timers.next(now); !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && !l.concerns.dirty() &&
+	if due := l.timers.next(now); !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && len(l.freed) == 0 && !l.concerns.dirty() &&
 		(due.IsZero() || due.After(now)) {
 		return false, nil
 	}
@@ -150,13 +152,13 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	crash.At("pass.stored")
-	l.folded, l.more = p.version, p.exhausted
+	l.folded, l.more, l.freed = p.version, p.exhausted, p.freed
 	l.Inbox.giveBack(p.unsettled())
 	for _, effect := range p.effects {
 		effect()
 	}
 	crash.At("pass.acted")
-	return l.more || l.concerns.dirty(), nil
+	return l.more || len(l.freed) > 0 || l.concerns.dirty(), nil
 }
 
 // Rebuild makes the controllers anew and has them read their records from the store, the last of the list first: what

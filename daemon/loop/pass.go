@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
@@ -40,10 +42,15 @@ type Pass struct {
 	// exhausted says that the budget was used up before everything was looked at.
 	exhausted bool
 	version   uint64 // of the last write
+	failed    error  // of a write that could not return it
+
+	quotas map[string]*[]corev1.ResourceQuota // by namespace
+	freed  []string                           // the namespaces whose ResourceQuotas allow more now
 }
 
 func (l *Loop) newPass(tx *store.Tx, now time.Time) *Pass {
-	p := &Pass{loop: l, tx: tx, Now: now, version: tx.Version(), Figures: l.Metrics.Figures()}
+	p := &Pass{loop: l, tx: tx, Now: now, version: tx.Version(), Figures: l.Metrics.Figures(),
+		quotas: map[string]*[]corev1.ResourceQuota{}}
 	p.Jobs = newView(p, objects.Jobs, func() *batchv1.Job { return &batchv1.Job{} })
 	p.CronJobs = newView(p, objects.CronJobs, func() *batchv1.CronJob { return &batchv1.CronJob{} })
 	p.Pods = newView(p, objects.Pods, func() *corev1.Pod { return &corev1.Pod{} })
@@ -66,17 +73,28 @@ func (p *Pass) run(reports [][]pod.Observation) error {
 			return err
 		}
 	}
-	return nil
+	return p.failed
 }
 
 // fold lets the controllers take in what others have written since the last pass.
 func (p *Pass) fold() error {
 	var failed error
+	for _, namespace := range p.loop.freed {
+		for _, f := range p.loop.concerns.quotaFollowers {
+			f.QuotaFreed(p, namespace)
+		}
+	}
 	err := p.tx.Changes(p.loop.folded, func(c store.Change) bool {
 		if c.Deleted {
 			p.gone(c.Object)
 		}
 		change := Change{c, objects.ResourceOf(c.Object.Key)}
+		if change.Resource == storage.ResourceQuotaResource {
+			namespace, _ := objects.NameOf(c.Object.Key)
+			for _, f := range p.loop.concerns.quotaFollowers {
+				f.QuotaFreed(p, namespace)
+			}
+		}
 		for _, controller := range p.loop.concerns.all {
 			if failed = controller.Fold(p, change); failed != nil {
 				return false
@@ -226,8 +244,35 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	if !expires.IsZero() {
 		o.Expires = expires.Unix()
 	}
+	p.account(key, &o)
 	p.PutStored(o)
-	return nil
+	return p.failed
+}
+
+// account counts a write, or a deletion, for the ResourceQuotas of its namespace.
+func (p *Pass) account(key string, after *store.Object) {
+	freed, err := storage.Account(p.tx, key, after)
+	if err != nil && p.failed == nil {
+		p.failed = err
+	}
+	if namespace, _ := objects.NameOf(key); freed && !slices.Contains(p.freed, namespace) {
+		p.freed = append(p.freed, namespace)
+	}
+}
+
+// Quotas returns the ResourceQuotas of a namespace, with what the pass is about to create added to what is used. It may be
+// set to what package quota makes of it.
+func (p *Pass) Quotas(namespace string) (*[]corev1.ResourceQuota, error) {
+	quotas, ok := p.quotas[namespace]
+	if !ok {
+		found, err := storage.ResourceQuotas(p.tx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		quotas = &found
+		p.quotas[namespace] = quotas
+	}
+	return quotas, nil
 }
 
 // PutStored writes something that is not an object of the API.
@@ -242,6 +287,7 @@ func (p *Pass) Delete(key string) {
 	if !ok {
 		return
 	}
+	p.account(key, nil)
 	p.version, _ = p.tx.Delete(key)
 	p.written++
 	p.gone(o)

@@ -1,0 +1,149 @@
+// Package quota decides what the ResourceQuotas of a namespace say of its objects: how much of what an object uses, and
+// whether a further one is refused. It is pure: it is given quotas and objects, and returns quotas that have been changed.
+// The rules and words are those of a cluster's admission plugin ResourceQuota, most of which is a library; what objects of
+// each kind use is defined here.
+package quota
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	library "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/apiserver/pkg/quota/v1/generic"
+)
+
+// Check returns the quotas with what a request would use added to status.used, or the Forbidden error of the request if that
+// is more than one of them allows. The quotas that it is given stay as they are.
+func Check(quotas []corev1.ResourceQuota, a admission.Attributes) ([]corev1.ResourceQuota, error) {
+	if len(quotas) == 0 {
+		return nil, nil
+	}
+	return resourcequota.CheckRequest(quotas, a, evaluatorOf(a.GetResource().GroupResource()), nil)
+}
+
+// Counts reports whether a quota limits anything that objects of a resource use.
+func Counts(q *corev1.ResourceQuota, of schema.GroupResource) bool {
+	return len(evaluatorOf(of).MatchingResources(library.ResourceNames(q.Spec.Hard))) > 0
+}
+
+// Use returns what an object uses of that which a quota limits. A nil object uses nothing.
+func Use(q *corev1.ResourceQuota, of schema.GroupResource, obj runtime.Object) (corev1.ResourceList, error) {
+	if obj == nil {
+		return nil, nil
+	}
+	e := evaluatorOf(of)
+	// What an evaluator matches is said of the status, which may not be there yet.
+	limits := *q
+	limits.Status.Hard = q.Spec.Hard
+	if matches, err := e.Matches(&limits, obj); err != nil || !matches {
+		return nil, err
+	}
+	used, err := e.Usage(obj)
+	return library.Mask(used, library.ResourceNames(q.Spec.Hard)), err
+}
+
+// Change moves status.used by the difference between what an object used and what it uses, and reports whether that
+// changes anything, and whether something was freed.
+func Change(q *corev1.ResourceQuota, before, after corev1.ResourceList) (changed, freed bool) {
+	delta := library.RemoveZeros(library.Subtract(after, before))
+	if len(delta) == 0 {
+		return false, false
+	}
+	q.Status.Used = library.Add(q.Status.Used, delta)
+	return true, len(library.IsNegative(delta)) > 0
+}
+
+// Restart sets the status to what the spec allows, with nothing used.
+func Restart(q *corev1.ResourceQuota) {
+	q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard.DeepCopy(), Used: corev1.ResourceList{}}
+	for name := range q.Spec.Hard {
+		q.Status.Used[name] = resource.Quantity{Format: resource.DecimalSI}
+	}
+}
+
+// rules are an evaluator: what objects of one kind use.
+type rules struct {
+	library.Evaluator // counts objects
+	matching          func(corev1.ResourceName) bool
+	usage             func(runtime.Object) corev1.ResourceList
+	handles           func(admission.Attributes) bool
+	// scope and constraints are nil for kinds that have none.
+	scope       func(corev1.ScopedResourceSelectorRequirement, runtime.Object) bool
+	constraints func(required []corev1.ResourceName, obj runtime.Object) error
+}
+
+// special are the kinds of which more than the number is limited.
+var special = map[schema.GroupResource]func(library.Evaluator) *rules{
+	{Resource: "pods"}:                   podRules,
+	{Resource: "persistentvolumeclaims"}: claimRules,
+	{Resource: "services"}:               serviceRules,
+}
+
+// aliases are names for the number of objects from before count/RESOURCE.
+var aliases = map[schema.GroupResource]corev1.ResourceName{
+	{Resource: "configmaps"}:     corev1.ResourceConfigMaps,
+	{Resource: "secrets"}:        corev1.ResourceSecrets,
+	{Resource: "resourcequotas"}: corev1.ResourceQuotas,
+}
+
+func evaluatorOf(of schema.GroupResource) library.Evaluator {
+	count := generic.NewObjectCountEvaluator(of, nil, aliases[of])
+	if more, ok := special[of]; ok {
+		return more(count)
+	}
+	return count
+}
+
+func (r *rules) Handles(a admission.Attributes) bool { return r.handles(a) }
+
+func (r *rules) MatchingResources(names []corev1.ResourceName) (matching []corev1.ResourceName) {
+	matching = r.Evaluator.MatchingResources(names)
+	for _, name := range names {
+		if r.matching(name) {
+			matching = append(matching, name)
+		}
+	}
+	return matching
+}
+
+func (r *rules) Usage(obj runtime.Object) (corev1.ResourceList, error) {
+	count, err := r.Evaluator.Usage(obj)
+	return library.Add(count, r.usage(obj)), err
+}
+
+func (r *rules) Constraints(required []corev1.ResourceName, obj runtime.Object) error {
+	if r.constraints == nil {
+		return nil
+	}
+	return r.constraints(required, obj)
+}
+
+func (r *rules) Matches(q *corev1.ResourceQuota, obj runtime.Object) (bool, error) {
+	return generic.Matches(q, obj, r.MatchingResources, func(s corev1.ScopedResourceSelectorRequirement, obj runtime.Object) (bool, error) {
+		return r.scope != nil && r.scope(s, obj), nil
+	})
+}
+
+func (r *rules) MatchingScopes(
+	obj runtime.Object, scopes []corev1.ScopedResourceSelectorRequirement,
+) (matching []corev1.ScopedResourceSelectorRequirement, err error) {
+	for _, s := range scopes {
+		if r.scope != nil && r.scope(s, obj) {
+			matching = append(matching, s)
+		}
+	}
+	return matching, nil
+}
+
+func one() resource.Quantity { return *resource.NewQuantity(1, resource.DecimalSI) }
+
+// withoutPrefix returns a name without a prefix, and whether it has it.
+func withoutPrefix(name corev1.ResourceName, prefix string) (corev1.ResourceName, bool) {
+	rest, ok := strings.CutPrefix(string(name), prefix)
+	return corev1.ResourceName(rest), ok
+}
