@@ -26,12 +26,15 @@ export async function request(path, {method = 'GET', body, type = 'application/j
   throw new APIError(answer.status, message, answer.headers.get('Jobd-Dashboard') === 'refused');
 }
 
-export const get = async (path, signal) => (await request(path, {signal})).json();
-export const post = async (path, body = {}) => (await request(path, {method: 'POST', body})).json();
-export const patch = async (path, body) =>
-  (await request(path, {method: 'PATCH', body, type: 'application/merge-patch+json'})).json();
+// Without this name a change would be said to be the browser's.
+const manager = '?fieldManager=jobd-dashboard';
 
-const pause = (ms, signal) => new Promise(done => {
+export const get = async (path, signal) => (await request(path, {signal})).json();
+export const post = async (path, body = {}) => (await request(path + manager, {method: 'POST', body})).json();
+export const patch = async (path, body) =>
+  (await request(path + manager, {method: 'PATCH', body, type: 'application/merge-patch+json'})).json();
+
+export const pause = (ms, signal) => new Promise(done => {
   const timer = setTimeout(done, ms);
   signal.addEventListener('abort', () => { clearTimeout(timer); done(); }, {once: true});
 });

@@ -1,6 +1,6 @@
 // A Job: its picture, why it is as it is, pods, events, the manifest.
 import {get, post, patch, request, follow, jobPath, podPath} from './api.js';
-import {h, link, ago, between, moment, jobState, badge, table, section, action, causes, later, redraw} from './ui.js';
+import {h, link, ago, between, moment, jobState, badge, table, section, action, reason as told, later, redraw} from './ui.js';
 import {Picture} from './picture.js';
 
 export function jobPage(main, signal, status, ns, name) {
@@ -48,7 +48,7 @@ export function jobPage(main, signal, status, ns, name) {
   async function explain() {
     try {
       const said = await get(path + '/why', signal);
-      why.replaceChildren(h('p', {}, said.message), causes(said.causes));
+      why.replaceChildren(...told(said));
     } catch (e) { if (!signal.aborted) why.textContent = e.message; }
   }
   // Pods: those that run or have failed are what people look for; a Job may have 100,000.

@@ -1,6 +1,6 @@
 // A pod with its live log.
-import {get, request, lines, podPath} from './api.js';
-import {h, link, badge, section, moment, causes, plain, say} from './ui.js';
+import {get, request, lines, follow, pause, podPath} from './api.js';
+import {h, link, badge, section, moment, reason, plain, say} from './ui.js';
 import {eventsOf} from './job.js';
 
 const kept = 5000; // lines; the whole log is there to download
@@ -40,21 +40,48 @@ export function podPage(main, signal, status, ns, name) {
     if (following.checked) log.scrollTop = log.scrollHeight;
     if (search.value) told();
   }
+  // A line is preceded by its time, by which a log goes on after a lost connection: sinceTime is good for a second, so lines that
+  // are there already come again.
+  const comparable = time => time.replace('Z', '').padEnd(29, '0');
   async function read() {
     reading?.abort();
     reading = new AbortController();
     const stop = AbortSignal.any([signal, reading.signal]);
     log.replaceChildren();
     pending = [];
-    try {
-      const answer = await request(`${path}/log?${new URLSearchParams({container: container.value, follow: true, tailLines: kept})}`, {signal: stop, accept: '*/*'});
-      status(true);
-      for await (const line of lines(answer)) {
+    let last = '', same = 0; // the time of the last line, and how many lines have it
+    while (!stop.aborted) {
+      try {
+        const from = last ? {sinceTime: last.slice(0, 19) + 'Z'} : {tailLines: kept};
+        const answer = await request(`${path}/log?${new URLSearchParams({container: container.value, follow: true, timestamps: true, ...from})}`,
+          {signal: stop, accept: '*/*'});
+        status(true);
+        found.textContent = '';
+        let again = same;
+        for await (const line of lines(answer)) {
+          if (stop.aborted) return;
+          const cut = line.indexOf(' '), time = line.slice(0, cut), order = comparable(time).localeCompare(comparable(last));
+          if (last && (order < 0 || order === 0 && again-- > 0)) continue;
+          same = order === 0 ? same + 1 : 1;
+          last = time;
+          pending.push(line.slice(cut + 1));
+          frame ||= requestAnimationFrame(flush);
+        }
+        if (ended()) return;
+      } catch (e) {
         if (stop.aborted) return;
-        pending.push(line);
-        frame ||= requestAnimationFrame(flush);
+        found.textContent = e.message;
+        if (e.code === 401 || e.code === 403 || e.code === 404 || ended()) return;
+        if (!e.code) status(false, e);
       }
-    } catch (e) { if (!stop.aborted) { found.textContent = e.message; } }
+      await pause(1000, stop);
+    }
+  }
+  // ended reports whether a container will write no more.
+  function ended() {
+    if (['Succeeded', 'Failed'].includes(pod?.status?.phase)) return true;
+    const all = [...pod?.status?.containerStatuses ?? [], ...pod?.status?.initContainerStatuses ?? []];
+    return !!all.find(c => c.name === container.value)?.state?.terminated && pod.spec.restartPolicy === 'Never';
   }
   async function save() {
     try {
@@ -64,18 +91,24 @@ export function podPage(main, signal, status, ns, name) {
       setTimeout(() => URL.revokeObjectURL(url), 60000);
     } catch (e) { say(e.message); }
   }
-  (async () => {
-    try {
-      const pod = await get(path, signal), job = pod.metadata.labels?.['batch.kubernetes.io/job-name'];
-      head.replaceChildren(badge(pod.status?.phase ?? ''), job ? h('a', {href: link('jobs', ns, job)}, 'Job ' + job) : '',
-        h('span', {class: 'faint'}, 'created ' + moment(pod.metadata.creationTimestamp)));
+  let pod = null, asked = 0;
+  async function explain() {
+    try { why.replaceChildren(...reason(await get(path + '/why', signal))); } catch (e) { if (!signal.aborted) why.textContent = e.message; }
+  }
+  function show(object) {
+    const first = !pod, job = object.metadata.labels?.['batch.kubernetes.io/job-name'];
+    pod = object;
+    head.replaceChildren(badge(pod.status?.phase ?? ''), job ? h('a', {href: link('jobs', ns, job)}, 'Job ' + job) : '',
+      h('span', {class: 'faint'}, 'created ' + moment(pod.metadata.creationTimestamp)));
+    if (first) {
       container.replaceChildren(...[...pod.spec.containers, ...pod.spec.initContainers ?? []].map(c => h('option', {}, c.name)));
       read();
-    } catch (e) { if (!signal.aborted) head.textContent = e.message; return; }
-    try {
-      const said = await get(path + '/why', signal);
-      why.replaceChildren(h('p', {}, said.message), causes(said.causes));
-    } catch (e) { if (!signal.aborted) why.textContent = e.message; }
-  })();
+    }
+    asked ||= setTimeout(() => { asked = 0; if (!signal.aborted) explain(); }, first ? 0 : 1000);
+  }
+  follow(podPath(ns), {fieldSelector: 'metadata.name=' + name}, {
+    reset: () => {}, put: show, remove: () => head.replaceChildren(badge('Deleted')),
+    state: (live, e) => { status(live, e); if (live && !pod) head.replaceChildren(h('p', {}, 'There is no such pod.')); },
+  }, signal);
   eventsOf(events, signal, ns, {'involvedObject.kind': 'Pod', 'involvedObject.name': name});
 }

@@ -102,8 +102,10 @@ export function action(label, question, right, run) {
   return button;
 }
 
-// causes shows why something is as it is, as "jobctl why" says it.
-export function causes(list) {
+// reason shows why something is as it is, as "jobctl why" says it.
+export const reason = said => [h('p', {}, h('b', {}, said.object.name + ' '), said.message), causes(said.causes)];
+
+function causes(list) {
   return h('ul', {class: 'why'}, (list ?? []).map(c => h('li', {},
     c.object ? h('b', {}, c.object.name + ' ') : '', c.message ?? c.type,
     c.until ? h('span', {class: 'faint'}, ' until ' + moment(c.until)) : '',
