@@ -184,8 +184,10 @@ for event in watch.Watch().stream(batch.list_namespaced_job, namespace):
         break
 assert core.read_namespaced_pod_log(name, namespace, follow=False, tail_lines=1) == "bye\n"
 assert batch.read_namespaced_job_status("greeter", namespace).metadata.annotations["seen"] == "yes"
+before = batch.list_namespaced_job(namespace).metadata.resource_version
 batch.delete_namespaced_job("greeter", namespace, propagation_policy="Foreground")
-for event in watch.Watch().stream(batch.list_namespaced_job, namespace, timeout_seconds=600):
+# From there, since it may be gone before the watch begins.
+for event in watch.Watch().stream(batch.list_namespaced_job, namespace, resource_version=before, timeout_seconds=600):
     if event["type"] == "DELETED":
         break
 try:
