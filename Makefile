@@ -23,7 +23,7 @@ SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cr
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e e2e-tools upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit e2e e2e-tools upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -137,6 +137,9 @@ lint: ## gofmt, go vet and staticcheck, with the checks that staticcheck.conf ch
 
 compare: ## our defaults and validation beside those of Kubernetes, on manifests that COMPAREFLAGS="-mutants N -seed N" change
 	cd testdata/upstream && go vet . && go test -count=1 -v . $(COMPAREFLAGS)
+
+screenshots: build ## the pictures of the documentation, in docs/images: a Job in the browser, in the terminal and as a report
+	testdata/screenshots/run.sh bin docs/images
 
 generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of flags; tests fail when one is stale
 	go generate ./api/openapi
