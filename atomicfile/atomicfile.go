@@ -11,21 +11,25 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/smallfile"
 )
 
 // Unfinished ends the name of a file that is being written, in the directory where it is to be. One that was left is
 // written over the next time.
 const Unfinished = "~new"
 
-// Write replaces a file, or creates it, with exactly that mode, whatever the umask. After a power cut it may be as it was
-// before, or empty. No two may write the same file at a time.
+// Write replaces a file, or creates it, with exactly these permissions, whatever the umask. After a power cut it may be as
+// it was before, or empty. No two may write the same file at a time.
 func Write(path string, content []byte, mode fs.FileMode) error {
-	return write(path, content, mode, func(*os.File) error { return nil })
+	return write(path, content, mode, func(int) error { return nil })
 }
 
 // WriteDurable is Write for what must survive a power cut: it is on the disk when the call returns.
 func WriteDurable(path string, content []byte, mode fs.FileMode) error {
-	if err := write(path, content, mode, (*os.File).Sync); err != nil {
+	if err := write(path, content, mode, unix.Fsync); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))
@@ -35,15 +39,34 @@ func WriteDurable(path string, content []byte, mode fs.FileMode) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func write(path string, content []byte, mode fs.FileMode, sync func(*os.File) error) error {
+func write(path string, content []byte, mode fs.FileMode, sync func(fd int) error) error {
+	unfinished := path + Unfinished
 	// Nobody else may read it before it has its mode.
-	f, err := os.OpenFile(path+Unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	err := smallfile.WriteThen(unfinished, content, 0o600, func(fd int) error {
+		err := again(func() error { return unix.Fchmod(fd, uint32(mode.Perm())) })
+		if err == nil {
+			err = again(func() error { return sync(fd) })
+		}
+		if err != nil {
+			return &fs.PathError{Op: "write", Path: unfinished, Err: err}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Chmod(mode), sync(f), f.Close()); err != nil {
-		return err
+	// os.Rename looks at what is there first.
+	if err := again(func() error { return unix.Rename(unfinished, path) }); err != nil {
+		return &os.LinkError{Op: "rename", Old: unfinished, New: path, Err: err}
 	}
-	return os.Rename(f.Name(), path)
+	return nil
+}
+
+// again repeats a call that a signal has interrupted.
+func again(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/smallfile"
 )
 
 // Enter moves a process into a group, which it makes, in every hierarchy except that of cpuset: there the group would
@@ -43,7 +45,7 @@ func (h Hierarchies) Processes(group string) []int {
 }
 
 func processesBelow(dir string) []int {
-	content, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	content, err := smallfile.Read(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return nil // the group is gone, so nothing is in it
 	}
@@ -128,7 +130,7 @@ func (h Hierarchies) OOMKills(group string) int {
 	if h.main.v2 {
 		file = "memory.events"
 	}
-	content, err := os.ReadFile(filepath.Join(h.main.dir(group), file))
+	content, err := smallfile.Read(filepath.Join(h.main.dir(group), file))
 	if err != nil {
 		return 0 // the OCI runtime did not make the group: nothing was limited
 	}

@@ -18,9 +18,12 @@ const (
 	pruneTime = 64 * time.Millisecond
 )
 
-// RemoveAll kills everything that runs in a group and below, and then removes the group from every hierarchy. Nothing
-// is removed while a process is left that could start others. A group that is not there is no error.
+// RemoveAll kills everything that runs in a group and below, and then removes the group from every hierarchy. In
+// none is it removed while a process is left there that could start others. A group that is not there is no error.
 func (h Hierarchies) RemoveAll(group string) error {
+	if h.removeEmpty(group) {
+		return nil
+	}
 	for wait := time.Millisecond; ; wait *= 2 {
 		left := 0
 		for _, one := range h.all {
@@ -37,6 +40,18 @@ func (h Hierarchies) RemoveAll(group string) error {
 		}
 		time.Sleep(wait)
 	}
+}
+
+// removeEmpty removes a group from the hierarchies in which it is empty, and reports whether it is in none after that. The
+// kernel does not remove one in which there is anything, so nothing has to be read.
+func (h Hierarchies) removeEmpty(group string) bool {
+	gone := true
+	for _, one := range h.all {
+		if err := unix.Rmdir(one.dir(group)); err != nil && err != unix.ENOENT {
+			gone = false
+		}
+	}
+	return gone
 }
 
 // Remove removes a group whose processes have ended, and what is below it, from every hierarchy. What still runs in it

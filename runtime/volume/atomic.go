@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/smallfile"
 )
 
 // dataLink is the symlink to the directory that has the files of a volume as they are now. Replacing it changes them
@@ -65,12 +66,13 @@ func writeFiles(dir string, files map[string]file, group int) error {
 	return tidy(dir, files)
 }
 
-// holds reports whether a directory has exactly these files.
-func holds(dir string, files map[string]file) bool {
-	root, err := filepath.EvalSymlinks(dir)
+// holds reports whether the directory that a symlink leads to, which is beside it, has exactly these files.
+func holds(link string, files map[string]file) bool {
+	current, err := os.Readlink(link)
 	if err != nil {
 		return false
 	}
+	root := filepath.Join(filepath.Dir(link), current)
 	found := 0
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -128,7 +130,7 @@ func fill(dir string, files map[string]file, group int) error {
 			}
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, f.content, 0o600); err != nil {
+		if err := smallfile.Write(path, f.content, 0o600); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := own(path, f.user, f.mode); err != nil {

@@ -31,7 +31,7 @@ func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) 
 		return "", err
 	}
 	dir, inMemory := v.filesDir(pod, volume)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+	if err := mkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return "", err
 	}
 	group, mode := podFSGroup(pod), uint32(0o777)

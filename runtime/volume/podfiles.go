@@ -2,16 +2,20 @@ package volume
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/atomicfile"
+	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/smallfile"
 )
 
 // FilesOptions is what the files of a pod depend on besides the pod.
@@ -50,7 +54,7 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 			o.Warn("DNSConfigForming", message)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := mkdirAll(dir, 0o711); err != nil {
 		return files, err
 	}
 	for path, content := range map[string][]byte{
@@ -68,12 +72,25 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 
 func (v *Volumes) ownFiles(uid string) string { return filepath.Join(v.rootPod(uid), "files") }
 
+// unfinished is the mode of a file until it is complete. One that is found like this, which nobody may read, was left by a
+// daemon that was killed. To write each file under another name first would cost the disk a third more.
+const unfinished os.FileMode = 0o200
+
 // writeOnce writes a file unless it exists: a container has it mounted, and may have written to it.
 func writeOnce(path string, content []byte, mode os.FileMode) error {
-	if _, err := os.Lstat(path); err == nil {
-		return nil
+	finish := func(fd int) error {
+		crash.At("volume.pod-file.written")
+		return os.NewSyscallError("fchmod", unix.Fchmod(fd, uint32(mode)))
 	}
-	return atomicfile.Write(path, content, mode)
+	err := smallfile.CreateThen(path, content, unfinished, finish)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode().Perm()&^unfinished != 0 {
+		return err
+	}
+	return smallfile.WriteThen(path, content, unfinished, finish)
 }
 
 // hostsFile returns what a kubelet writes: the usual names of the loopback, the pod's own, and hostAliases. In the

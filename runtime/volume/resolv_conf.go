@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/smallfile"
 )
 
 // Limits of resolvers, as in clusters.
@@ -28,7 +29,7 @@ const (
 func resolvConf(pod *corev1.Pod, nameServer string) (content []byte, omitted []string, err error) {
 	var servers, searches, options []string
 	if pod.Spec.DNSPolicy != corev1.DNSNone {
-		host, err := os.ReadFile("/etc/resolv.conf")
+		host, err := smallfile.Read("/etc/resolv.conf")
 		if err != nil && !os.IsNotExist(err) {
 			return nil, nil, err
 		}

@@ -449,6 +449,20 @@ func TestFiles(t *testing.T) {
 	if _, err := v.Files(p, c, 0, FilesOptions{}); err != nil || read(files.TerminationLog) != "last words" {
 		t.Errorf("writing them again lost the message: %v", err)
 	}
+	// One that a container has changed stays; one that a daemon has not finished before it was killed does not.
+	if err := errors.Join(os.WriteFile(files.Hostname, []byte("mine"), 0), os.Chmod(files.Hostname, 0o600),
+		os.WriteFile(files.Hosts, []byte("127.0"), 0), os.Chmod(files.Hosts, unfinished)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Files(p, c, 0, FilesOptions{NodeName: "node", PodIPs: []string{"10.0.0.9"}}); err != nil {
+		t.Fatal(err)
+	}
+	if read(files.Hostname) != "mine" || read(files.Hosts) != hosts {
+		t.Errorf("written again they are %q, %q", read(files.Hostname), read(files.Hosts))
+	}
+	if info, err := os.Stat(files.Hosts); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("hosts: %v, %v", info, err)
+	}
 	if used := v.Usage(p); used.Bytes < 4*4096 || used.Inodes < 4 {
 		t.Errorf("they count as %+v", used)
 	}
