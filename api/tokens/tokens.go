@@ -8,6 +8,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -96,7 +97,7 @@ func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
 	if len(audiences) == 0 {
 		audiences = []string{Audience}
 	}
-	token, err = jwt.Signed(t.signer).Claims(claims{
+	token, err = t.sign(claims{
 		Claims: jwt.Claims{
 			Issuer:    Audience,
 			Subject:   serviceaccount.MakeUsername(r.Namespace, r.Account.Name),
@@ -107,11 +108,25 @@ func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
 			ID:        string(uuid.NewUUID()),
 		},
 		About: about{Namespace: r.Namespace, Account: r.Account, Pod: r.Pod, Secret: r.Secret, Node: r.Node},
-	}).Serialize()
+	})
 	if err != nil {
 		return "", expires, fmt.Errorf("token of serviceaccount %s/%s: %w", r.Namespace, r.Account.Name, err)
 	}
 	return token, expires, nil
+}
+
+// sign makes a token of claims. jwt.Signed would decode them into a map and encode them again, which costs more than the
+// signature.
+func (t *Tokens) sign(c claims) (string, error) {
+	payload, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	signed, err := t.signer.Sign(payload)
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
 }
 
 // AuthenticateToken returns the ServiceAccount of a token. Tokens of other issuers are left to other authenticators.

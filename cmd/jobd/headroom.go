@@ -14,6 +14,9 @@ const (
 	headroom = 64 << 20
 	// often is the time between collections that shows that the daemon is busy.
 	often = 2 * time.Second
+	// seldom is the time between collections that shows that it is not, however large the headroom: less than the daemon
+	// waits before it returns memory at rest.
+	seldom = 4 * time.Second
 	// leastLive bounds the percentage of a daemon that uses next to nothing.
 	leastLive = 16 << 20
 	// ordinary is Go's own percentage.
@@ -21,16 +24,17 @@ const (
 )
 
 // collectionPercent returns by how much the heap may grow until it is collected again, in percent of the bytes that
-// are in use after a collection, which came that long after the one before.
-func collectionPercent(live int64, since time.Duration) int {
-	if since > often {
+// are in use after a collection, which came that long after the one before, with that percentage until then. The daemon
+// counts as busy by how often Go's own rule would have collected: else the headroom itself would end the headroom.
+func collectionPercent(live int64, since time.Duration, percent int) int {
+	if since > min(often*time.Duration(percent)/ordinary, seldom) {
 		return ordinary
 	}
 	return max(ordinary, int(headroom*100/max(live, leastLive)))
 }
 
-// giveHeadroom chooses the percentage anew after each collection. The collection with which the daemon returns memory at rest ends it. A
-// percentage that the environment names stays.
+// giveHeadroom chooses the percentage anew after each collection. The collection with which the daemon returns memory at
+// rest ends the headroom. A percentage that the environment names stays.
 func giveHeadroom() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -43,7 +47,7 @@ func giveHeadroom() {
 	}
 	next = func(*[64]byte) {
 		now := time.Now()
-		if p := collectionPercent(liveHeap(), now.Sub(last)); p != percent {
+		if p := collectionPercent(liveHeap(), now.Sub(last), percent); p != percent {
 			debug.SetGCPercent(p)
 			percent = p
 		}

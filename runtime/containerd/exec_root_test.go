@@ -104,3 +104,22 @@ func TestExec(t *testing.T) {
 		}
 	})
 }
+
+// TestExecAtTheEnd starts processes in containers until these have ended: each of them runs, or is told that.
+func TestExecAtTheEnd(t *testing.T) {
+	ociRuntimes(t, func(t *testing.T, r *rig) {
+		for _, command := range []string{"sleep 0.2", "sleep 0.25", "sleep 0.3"} {
+			c := r.container(t, pod("at-the-end-"+strings.Fields(command)[1], command), "main")
+			r.start(t, c)
+			for {
+				_, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{Args: []string{"true"}})
+				if errdefs.IsNotFound(err) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

@@ -14,30 +14,50 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// maxLowest is how many layers of mount points are made in one run. After that, a container with other mount points
-// gets the layer without any, so that what the OCI runtime creates for its mounts is left in its own layer.
-const maxLowest = 1024
+const (
+	// maxLowest is how many layers of mount points there are at most. Beyond that, a container with other mount points
+	// gets the layer without any, so that what the OCI runtime creates for its mounts is left in its own layer.
+	maxLowest = 1024
+	// enoughLowest is how many are kept although no container and no layer that is to be recycled uses some of them.
+	enoughLowest = 256
+)
 
 // lowestLayers are directories that hold nothing but the mount points of containers: empty directories and files.
 // Everything in an image covers them. Containers with the same mount points share one.
 type lowestLayers struct {
-	dir string
+	dir          string
+	enough, most int // enoughLowest and maxLowest, but for tests
 
-	mu   sync.Mutex
-	made map[string]bool // by name
+	mu    sync.Mutex
+	made  map[string]*lowestLayer // by name
+	takes uint64
 }
 
-// of returns the name of the layer for a container's mounts, and makes it if necessary.
-func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
+type lowestLayer struct {
+	users int    // layers of containers that lie over it, or will again
+	last  uint64 // when it was last taken: the count of takes
+}
+
+func newLowestLayers(dir string, enough, most int) *lowestLayers {
+	return &lowestLayers{dir: dir, enough: enough, most: most, made: map[string]*lowestLayer{}}
+}
+
+// take returns the name of the layer for a container's mounts, and makes it if necessary. It is there until drop is
+// called.
+func (l *lowestLayers) take(mounts []specs.Mount) (string, error) {
 	places := placesOf(mounts)
 	hash := sha256.Sum256([]byte(strings.Join(places, "\n")))
 	name := hex.EncodeToString(hash[:8])
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.made[name] {
+	if l.made[name] != nil {
+		l.use(name)
 		return name, nil
 	}
-	if len(l.made) >= maxLowest {
+	if err := l.makeRoom(); err != nil {
+		return "", fmt.Errorf("places for mounts: %w", err)
+	}
+	if len(l.made) >= l.most {
 		places, name = nil, "none"
 	}
 	path := filepath.Join(l.dir, name)
@@ -48,8 +68,55 @@ func (l *lowestLayers) of(mounts []specs.Mount) (string, error) {
 	} else if err != nil {
 		return "", fmt.Errorf("places for mounts: %w", err)
 	}
-	l.made[name] = true
+	l.use(name)
 	return name, nil
+}
+
+// use counts a user of a layer that is there. The mutex is held, but while nothing else knows of l.
+func (l *lowestLayers) use(name string) {
+	one := l.made[name]
+	if one == nil {
+		one = &lowestLayer{}
+		l.made[name] = one
+	}
+	l.takes++
+	one.users++
+	one.last = l.takes
+}
+
+// drop takes back a take. The layer may go once others are needed.
+func (l *lowestLayers) drop(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.made[name]; one != nil {
+		one.users--
+	}
+}
+
+// makeRoom removes the layers that nobody has used for longest, until there are fewer than enough, or all have users. The
+// mutex is held.
+func (l *lowestLayers) makeRoom() error {
+	for len(l.made) >= l.enough {
+		oldest := ""
+		for name, one := range l.made {
+			if one.users == 0 && (oldest == "" || one.last < l.made[oldest].last) {
+				oldest = name
+			}
+		}
+		if oldest == "" {
+			return nil
+		}
+		delete(l.made, oldest)
+		// Under another name first, as when it was made: what has a layer's name is complete.
+		path := filepath.Join(l.dir, oldest)
+		if err := errors.Join(os.RemoveAll(path+unfinished), os.Rename(path, path+unfinished)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(path + unfinished); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // placesOf lists where mounts are in the root file system itself, with a slash at the end of directories.
@@ -116,7 +183,7 @@ func (l *lowestLayers) sweep() error {
 	var errs []error
 	for _, e := range entries {
 		l.mu.Lock()
-		if !l.made[e.Name()] {
+		if l.made[e.Name()] == nil {
 			errs = append(errs, os.RemoveAll(filepath.Join(l.dir, e.Name())))
 		}
 		l.mu.Unlock()

@@ -1,11 +1,86 @@
 package containerd
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"pgregory.net/rapid"
 )
+
+// However containers with mount points of their own come and go, the layer of each is whole as long as it has users, and
+// a new one takes the place of those that have none.
+func TestLayersOfMountPointsComeAndGo(t *testing.T) {
+	const enough, most = 6, 30
+	rapid.Check(t, func(r *rapid.T) {
+		dir, err := os.MkdirTemp("", "lowest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		l := newLowestLayers(dir, enough, most)
+		type user struct{ name, place string }
+		var users []user
+		next, common := 0, rapid.IntRange(0, 8)
+		for range rapid.IntRange(1, 20).Draw(r, "steps") {
+			if len(users) > 0 && rapid.Bool().Draw(r, "some go") {
+				for range rapid.IntRange(1, len(users)).Draw(r, "how many") {
+					i := rapid.IntRange(0, len(users)-1).Draw(r, "who")
+					l.drop(users[i].name)
+					users = append(users[:i], users[i+1:]...)
+				}
+				continue
+			}
+			made := false
+			for range rapid.IntRange(1, 4).Draw(r, "how many") {
+				next++
+				place := fmt.Sprintf("/own/%d", next)
+				n := common.Draw(r, "place")
+				if n > 4 {
+					place = fmt.Sprintf("/common/%d", n)
+				}
+				made = n <= 4
+				name, err := l.take([]specs.Mount{{Destination: place, Type: "tmpfs"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				users = append(users, user{name, place})
+			}
+			distinct := map[string]bool{}
+			for _, u := range users {
+				distinct[u.name] = true
+				if u.name == "none" {
+					continue
+				}
+				if info, err := os.Stat(filepath.Join(dir, u.name, u.place)); err != nil || !info.IsDir() {
+					t.Fatalf("mount point of a container: %v", err)
+				}
+			}
+			kept, err := os.ReadDir(dir)
+			if err != nil || len(kept) != len(l.made) || made && len(kept) > max(enough, len(distinct)) {
+				t.Fatalf("%d layers, %d known, %d in use: %v", len(kept), len(l.made), len(distinct), err)
+			}
+		}
+	})
+}
+
+func TestTooManyMountPointsShareALayerWithoutAny(t *testing.T) {
+	const most = 5
+	l := newLowestLayers(t.TempDir(), 3, most)
+	for i := range most + 2 {
+		name, err := l.take([]specs.Mount{{Destination: fmt.Sprintf("/%d", i), Type: "tmpfs"}})
+		if err != nil || (name == "none") != (i >= most) {
+			t.Fatalf("layer %d is %q: %v", i, name, err)
+		}
+	}
+	l.drop("none")
+	if len(l.made) != most+1 || l.made["none"].users != 1 {
+		t.Errorf("%d layers, %+v", len(l.made), l.made["none"])
+	}
+}
 
 func TestPlacesAreThoseOutsideOfOtherMounts(t *testing.T) {
 	at := func(kind string, destinations ...string) (mounts []specs.Mount) {

@@ -101,7 +101,7 @@ func openRecycledLayers(backend snapshots.Snapshotter, dir, links string) (*recy
 	s := &recycledLayers{
 		backend: backend, dir: dir, links: links, held: map[string]*recycledLayer{}, bases: map[string]base{},
 	}
-	s.lowest = &lowestLayers{dir: filepath.Join(dir, "lowest"), made: map[string]bool{}}
+	s.lowest = newLowestLayers(filepath.Join(dir, "lowest"), enoughLowest, maxLowest)
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("layers of containers: %w", err)
 	}
@@ -130,7 +130,7 @@ func (s *recycledLayers) open() error {
 			return err
 		}
 		s.held[link.Name()] = &recycledLayer{name: name, lowest: lowest, parent: parent, since: info.ModTime()}
-		s.lowest.made[lowest] = true
+		s.lowest.use(lowest)
 	}
 	s.found = maps.Clone(s.held)
 	taken := map[string]bool{}
@@ -157,13 +157,14 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 	if err != nil {
 		return nil, err
 	}
-	lowest, err := s.lowest.of(of.mounts)
+	lowest, err := s.lowest.take(of.mounts)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[of.id] != nil {
+		s.lowest.drop(lowest)
 		return nil, fmt.Errorf("layer of container %s: %w", of.id, errdefs.ErrAlreadyExists)
 	}
 	one := recycledLayer{name: strconv.Itoa(s.next), lowest: lowest, parent: parent, root: of.users.HostID, since: time.Now()}
@@ -171,6 +172,7 @@ func (s *recycledLayers) take(ctx context.Context, parent string, of ofContainer
 		one.name = layerName(of.shard, s.next)
 	}
 	if err := s.clean(&one); err != nil {
+		s.lowest.drop(lowest)
 		return nil, err
 	}
 	defer func() {
@@ -209,6 +211,7 @@ func (s *recycledLayers) clean(one *recycledLayer) error {
 	}
 	if best >= 0 {
 		one.name = s.free[best].name
+		s.lowest.drop(s.free[best].lowest)
 		s.free = slices.Delete(s.free, best, best+1)
 		return nil
 	}
@@ -238,6 +241,7 @@ func onHost(id uint32, users specs.LinuxIDMapping) uint32 {
 func (s *recycledLayers) giveBack(one recycledLayer) error {
 	dir := filepath.Join(s.dir, one.name)
 	if one.shard() == "" || !renew(filepath.Join(dir, upperDir)) {
+		s.lowest.drop(one.lowest)
 		return untrusted.Remove(dir)
 	}
 	s.free = append(s.free, one)
@@ -348,6 +352,7 @@ func (s *recycledLayers) release(container string) error {
 	crash.At("layer.let-go")
 	dir := filepath.Join(s.dir, one.name)
 	if full || one.shard() == "" || kept(dir) || !renew(filepath.Join(dir, upperDir)) {
+		s.lowest.drop(one.lowest)
 		if err := untrusted.Remove(dir); err != nil {
 			return fmt.Errorf("layer of container %s: %w", container, err)
 		}

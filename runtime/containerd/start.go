@@ -110,6 +110,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 	started, err := s.Start(ctx, protocol.Start{
 		ID:          c.ID,
 		Spec:        made.spec,
+		Facts:       made.facts,
 		Rootfs:      made.rootfs,
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
@@ -153,10 +154,11 @@ func (r *Runtime) keepLayers(podUID string) error {
 
 // created is a container that has its object and its snapshot.
 type created struct {
-	spec   []byte           // as the object has it
-	rootfs []protocol.Mount // of the root file system
-	by     startedBy        // the OCI runtime that the spec is for
-	user   *runtime.User    // of its first process
+	spec   []byte              // as the object has it
+	facts  *protocol.SpecFacts // of the spec; nil: not known
+	rootfs []protocol.Mount    // of the root file system
+	by     startedBy           // the OCI runtime that the spec is for
+	user   *runtime.User       // of its first process
 }
 
 // create makes a container's object and snapshot in one transaction, or finds both; in is the index of its shard.
@@ -169,7 +171,9 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) (crea
 			return created{}, err
 		}
 		by, err := r.recordedRuntime(have.Runtime)
-		return created{have.Spec.GetValue(), shardMounts(mounts), by, recordedUser(have.Spec)}, err
+		return created{
+			spec: have.Spec.GetValue(), rootfs: shardMounts(mounts), by: by, user: recordedUser(have.Spec),
+		}, err
 	} else if !errors.Is(err, errdefs.ErrNotFound) {
 		return created{}, err
 	}
@@ -193,7 +197,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) (crea
 
 	spec := *c.Spec
 	process, root := *spec.Process, *spec.Root
-	root.Path = "rootfs" // in the bundle, where the shard mounts it
+	root.Path = protocol.RootfsDir // in the bundle, where the shard mounts it
 	spec.Process, spec.Root = &process, &root
 	if err := r.filters.apply(ctx, chosen, &spec); err != nil {
 		return created{}, err
@@ -231,7 +235,7 @@ func (r *Runtime) create(ctx context.Context, c runtime.Container, in int) (crea
 		return created{}, errors.Join(err, r.server.layers.discard(ctx, c.ID))
 	}
 	r.server.layers.settle(c.ID)
-	return created{encoded.GetValue(), shardMounts(mounts), by, userOf(&spec)}, nil
+	return created{encoded.GetValue(), protocol.FactsOf(&spec), shardMounts(mounts), by, userOf(&spec)}, nil
 }
 
 // userOf returns the user and groups of a container's first process, which have been looked up.

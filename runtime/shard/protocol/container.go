@@ -34,6 +34,9 @@ type Start struct {
 	// Spec is the OCI runtime spec as JSON. Its root path is set by the shard, to where it has mounted Rootfs; its
 	// cgroups path must be absolute and the container's own.
 	Spec []byte `json:"-"`
+	// Facts are those of the spec (FactsOf). With them the shard takes the spec as it is and does not read it. A shard of an
+	// older version does not know of them.
+	Facts *SpecFacts `json:"facts,omitempty"`
 	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
 	Rootfs []Mount `json:"rootfs"`
 	// Stdin: the container has a stdin, which is written to by those who attach. It never ends, except that with

@@ -158,7 +158,7 @@ func TestExecThatHangs(t *testing.T) {
 // TestLaunchThatHangs checks that a launch that occupies its thread holds up no other.
 func TestLaunchThatHangs(t *testing.T) {
 	b := newBed(t, "crun")
-	l, err := newLauncher("")
+	l, err := newLauncher("", 0)
 	must(t, err)
 	files, err := nullFiles(hostNull)
 	must(t, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/untrusted"
+	"github.com/jobd/jobd/smallfile"
 )
 
 // host is what all containers of a shard share.
@@ -156,11 +157,11 @@ func (c *container) result() (protocol.Container, error) {
 }
 
 func (c *container) run() error {
-	config, facts, err := prepareSpec(c.record.Spec, c.host.places)
+	config, facts, err := specOf(c.record.Start, c.host.places)
 	if err != nil {
 		return err
 	}
-	c.record.specFacts, c.record.Spec = facts, nil // it is in the bundle now
+	c.record.specFacts, c.record.Spec, c.record.Facts = facts, nil, nil // it is in the bundle now
 	if err := c.makeBundle(config); err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (c *container) makeBundle(config []byte) error {
 			return fmt.Errorf("bundle: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
+	if err := smallfile.Write(filepath.Join(c.dir, configFile), config, 0o600); err != nil {
 		return fmt.Errorf("bundle: %w", err)
 	}
 	return makeFIFOs(c.dir, c.fifos(), c.record.Users)
@@ -338,7 +339,7 @@ func (c *container) null() (*os.File, error) {
 
 // readPID reads the process ID that an OCI runtime wrote.
 func readPID(path string) (int, error) {
-	content, err := os.ReadFile(path)
+	content, err := smallfile.Read(path)
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -32,8 +33,9 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	if len(e.Args) == 0 {
 		return nil, fmt.Errorf("exec of nothing in container %s: %w", c.record.ID, errdefs.ErrInvalidArgument)
 	}
+	notRunning := fmt.Errorf("exec in container %s: it does not run: %w", c.record.ID, errdefs.ErrNotFound)
 	if c.current().State != protocol.Running {
-		return nil, fmt.Errorf("exec in container %s: it does not run: %w", c.record.ID, errdefs.ErrNotFound)
+		return nil, notRunning
 	}
 	var own *os.File
 	if e.Own {
@@ -94,6 +96,9 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	if err != nil {
 		return nil, &protocol.StartError{ID: c.record.ID, Message: err.Error()}
 	}
+	if status != 0 && c.endsWithin(endsBeneath) {
+		return nil, notRunning // what the OCI runtime says about a container that goes away beneath it explains nothing
+	}
 	if status != 0 {
 		message := runtimeWords(words)
 		if message == "" {
@@ -120,6 +125,21 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 		x.files = []*os.File{terminal}
 	}
 	return x, nil
+}
+
+// endsBeneath is how long after the failure of an exec the end of the container may become known that was its cause.
+const endsBeneath = 50 * time.Millisecond
+
+// endsWithin reports whether the container's process has ended, or does so soon.
+func (c *container) endsWithin(limit time.Duration) bool {
+	for until := time.Now().Add(limit); ; time.Sleep(limit / 10) {
+		c.mu.Lock()
+		ended := c.process == nil || errdefs.IsNotFound(c.process.signal(0))
+		c.mu.Unlock()
+		if ended || time.Now().After(until) {
+			return ended
+		}
+	}
 }
 
 // writeProcess makes the OCI process of an exec from the container's first one.
@@ -188,7 +208,13 @@ func (c *container) execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, er
 }
 
 // hostNull opens the host's own /dev/null, for containers in its user namespace.
-func hostNull() (*os.File, error) { return os.OpenFile(os.DevNull, os.O_RDWR, 0) }
+func hostNull() (*os.File, error) {
+	fd, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
+	}
+	return os.NewFile(uintptr(fd), os.DevNull), nil
+}
 
 func nullFiles(null func() (*os.File, error)) (files [3]*os.File, err error) {
 	for i := range files {

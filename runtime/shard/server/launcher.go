@@ -21,6 +21,7 @@ import (
 type launcher struct {
 	host    int    // the host's mount namespace
 	hide    string // what the OCI runtime must not see
+	slack   int    // timer slack of what is launched; see calmMonitor
 	work    chan func(*thread)
 	idle    atomic.Int32 // how many threads wait for work
 	threads atomic.Int32
@@ -37,13 +38,14 @@ type thread struct {
 }
 
 // newLauncher starts the first thread that launches. Another one is started only while all others hang in the kernel,
-// which a file system that a pod brings along can cause.
-func newLauncher(hide string) (*launcher, error) {
+// which a file system that a pod brings along can cause. slack is the timer slack of what is launched; 0: that of the
+// thread, whatever it is.
+func newLauncher(hide string, slack int) (*launcher, error) {
 	host, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("open mount namespace", err)
 	}
-	l := &launcher{host: host, hide: hide, work: make(chan func(*thread)), programs: programs{}}
+	l := &launcher{host: host, hide: hide, slack: slack, work: make(chan func(*thread)), programs: programs{}}
 	l.addThread()
 	return l, nil
 }
@@ -60,6 +62,7 @@ func (l *launcher) addThread() {
 	}
 	go func() {
 		runtime.LockOSThread()
+		setSlack(l.slack)
 		t := &thread{}
 		for {
 			l.idle.Add(1)

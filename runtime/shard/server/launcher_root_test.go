@@ -28,7 +28,7 @@ func TestSharedMountsAreNotMountedOnTheHostAgain(t *testing.T) {
 		return strings.Count(string(content), " "+dir)
 	}
 	before := mounts()
-	l, err := newLauncher("")
+	l, err := newLauncher("", 0)
 	must(t, err)
 	files, err := nullFiles(hostNull)
 	must(t, err)
@@ -44,7 +44,7 @@ func TestSharedMountsAreNotMountedOnTheHostAgain(t *testing.T) {
 }
 
 func TestThreadsThatLaunchAreBounded(t *testing.T) {
-	l, err := newLauncher("")
+	l, err := newLauncher("", 0)
 	must(t, err)
 	for range 3 * mostThreads {
 		l.addThread()

@@ -3,8 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -167,12 +165,11 @@ type writable struct {
 
 // look returns what the writable layer is like, and whether it is empty.
 func (v *overlay) look() (_ *writable, empty bool, err error) {
-	dir, err := os.Open(v.upper)
+	fd, err := unix.Open(v.upper, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, false, err
 	}
-	defer dir.Close()
-	fd := int(dir.Fd())
+	defer unix.Close(fd)
 	var info unix.Stat_t
 	var mounted unix.Statfs_t
 	if err := errors.Join(unix.Fstat(fd, &info), unix.Fstatfs(v.mount, &mounted)); err != nil {
@@ -182,8 +179,21 @@ func (v *overlay) look() (_ *writable, empty bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	_, err = dir.ReadDir(1)
-	return &writable{info.Dev, info.Ino, info.Mode, info.Uid, info.Gid, attributes, mounted.Flags}, err == io.EOF, nil
+	return &writable{info.Dev, info.Ino, info.Mode, info.Uid, info.Gid, attributes, mounted.Flags}, emptyDir(fd), nil
+}
+
+// emptyDir reports whether a directory that was just opened has no entries.
+func emptyDir(fd int) bool {
+	buffer := make([]byte, 512)
+	for {
+		n, err := unix.ReadDirent(fd, buffer)
+		if n == 0 || err != nil {
+			return err == nil
+		}
+		if _, found, _ := unix.ParseDirent(buffer[:n], 1, nil); found > 0 { // "." and ".." are not counted
+			return false
+		}
+	}
 }
 
 // asNew reports whether the writable layer is as it was when it was mounted, and empty. Whatever is written, changed or

@@ -45,7 +45,7 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 			}
 			must(t, os.WriteFile(filepath.Join(lower, "file"), []byte("content"), 0o644))
 			mounts := []protocol.Mount{{Type: "overlay", Options: []string{"lowerdir=" + lower, "upperdir=" + upper, "workdir=" + work}}}
-			l, err := newLauncher("")
+			l, err := newLauncher("", 0)
 			must(t, err)
 			l.overlays.sweep = time.NewTimer(time.Hour) // none is closed, however long this takes
 			inside := func(do func(string) error) *overlay {

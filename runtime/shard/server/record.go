@@ -13,7 +13,7 @@ import (
 // What is in a container's directory, which is also its bundle.
 const (
 	configFile = "config.json"
-	rootfsDir  = "rootfs"
+	rootfsDir  = protocol.RootfsDir
 	pidFile    = "pid"         // written by the OCI runtime
 	runtimeLog = "runtime.log" // the same
 	startFile  = "start"       // startRecord; written before the OCI runtime is run

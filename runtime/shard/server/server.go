@@ -86,7 +86,7 @@ func New(dir string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	launcher, err := newLauncher(cgroups.Extra())
+	launcher, err := newLauncher(cgroups.Extra(), calmMonitor())
 	if err != nil {
 		return nil, err
 	}

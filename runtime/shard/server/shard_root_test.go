@@ -148,6 +148,7 @@ func TestStartThatIsRefused(t *testing.T) {
 		"no ID":                      func(s *protocol.Start) { s.ID = "" },
 		"a spec that is no JSON":     func(s *protocol.Start) { s.Spec = []byte("{") },
 		"no cgroup":                  func(s *protocol.Start) { s.Spec = []byte("{}") },
+		"everybody's cgroup":         func(s *protocol.Start) { s.Facts = &protocol.SpecFacts{Cgroup: "/"} },
 		"a runtime to be searched":   func(s *protocol.Start) { s.Runtime = "crun" },
 	} {
 		t.Run(name, func(t *testing.T) {

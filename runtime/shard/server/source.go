@@ -58,9 +58,10 @@ func openSource(path string) (*source, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	// Go's poller leaves alone a file that is in blocking mode when the os.File is made.
-	err = unix.SetNonblock(fd, false)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0)
 	file := os.NewFile(uintptr(fd), path)
-	if err = errors.Join(err, unix.SetNonblock(fd, true)); err != nil {
+	_, failed := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK)
+	if err = errors.Join(err, failed); err != nil {
 		file.Close()
 		return nil, err
 	}

@@ -4,23 +4,37 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // specFacts is what a shard has to know about a container's OCI spec.
 type specFacts struct {
-	Cgroup string
-	// PostStop: it has hooks that only the OCI runtime's own delete runs.
-	PostStop bool
-	// Shared are the paths on the host from which and to which mounts spread.
-	Shared []string
-	// Terminal: the container gets one in the place of three streams.
-	Terminal bool
+	protocol.SpecFacts
 	// Users is the user namespace that the container is in; nil: the host's.
 	Users *users `json:",omitempty"`
+}
+
+var errNoCgroup = fmt.Errorf("spec has no absolute cgroups path: %w", errdefs.ErrInvalidArgument)
+
+// check refuses a control group that is not the container's own: everything in that is killed.
+func (f specFacts) check() error {
+	if !path.IsAbs(f.Cgroup) || f.Cgroup != path.Clean(f.Cgroup) || f.Cgroup == "/" {
+		return errNoCgroup
+	}
+	return nil
+}
+
+// specOf returns the config.json of the bundle of a container, and what is to be known about it.
+func specOf(s protocol.Start, at places) ([]byte, specFacts, error) {
+	if s.Facts == nil {
+		return prepareSpec(s.Spec, at)
+	}
+	facts := specFacts{SpecFacts: *s.Facts}
+	return s.Spec, facts, facts.check()
 }
 
 // prepareSpec makes the config.json of a bundle from a spec. It sets the root path to where Rootfs is mounted, and the
@@ -44,26 +58,25 @@ func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 	if err := json.Unmarshal(spec, &known); err != nil {
 		return nil, specFacts{}, fmt.Errorf("spec: %w: %w", errdefs.ErrInvalidArgument, err)
 	}
-	if known.Linux == nil || !path.IsAbs(known.Linux.CgroupsPath) || path.Clean(known.Linux.CgroupsPath) == "/" {
-		return nil, specFacts{}, fmt.Errorf("spec has no absolute cgroups path: %w", errdefs.ErrInvalidArgument)
+	if known.Linux == nil {
+		return nil, specFacts{}, errNoCgroup
 	}
-	facts := specFacts{
+	facts := specFacts{SpecFacts: protocol.SpecFacts{
 		Cgroup:   path.Clean(known.Linux.CgroupsPath),
 		PostStop: known.Hooks != nil && len(known.Hooks.Poststop) > 0,
-	}
-	for _, m := range known.Mounts {
-		if slices.Contains(m.Options, "rshared") {
-			facts.Shared = append(facts.Shared, m.Source)
-		}
+		Shared:   protocol.SharedSources(known.Mounts),
+		Terminal: known.Process != nil && known.Process.Terminal,
+	}}
+	if err := facts.check(); err != nil {
+		return nil, facts, err
 	}
 	changed, err := facts.mapUsers(spec, known.Linux.Namespaces, known.Linux.UIDMappings, known.Mounts, at)
 	if err != nil {
 		return nil, facts, err
 	}
 	spec = changed
-	facts.Terminal = known.Process != nil && known.Process.Terminal
-	if known.Root == nil || known.Root.Path != rootfsDir {
-		changed, err := setField(spec, "root", "path", rootfsDir)
+	if known.Root == nil || known.Root.Path != protocol.RootfsDir {
+		changed, err := setField(spec, "root", "path", protocol.RootfsDir)
 		if err != nil {
 			return nil, facts, err
 		}

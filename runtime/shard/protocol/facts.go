@@ -1,0 +1,50 @@
+package protocol
+
+import (
+	"path"
+	"slices"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// RootfsDir is the path of a container's root file system in its bundle.
+const RootfsDir = "rootfs"
+
+// SpecFacts is what a shard has to know about an OCI spec.
+type SpecFacts struct {
+	// Cgroup is absolute and the container's own.
+	Cgroup string `json:"cgroup"`
+	// PostStop: it has hooks that only the OCI runtime's own delete runs.
+	PostStop bool `json:"postStop,omitempty"`
+	// Shared are the paths on the host from which and to which mounts spread.
+	Shared []string `json:"shared,omitempty"`
+	// Terminal: the container gets one in the place of three streams.
+	Terminal bool `json:"terminal,omitempty"`
+}
+
+// FactsOf returns what a shard has to know about a spec, so that the shard need not read it. It is nil where the shard has
+// to change the spec: where its root path is not RootfsDir, it has no score for the OOM killer, or it has a user namespace.
+func FactsOf(spec *specs.Spec) *SpecFacts {
+	if spec.Root == nil || spec.Root.Path != RootfsDir || spec.Process == nil || spec.Process.OOMScoreAdj == nil ||
+		spec.Linux == nil || slices.ContainsFunc(spec.Linux.Namespaces, isUser) {
+		return nil
+	}
+	return &SpecFacts{
+		Cgroup:   path.Clean(spec.Linux.CgroupsPath),
+		PostStop: spec.Hooks != nil && len(spec.Hooks.Poststop) > 0,
+		Shared:   SharedSources(spec.Mounts),
+		Terminal: spec.Process.Terminal,
+	}
+}
+
+func isUser(n specs.LinuxNamespace) bool { return n.Type == specs.UserNamespace }
+
+// SharedSources returns the sources of the mounts that spread to and from the host.
+func SharedSources(mounts []specs.Mount) (sources []string) {
+	for _, m := range mounts {
+		if slices.Contains(m.Options, "rshared") {
+			sources = append(sources, m.Source)
+		}
+	}
+	return sources
+}
