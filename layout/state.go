@@ -20,6 +20,7 @@ var inState = []entry{
 	{pattern: "handlers"},
 	{pattern: "jobd.sock"},
 	{pattern: "ns", mounts: true},
+	{pattern: "ns-prepared", mounts: true},
 	{pattern: "pod-api"},
 	{pattern: "pods", mounts: true},
 	{pattern: "processes", mounts: true},
@@ -84,6 +85,9 @@ func (s State) Attached() string { return s.join("attached") }
 
 // Network has the pinned namespaces of each pod and the record of its address, by its UID.
 func (s State) Network() string { return s.join("ns") }
+
+// PreparedNetworks has the same for pods to come, by numbers.
+func (s State) PreparedNetworks() string { return s.join("ns-prepared") }
 
 // Processes has the pinned PID namespace of each pod whose containers share one, by its UID.
 func (s State) Processes() string { return s.join("processes") }

@@ -102,6 +102,14 @@ func (a *addresses) take(uid string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are in use: %w", a.subnet, errdefs.ErrResourceExhausted)
 }
 
+// give passes the address of one owner on to another, which has none, and returns it.
+func (a *addresses) give(from, to string) netip.Addr {
+	addr := a.owned[from]
+	delete(a.owned, from)
+	a.owner[addr], a.owned[to] = to, addr
+	return addr
+}
+
 // release frees the address of a pod, and reports whether it was the last one in use.
 func (a *addresses) release(uid string) (last bool) {
 	owned, had := a.owned[uid]

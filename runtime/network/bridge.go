@@ -26,8 +26,9 @@ type bridge struct {
 	mtu     int
 	subnet  netip.Prefix
 	address netip.Addr
-	host    *nl.SocketHandle // speaks to the host's namespace, from whatever thread
-	made    bool             // by this run
+	host    *rtnetlink // of the host's namespace
+	made    bool       // by this run
+	ipv6    bool       // the kernel has it
 	// listed are the host's addresses that the rules name; nil: the kernel looks them up.
 	listed []hostAddress
 	// nodePorts says that Services have ports of the host.
@@ -37,15 +38,12 @@ type bridge struct {
 // openBridge finds the bridge of a root, or creates it in the subnet of the pods of the records. A new one is tried
 // out, so that what the kernel lacks is known before the first pod.
 func openBridge(root string, held map[string]record) (_ *bridge, err error) {
-	socket, err := nl.Subscribe(unix.NETLINK_ROUTE)
+	host, err := openRTNetlink()
 	if err != nil {
 		return nil, err
 	}
-	timeout := unix.NsecToTimeval(kernelTimeout.Nanoseconds())
-	if err := errors.Join(socket.SetSendTimeout(&timeout), socket.SetReceiveTimeout(&timeout)); err != nil {
-		return nil, err
-	}
-	b := &bridge{name: runtime.RootName(root), host: &nl.SocketHandle{Socket: socket}}
+	_, noIPv6 := os.Stat(ipv6Settings)
+	b := &bridge{name: runtime.RootName(root), host: host, ipv6: noIPv6 == nil}
 	defer func() {
 		if err != nil {
 			b.undo()
@@ -223,7 +221,7 @@ func (b *bridge) undo() {
 	if b.made {
 		_ = remove(b.name)
 	}
-	b.host.Close()
+	b.host.close()
 }
 
 // forward enables IPv4 forwarding. It is never disabled again, since others on the host may have come to rely on it.
@@ -255,57 +253,46 @@ func hardwareAddress(pod netip.Addr) net.HardwareAddr {
 
 // connect attaches the thread's new namespace to the bridge.
 func (b *bridge) connect(pod netip.Addr) error {
-	if err := loopback(); err != nil {
-		return err
-	}
-	ns, err := os.Open("/proc/thread-self/ns/net")
+	inside, err := openRTNetlink()
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
-	err = b.addLink(pod, int(ns.Fd()))
-	if errors.Is(err, unix.EEXIST) {
-		// The link is left from an attempt that a crash cut short, and the kernel is about to remove it.
-		if err := b.deleteLink(linkName(pod)); err != nil {
-			return err
+	defer inside.close()
+	ns, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("open", err)
+	}
+	defer unix.Close(ns)
+	err = newLinksWithoutIPv6(func() error {
+		err := b.addLink(pod, ns)
+		if errors.Is(err, unix.EEXIST) {
+			// The link is left from an attempt that a crash cut short, and the kernel is about to remove it.
+			if err := b.deleteLink(linkName(pod)); err != nil {
+				return err
+			}
+			err = b.addLink(pod, ns)
 		}
-		err = b.addLink(pod, int(ns.Fd()))
-	}
-	if err == nil {
-		err = b.setHairpin(linkName(pod))
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("link %s: %w", linkName(pod), err)
 	}
-	eth, err := netlink.LinkByName(podInterface)
+	eth, err := inside.index(podInterface)
 	if err != nil {
 		return err
 	}
-	if err := withoutIPv6(podInterface); err != nil {
-		return err
-	}
-	if err := netlink.LinkSetUp(eth); err != nil {
-		return fmt.Errorf("%s: %w", podInterface, err)
-	}
-	addr := &netlink.Addr{IPNet: &net.IPNet{IP: pod.AsSlice(), Mask: net.CIDRMask(subnetBits, 32)}}
-	if err := netlink.AddrAdd(eth, addr); err != nil {
-		return fmt.Errorf("address %s: %w", pod, err)
-	}
-	if err := b.fixGateway(eth); err != nil {
-		return err
-	}
-	route := &netlink.Route{LinkIndex: eth.Attrs().Index, Gw: b.address.AsSlice()}
-	if err := netlink.RouteAdd(route); err != nil {
-		return fmt.Errorf("default route: %w", err)
-	}
-	return nil
+	return inside.do(loopbackUp(), linkUp(podInterface), addAddress(eth, pod), b.fixGateway(eth), b.addDefaultRoute(eth))
 }
 
-// addLink creates both ends of a pod's link in one message: one up on the bridge, the other as eth0 in the namespace
-// that a file descriptor refers to.
+// addLink creates both ends of a pod's link: one up on the bridge, the other as eth0 in the namespace that a file
+// descriptor refers to.
 func (b *bridge) addLink(pod netip.Addr, ns int) error {
-	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
+	name := linkName(pod)
+	return b.host.do(b.newLink(pod, ns), b.setPort(name), linkUp(name))
+}
+
+func (b *bridge) newLink(pod netip.Addr, ns int) change {
+	mtu, one := nl.Uint32Attr(uint32(b.mtu)), nl.Uint32Attr(1)
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
 	peer := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
@@ -313,44 +300,69 @@ func (b *bridge) addLink(pod netip.Addr, ns int) error {
 	peer.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(podInterface))
 	peer.AddRtAttr(unix.IFLA_ADDRESS, hardwareAddress(pod))
 	peer.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(ns)))
-	peer.AddRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(b.mtu)))
-
-	request := b.request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
-	request.AddData(message)
-	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(linkName(pod))))
-	request.AddData(nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(b.index))))
-	request.AddData(nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(b.mtu))))
-	request.AddData(info)
-	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
-	return err
+	peer.AddRtAttr(unix.IFLA_MTU, mtu)
+	// The kernel uses one queue of each end. Unless it is told so it makes one for each processor first.
+	peer.AddRtAttr(unix.IFLA_NUM_TX_QUEUES, one)
+	peer.AddRtAttr(unix.IFLA_NUM_RX_QUEUES, one)
+	return newChange("add", unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+		nl.NewIfInfomsg(unix.AF_UNSPEC),
+		nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(linkName(pod))),
+		nl.NewRtAttr(unix.IFLA_MASTER, nl.Uint32Attr(uint32(b.index))),
+		nl.NewRtAttr(unix.IFLA_MTU, mtu),
+		nl.NewRtAttr(unix.IFLA_NUM_TX_QUEUES, one),
+		nl.NewRtAttr(unix.IFLA_NUM_RX_QUEUES, one),
+		info)
 }
 
-// setHairpin lets the bridge send a frame back through the link that it has come in by. On a host where netfilter sees
-// bridged frames (br_netfilter) a pod that is its own endpoint of a Service needs that.
-func (b *bridge) setHairpin(name string) error {
-	request := b.request(unix.RTM_NEWLINK, unix.NLM_F_ACK)
-	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+// setPort lets the bridge send a frame back through the link that it has come in by: on a host where netfilter sees
+// bridged frames (br_netfilter) a pod that is its own endpoint of a Service needs that. And it keeps the kernel from
+// giving the host's end of the link an IPv6 address, which it would announce to the pod.
+func (b *bridge) setPort(link string) change {
+	c := newChange("set", unix.RTM_NEWLINK, 0,
+		nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(link)))
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_SLAVE_KIND, nl.NonZeroTerminated("bridge"))
 	info.AddRtAttr(nl.IFLA_INFO_SLAVE_DATA, nil).AddRtAttr(nl.IFLA_BRPORT_MODE, nl.Uint8Attr(1))
-	request.AddData(info)
-	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
-	return err
+	c.request.AddData(info)
+	if b.ipv6 {
+		families := nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
+		families.AddRtAttr(unix.AF_INET6, nil).AddRtAttr(unix.IFLA_INET6_ADDR_GEN_MODE, nl.Uint8Attr(noAddress))
+		c.request.AddData(families)
+	}
+	return c
 }
 
 func (b *bridge) deleteLink(name string) error {
-	request := b.request(unix.RTM_DELLINK, unix.NLM_F_ACK)
-	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
-	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
-	if _, err := request.Execute(unix.NETLINK_ROUTE, 0); err != nil && !errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("remove link %s: %w", name, err)
+	err := b.host.do(newChange("remove link "+name, unix.RTM_DELLINK, 0,
+		nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name))))
+	if errors.Is(err, unix.ENODEV) {
+		return nil
 	}
-	return nil
+	return err
 }
 
-func (b *bridge) request(kind, flags int) *nl.NetlinkRequest {
-	request := nl.NewNetlinkRequest(kind, flags)
-	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: b.host}
-	return request
+func linkUp(name string) change {
+	message := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	message.Flags, message.Change = unix.IFF_UP, unix.IFF_UP
+	return newChange(name+" up", unix.RTM_NEWLINK, 0, message, nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(name)))
+}
+
+func loopbackUp() change { return linkUp("lo") }
+
+func addAddress(link int, pod netip.Addr) change {
+	message := nl.NewIfAddrmsg(unix.AF_INET)
+	message.Prefixlen, message.Index = subnetBits, uint32(link)
+	subnet := netip.PrefixFrom(pod, subnetBits).Masked()
+	broadcast := add(subnet.Addr(), 1<<(32-subnetBits)-1)
+	return newChange(fmt.Sprintf("address %s", pod), unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, message,
+		nl.NewRtAttr(unix.IFA_LOCAL, pod.AsSlice()),
+		nl.NewRtAttr(unix.IFA_ADDRESS, pod.AsSlice()),
+		nl.NewRtAttr(unix.IFA_BROADCAST, broadcast.AsSlice()))
+}
+
+func (b *bridge) addDefaultRoute(link int) change {
+	message := nl.NewRtMsg()
+	message.Family = unix.AF_INET
+	return newChange("default route", unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, message,
+		nl.NewRtAttr(unix.RTA_GATEWAY, b.address.AsSlice()), nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(link))))
 }

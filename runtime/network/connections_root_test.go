@@ -29,7 +29,7 @@ func listenUDP(t *testing.T, a Attachment, address string) net.PacketConn {
 func hears(t *testing.T, socket net.PacketConn, words string) {
 	t.Helper()
 	_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
-	buffer := make([]byte, 100)
+	buffer := make([]byte, 1<<16)
 	n, _, err := socket.ReadFrom(buffer)
 	if err != nil || string(buffer[:n]) != words {
 		t.Errorf("heard %q, %v; want %q", buffer[:n], err, words)

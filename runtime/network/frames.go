@@ -13,6 +13,7 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -125,29 +126,77 @@ func etherTypeIs(kind uint16) []expr.Any {
 	}
 }
 
-// withoutIPv6 disables IPv6 on an interface of the thread's namespace, so that no neighbour can give it an address and
-// a route. The loopback interface keeps its ::1.
+const (
+	// ipv6Settings is a directory of settings for each interface of the thread's namespace.
+	ipv6Settings = "/proc/sys/net/ipv6/conf"
+	// noAddress is IN6_ADDR_GEN_MODE_NONE of linux/if_link.h.
+	noAddress = 1
+)
+
+// ipv6Off are the settings with which an interface has no IPv6, so that no neighbour can give it an address and a route.
+// The loopback interface keeps its ::1.
+var ipv6Off = []struct{ name, value string }{{"accept_ra", "0"}, {"disable_ipv6", "1"}}
+
+// cannotSet reports whether a setting cannot be changed here: a kernel without IPv6 has no such setting; and where
+// settings cannot be written, the bridge's rules have to suffice.
+func cannotSet(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission)
+}
+
+// withoutIPv6 disables IPv6 on an interface of the thread's namespace.
 func withoutIPv6(link string) error {
-	for _, setting := range []struct{ name, value string }{{"accept_ra", "0"}, {"disable_ipv6", "1"}} {
-		err := set(filepath.Join("/proc/sys/net/ipv6/conf", link, setting.name), setting.value)
-		// A kernel without IPv6 has no such setting; and where settings cannot be written, the bridge's rules have to
-		// suffice.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) &&
-			!errors.Is(err, fs.ErrPermission) {
+	for _, setting := range ipv6Off {
+		if err := set(filepath.Join(ipv6Settings, link, setting.name), setting.value); err != nil && !cannotSet(err) {
 			return fmt.Errorf("without IPv6: %w", err)
 		}
 	}
 	return nil
 }
 
-// fixGateway tells the thread's namespace where the gateway is, so that no neighbour can tell it otherwise.
-func (b *bridge) fixGateway(link netlink.Link) error {
-	gateway := &netlink.Neigh{
-		LinkIndex: link.Attrs().Index, Family: netlink.FAMILY_V4, State: netlink.NUD_PERMANENT,
-		IP: b.address.AsSlice(), HardwareAddr: hardwareAddressOf(b.name),
+// newLinksWithoutIPv6 calls add. The interfaces that it adds to the thread's namespace have no IPv6 from the start. That
+// is a default of the namespace meanwhile: to disable IPv6 of an interface that is there, a thread has to wait for all
+// others that change links, and the kernel lets it try again and again.
+func newLinksWithoutIPv6(add func() error) (err error) {
+	for _, setting := range ipv6Off {
+		restore, setErr := setDefault(setting.name, setting.value)
+		if cannotSet(setErr) {
+			continue
+		} else if setErr != nil {
+			return fmt.Errorf("without IPv6: %w", setErr)
+		}
+		defer func() { err = errors.Join(err, restore()) }()
 	}
-	if err := netlink.NeighSet(gateway); err != nil {
-		return fmt.Errorf("neighbour %s: %w", b.address, err)
+	return add()
+}
+
+// setDefault sets what new interfaces of the thread's namespace begin with, until restore is called.
+func setDefault(name, value string) (restore func() error, err error) {
+	path := filepath.Join(ipv6Settings, "default", name)
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return nil
+	before := make([]byte, 16)
+	n, err := unix.Pread(fd, before, 0)
+	if err == nil {
+		_, err = unix.Pwrite(fd, []byte(value), 0)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return func() error {
+		defer unix.Close(fd)
+		if _, err := unix.Pwrite(fd, before[:n], 0); err != nil {
+			return &fs.PathError{Op: "write", Path: path, Err: err}
+		}
+		return nil
+	}, nil
+}
+
+// fixGateway tells a pod's namespace where the gateway is, so that no neighbour can tell it otherwise.
+func (b *bridge) fixGateway(link int) change {
+	return newChange(fmt.Sprintf("neighbour %s", b.address), unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE,
+		&netlink.Ndmsg{Family: unix.AF_INET, Index: uint32(link), State: netlink.NUD_PERMANENT, Type: unix.RTN_UNICAST},
+		nl.NewRtAttr(unix.NDA_DST, b.address.AsSlice()), nl.NewRtAttr(unix.NDA_LLADDR, hardwareAddressOf(b.name)))
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/atomicfile"
@@ -55,10 +54,12 @@ func (p pins) network(connect func() error) error {
 
 // loopback brings up lo in the thread's namespace.
 func loopback() error {
-	if err := netlink.LinkSetUp(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: 1}}); err != nil {
-		return fmt.Errorf("lo: %w", err)
+	inside, err := openRTNetlink()
+	if err != nil {
+		return err
 	}
-	return nil
+	defer inside.close()
+	return inside.do(loopbackUp())
 }
 
 // enterNetwork moves the thread to the pod's network namespace.

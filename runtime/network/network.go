@@ -4,7 +4,7 @@
 //
 // Pods come in, the paths of their namespaces and their addresses go out. What it has made is its only record: the
 // bridge carries the subnet, and a directory for each pod below STATE/ns holds the pinned namespaces and the pod's
-// address. On the host it touches the bridge, its links and the nft tables that are named after the root, and enables
+// address; STATE/ns-prepared has the same for pods to come. On the host it touches the bridge, its links and the nft tables that are named after the root, and enables
 // forwarding.
 package network
 
@@ -89,9 +89,11 @@ type Network struct {
 
 	mu        sync.Mutex // guards what follows
 	addresses *addresses
+	prepared  prepared
 	ports     hostPorts
 	api       uint16 // where the daemon listens for pods, 0 if it does not
 	services  services
+	policies  policyState
 }
 
 // Attachment is what a pod's containers need to know of its network.
@@ -107,7 +109,14 @@ type Attachment struct {
 // for and is not possible, it fails; with Auto it falls back to None. With Host or None the bridge of an earlier run
 // stays until the last of its pods has ended.
 func Open(o Options) (*Network, error) {
-	n := &Network{dir: layout.State(o.State).Network(), mode: o.Mode, hostIP: o.HostIP, logger: o.Logger}
+	state := layout.State(o.State)
+	n := &Network{
+		dir: state.Network(), prepared: newPrepared(state.PreparedNetworks()),
+		mode: o.Mode, hostIP: o.HostIP, logger: o.Logger,
+	}
+	if err := n.prepared.clear(); err != nil {
+		return nil, fmt.Errorf("network: %w", err)
+	}
 	if o.Mode == Host || o.Mode == None {
 		if err := n.keepBridge(o); err != nil {
 			n.bridge = nil
@@ -147,7 +156,7 @@ func (n *Network) keepBridge(o Options) error {
 		return err
 	}
 	if n.addresses.none() {
-		defer n.bridge.host.Close()
+		defer n.bridge.host.close()
 		n.bridge = nil
 		return remove(name)
 	}
@@ -196,7 +205,7 @@ func (n *Network) openBridge(o Options) error {
 	}
 	if policy := droppingForward(); policy != "" {
 		o.Logger.Warn("the firewall of the host drops what is forwarded: pods reach each other and the host, "+
-			"and others only once it lets the bridge through",
+			"and others only once it lets the bridge through; with NetworkPolicies this also goes for other pods",
 			"chain", policy, "bridge", n.bridge.name)
 	}
 	return nil
@@ -231,7 +240,12 @@ func (n *Network) LeadToAPI(port uint16) error {
 		return fmt.Errorf("network: the port of the API: %w", err)
 	}
 	if n.services.applied != nil {
-		return n.writeServices()
+		if err := n.writeServices(); err != nil {
+			return err
+		}
+	}
+	if n.policies.applied != nil {
+		return n.writePolicies()
 	}
 	return nil
 }
@@ -285,13 +299,6 @@ func (n *Network) SetUp(pod *corev1.Pod, made map[specs.LinuxNamespaceType]strin
 	maps.Copy(a.Namespaces, made)
 	p := pins{dir: filepath.Join(n.dir, string(pod.UID)), made: made[specs.NetworkNamespace]}
 	several := len(pod.Spec.Containers)+len(pod.Spec.InitContainers) > 1
-	if several && !pod.Spec.HostIPC && made[specs.IPCNamespace] == "" {
-		path, err := p.ipc()
-		if err != nil {
-			return a, err
-		}
-		a.Namespaces[specs.IPCNamespace] = path
-	}
 	switch {
 	case pod.Spec.HostNetwork:
 		a.IPs, a.Host = n.hostIPs(), true
@@ -327,6 +334,13 @@ func (n *Network) SetUp(pod *corev1.Pod, made map[specs.LinuxNamespaceType]strin
 			return a, err
 		}
 		a.Namespaces[specs.NetworkNamespace] = p.path("net")
+	}
+	if several && !pod.Spec.HostIPC && made[specs.IPCNamespace] == "" {
+		path, err := p.ipc()
+		if err != nil {
+			return a, err
+		}
+		a.Namespaces[specs.IPCNamespace] = path
 	}
 	return a, nil
 }
@@ -399,6 +413,11 @@ func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 		return r, err
 	}
 	r = record{Ports: portsOf(pod)}
+	if len(r.Ports) == 0 && p.made == "" {
+		if r, ok := n.takePrepared(uid, p); ok {
+			return r, nil
+		}
+	}
 	if err := n.bridge.onHost(r.Ports); err != nil {
 		return r, err
 	}
