@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/names"
+	"github.com/jobd/jobd/daemon/policies"
 	"github.com/jobd/jobd/daemon/provision"
 	"github.com/jobd/jobd/daemon/sandbox"
 	"github.com/jobd/jobd/daemon/worker"
@@ -88,6 +89,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	d.run("the host's addresses", pods.FollowAddresses)
+	d.run("networks for pods to come", pods.Prepare)
 	d.serving.Network = pods.Describe()
 	users, err := openUserNamespaces(c)
 	if err != nil {
@@ -98,6 +100,8 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 		return nil, err
 	}
 	nameServer := d.openNames(pods, from.store)
+	enforcer := policies.Open(from.store, pods, c.Logger)
+	d.beside(enforcer.Run)
 
 	diskFull := disk.NewAlarm()
 	images := image.New(r.Client(), image.Options{
@@ -161,6 +165,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				sandbox.Cgroup(cgroups, c.PodMaxPids, limits),
 				sandbox.UserNamespace(users, c.UserNamespaces == config.UserNamespacesDefault, pods),
 				sandbox.Network(pods),
+				sandbox.NetworkPolicies(enforcer),
 				sandbox.Processes(shared),
 				sandbox.Volumes(volumes, usage.OverLimit),
 			},

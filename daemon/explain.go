@@ -228,14 +228,20 @@ func (q *question) events(s *store.Snapshot, w *causes.World, of objects.Object,
 	}
 	// Events are named after their objects, and so are pods after their Jobs.
 	s.Range(store.Key(objects.Events, of.GetNamespace(), of.GetName()), "", func(o store.Object) bool {
+		part := &corev1.Event{} // a Job of 100,000 pods has several events of each
+		if err = scheme.DecodePart(o.Value, eventSubject, part); err != nil || !wanted[part.InvolvedObject.UID] {
+			return err == nil
+		}
 		e := &corev1.Event{}
-		if err = objects.Decode(o, e); err == nil && wanted[e.InvolvedObject.UID] {
+		if err = objects.Decode(o, e); err == nil {
 			w.Events = append(w.Events, *e)
 		}
 		return err == nil
 	})
 	return err
 }
+
+var eventSubject = scheme.FieldsOf[corev1.Event]("involvedObject.uid")
 
 // add adds what the control loop knows.
 func (q *question) add(w *causes.World, f control.Facts) error {

@@ -251,6 +251,8 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 
 func (d *daemon) openServer(from sources, k *containers) (err error) {
 	c := &d.config
+	past := &meter.Past{Machine: meter.ReadMachine, Logger: c.Logger}
+	d.beside(past.Run)
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
@@ -259,13 +261,14 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
-		History:  history.Reader{Store: from.store},
+		Past: past, History: history.Reader{Store: from.store},
 		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}
 	if k.network != nil {
 		options.ServiceAddresses, options.PortTaken = k.network.ServiceAddresses(), k.network.PortTaken
+		options.PoliciesWithoutEffect = !k.network.Gateway().IsValid()
 	}
 	if options.NodePorts, err = c.NodePorts(); err != nil {
 		return err

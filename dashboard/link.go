@@ -141,8 +141,10 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 // forwarded reports whether the page needs a path of the daemon. Among what else the socket serves are kubeconfigs with
 // the administrator's token and the whole database.
 func forwarded(method, path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if slices.Contains(kept, part) {
+	parts := strings.Split(path, "/")
+	names := namesIn(parts)
+	for i, part := range parts {
+		if part == ".." || slices.Contains(kept, part) && !slices.Contains(names, i) {
 			return false
 		}
 	}
@@ -154,9 +156,21 @@ func forwarded(method, path string) bool {
 	return method == http.MethodGet && (path == "/jobd/v1/images" || path == "/version")
 }
 
-// kept are parts of paths that are not forwarded: what leaves the path, and what reaches into containers, which could answer
-// with scripts that the browser took for the page's own.
-var kept = []string{"..", "proxy", "exec", "attach", "portforward", "files"}
+// kept are resources that are not forwarded: they reach into containers, which could answer with scripts that the browser
+// took for the page's own.
+var kept = []string{"proxy", "exec", "attach", "portforward", "files"}
+
+// namesIn returns which parts of an API path are names of objects, which may be any: /api/v1/namespaces/NAME/pods/NAME/log.
+func namesIn(parts []string) []int {
+	resource := 3 // after "", "api", "v1"
+	if len(parts) > 1 && parts[1] == "apis" {
+		resource++
+	}
+	if len(parts) > resource && parts[resource] == "namespaces" {
+		return []int{resource + 1, resource + 3}
+	}
+	return []int{resource + 1}
+}
 
 // ofBrowser are headers that are meant for the link alone, or by which clients ask to be somebody else.
 var ofBrowser = []string{"Cookie", "Origin", "Referer", "Authorization", "Impersonate-User", "Impersonate-Uid", "Impersonate-Group"}

@@ -13,6 +13,7 @@ packages=(
   mkfs.btrfs=btrfs-progs
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
   tmux=tmux
+  chromium=chromium
   /usr/lib/python3/dist-packages/kubernetes=python3-kubernetes
 )
 # Debian's containerd contains ctr, which one test uses; but it would replace Docker's packages, so only a CI machine gets
@@ -24,9 +25,10 @@ if [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" = Y ]; then pa
   echo "tests that need these packages are skipped" >&2
 }
 
-# The JavaScript of docs/api.md is run where npm is, and left out by name where this package cannot be had.
-if command -v npm >/dev/null && [ ! -d .node/node_modules/@kubernetes/client-node ]; then
+# The JavaScript of docs/api.md and a program with cdk8s are run where npm is, and left out by name where the packages cannot be
+# had.
+if command -v npm >/dev/null && { [ ! -d .node/node_modules/@kubernetes/client-node ] || [ ! -d .node/node_modules/cdk8s ]; }; then
   mkdir -p .node
-  timeout 120 npm install --prefix .node --silent --no-fund --no-audit @kubernetes/client-node@1 ||
-    echo "the JavaScript of docs/api.md is not run, for want of @kubernetes/client-node" >&2
+  timeout 120 npm install --prefix .node --silent --no-fund --no-audit @kubernetes/client-node@1 cdk8s@2 constructs@10 ||
+    echo "docs/api.md's JavaScript and cdk8s are not tested, for want of their npm packages" >&2
 fi

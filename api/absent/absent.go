@@ -6,10 +6,12 @@ package absent
 import (
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,8 +38,8 @@ func (k Kind) Resource() string {
 	return plural.Resource
 }
 
-// Kinds are those that kubectl 1.37 asks for by itself in apply --prune and cluster-info dump, and what else a cluster
-// has in the category "all".
+// Kinds are those that kubectl 1.37 asks for by itself in apply --prune and cluster-info dump, what else a cluster has in the
+// category "all", and what charts bring along to extend a cluster.
 var Kinds = []Kind{
 	//lint:ignore SA1019 a cluster still lists Endpoints, and tools ask for them
 	of[corev1.Endpoints, corev1.EndpointsList](corev1.SchemeGroupVersion, "Endpoints", nil, "ep"),
@@ -49,6 +51,12 @@ var Kinds = []Kind{
 	of[appsv1.StatefulSet, appsv1.StatefulSetList](appsv1.SchemeGroupVersion, "StatefulSet", all, "sts"),
 	of[networkingv1.Ingress, networkingv1.IngressList](networkingv1.SchemeGroupVersion, "Ingress", nil, "ing"),
 	of[autoscalingv2.HorizontalPodAutoscaler, autoscalingv2.HorizontalPodAutoscalerList](autoscalingv2.SchemeGroupVersion, "HorizontalPodAutoscaler", all, "hpa"),
+	clusterWide(of[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](
+		admissionv1.SchemeGroupVersion, "ValidatingWebhookConfiguration", nil)),
+	clusterWide(of[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](
+		admissionv1.SchemeGroupVersion, "MutatingWebhookConfiguration", nil)),
+	clusterWide(of[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
+		apiextensionsv1.SchemeGroupVersion, "CustomResourceDefinition", []string{"api-extensions"}, "crd", "crds")),
 }
 
 var all = []string{"all"}
@@ -59,11 +67,16 @@ func of[T, L any, P interface {
 }, Q interface {
 	*L
 	runtime.Object
-}](gv schema.GroupVersion, name string, categories []string, short string) Kind {
+}](gv schema.GroupVersion, name string, categories []string, short ...string) Kind {
 	return Kind{
-		GroupVersionKind: gv.WithKind(name), Namespaced: true, ShortNames: []string{short}, Categories: categories,
+		GroupVersionKind: gv.WithKind(name), Namespaced: true, ShortNames: short, Categories: categories,
 		New: func() runtime.Object { return P(new(T)) }, NewList: func() runtime.Object { return Q(new(L)) },
 	}
+}
+
+func clusterWide(k Kind) Kind {
+	k.Namespaced = false
+	return k
 }
 
 // Find returns the absent kind of a resource.

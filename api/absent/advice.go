@@ -9,21 +9,22 @@ import (
 
 // advice says what people do on one machine instead of what a kind is for in a cluster.
 var advice = map[schema.GroupKind]string{
-	{Kind: "Endpoints"}:                                               "EndpointSlices are made for the pods of Services",
-	{Kind: "ReplicationController"}:                                   keepRunning,
-	{Group: "apps", Kind: "DaemonSet"}:                                keepRunning,
-	{Group: "apps", Kind: "Deployment"}:                               keepRunning,
-	{Group: "apps", Kind: "ReplicaSet"}:                               keepRunning,
-	{Group: "apps", Kind: "StatefulSet"}:                              keepRunning,
-	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:           "set spec.parallelism of the Job",
-	{Group: "networking.k8s.io", Kind: "Ingress"}:                     "use a hostPort of the pod, or jobctl port-forward",
-	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:               "the traffic of pods is not filtered",
-	{Group: "policy", Kind: "PodDisruptionBudget"}:                    "drains and evictions follow no budget",
-	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}: "jobctl kubeconfig makes certificates for people",
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: "nothing would act on objects of further kinds",
+	{Kind: "Endpoints"}:                                                             "EndpointSlices are made for the pods of Services",
+	{Kind: "ReplicationController"}:                                                 keepRunning,
+	{Group: "apps", Kind: "DaemonSet"}:                                              keepRunning,
+	{Group: "apps", Kind: "Deployment"}:                                             keepRunning,
+	{Group: "apps", Kind: "ReplicaSet"}:                                             keepRunning,
+	{Group: "apps", Kind: "StatefulSet"}:                                            keepRunning,
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:                         "set spec.parallelism of the Job",
+	{Group: "networking.k8s.io", Kind: "Ingress"}:                                   "use a hostPort of the pod, or jobctl port-forward",
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}:               "jobctl kubeconfig makes certificates for people",
+	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: noWebhooks,
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   noWebhooks,
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "nothing would act on objects of further kinds",
 }
 
 const (
+	noWebhooks  = "nothing would call it"
 	keepRunning = "make it a Job, or a unit of systemd if it is to run for ever"
 )
 

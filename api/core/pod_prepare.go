@@ -7,9 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/podspec"
 )
 
@@ -47,18 +50,39 @@ func PreparePod(pod *corev1.Pod, now time.Time) {
 	selectLike(pod)
 
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: PodQOS(spec)}
-	unscheduled := func(reason, message string) {
-		pod.Status.Conditions = []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,
-			ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
-		}}
-	}
 	switch {
 	case len(spec.SchedulingGates) > 0:
-		unscheduled(corev1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates")
-	case spec.NodeName != "": // podspec.Bound
-		unscheduled(reasonNodeNamed, "Waiting for the node "+spec.NodeName+" to take the pod")
+		unscheduled(pod, corev1.PodReasonSchedulingGated, "Scheduling is blocked due to non-empty scheduling gates", now)
+	case spec.NodeName != "":
+		NameNode(pod, spec.NodeName, now)
 	}
+}
+
+// NameNode puts a Pod on a node, which has yet to take it (podspec.Bound).
+func NameNode(pod *corev1.Pod, node string, now time.Time) {
+	pod.Spec.NodeName = node
+	pod.Status.NominatedNodeName = ""
+	unscheduled(pod, reasonNodeNamed, "Waiting for the node "+node+" to take the pod", now)
+}
+
+// unscheduled says why a Pod is not bound yet.
+func unscheduled(pod *corev1.Pod, reason, message string, now time.Time) {
+	conditions.Set(&pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: reason, Message: message,
+		ObservedGeneration: pod.Generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+	})
+}
+
+// ValidateBinding checks the body of pods/NAME/binding.
+func ValidateBinding(binding *corev1.Binding) (errs field.ErrorList) {
+	target := field.NewPath("target")
+	if kind := binding.Target.Kind; kind != "" && kind != "Node" {
+		errs = append(errs, field.NotSupported(target.Child("kind"), kind, []string{"Node", "<empty>"}))
+	}
+	if binding.Target.Name == "" {
+		errs = append(errs, field.Required(target.Child("name"), ""))
+	}
+	return append(errs, metav1validation.ValidateLabels(binding.Labels, field.NewPath("metadata", "labels"))...)
 }
 
 // TolerateUnreadyNode adds the tolerations that every Pod has, unless the Pod sets its own.

@@ -13,6 +13,7 @@ packages=(
   k8s.io/api/core/v1
   k8s.io/api/discovery/v1
   k8s.io/api/events/v1
+  k8s.io/api/networking/v1
   k8s.io/api/node/v1
   k8s.io/api/policy/v1
   k8s.io/api/rbac/v1

@@ -103,7 +103,7 @@ func Defaults(
 		on([]string{"get", "update"}, in(""), "persistentvolumeclaims/files", "pods/files"))
 	add("jobd:aggregate-to-view", []string{"view"},
 		on([]string{"get"}, in("batch"), "cronjobs/why", "jobs/log", "jobs/picture", "jobs/why"),
-		on([]string{"get"}, in(""), "pods/why"),
+		on([]string{"get"}, in(""), "nodes/usage", "pods/why"),
 		on(reads, in("history.jobd.dev"), "jobs"))
 	add("system:basic-user", nil,
 		on([]string{"create"}, in("authentication.k8s.io"), "selfsubjectreviews"),

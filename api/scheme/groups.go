@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,7 +24,9 @@ import (
 	"github.com/jobd/jobd/api/coordination"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/discovery"
+	"github.com/jobd/jobd/api/disruption"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/networking"
 	"github.com/jobd/jobd/api/node"
 	"github.com/jobd/jobd/api/rbac"
 	"github.com/jobd/jobd/api/scheduling"
@@ -36,6 +39,7 @@ var groups = []func(*runtime.Scheme) error{
 	corev1.AddToScheme,
 	batchv1.AddToScheme,
 	eventsv1.AddToScheme,
+	networkingv1.AddToScheme,
 	nodev1.AddToScheme,
 	policyv1.AddToScheme,
 	rbacv1.AddToScheme,
@@ -58,7 +62,7 @@ var hubs = map[schema.GroupVersion][]runtime.Object{
 		&authorizationv1.SubjectAccessReview{}, &authorizationv1.LocalSubjectAccessReview{},
 	},
 	{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}: {&policyv1.Eviction{}},
-	{Version: runtime.APIVersionInternal}:                            {&corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
+	{Version: runtime.APIVersionInternal}:                            {&corev1.Binding{}, &corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
 }
 
 // Kinds lists every kind that is served.
@@ -78,11 +82,13 @@ func Kinds() []*kind.Kind {
 		core.PersistentVolumeKind(),
 		storageclass.Kind(),
 		discovery.EndpointSliceKind(),
+		networking.NetworkPolicyKind(),
 		node.RuntimeClassKind(),
 		scheduling.PriorityClassKind(),
 		scheduling.WorkloadKind(),
 		scheduling.PodGroupKind(),
 		coordination.LeaseKind(),
+		disruption.Kind(),
 		rbac.RoleKind(),
 		rbac.RoleBindingKind(),
 		rbac.ClusterRoleKind(),

@@ -21,7 +21,8 @@ import (
 	apifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	genericserver "k8s.io/apiserver/pkg/server"
+
+	"github.com/jobd/jobd/api/scheme"
 )
 
 // adminGroup may do everything, wherever it comes from. It is not system:masters, which would be above the limits
@@ -33,12 +34,12 @@ const adminGroup = "jobd:admins"
 var public = []string{"/livez", "/readyz", "/version"}
 
 // access authenticates the client of a request, and refuses clients that it does not know.
-type access func(next http.Handler, c *genericserver.Config) http.Handler
+type access func(next http.Handler) http.Handler
 
 // identifyPeer makes the process at the other end of the socket the user of a request. It may do everything: the mode
 // of the socket has let it in.
-func identifyPeer(next http.Handler, c *genericserver.Config) http.Handler {
-	next = authorized(next, c)
+func (s *Server) identifyPeer(next http.Handler) http.Handler {
+	next = s.authorized(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := "jobd:local"
 		if p, ok := peerFrom(r.Context()); ok {
@@ -51,10 +52,11 @@ func identifyPeer(next http.Handler, c *genericserver.Config) http.Handler {
 
 // authorized asks the authorizer what a client may do, and lets a client with that permission impersonate another user
 // (kubectl --as). The audit log records both users.
-func authorized(next http.Handler, c *genericserver.Config) http.Handler {
-	next = apifilters.WithAuthorization(next, c.Authorization.Authorizer, c.Serializer)
-	next = impersonation.WithImpersonation(next, c.Authorization.Authorizer, c.Serializer)
-	next = audited(next, c)
+func (s *Server) authorized(next http.Handler) http.Handler {
+	allowed := authorizer.AuthorizerFunc(s.authorize)
+	next = apifilters.WithAuthorization(next, allowed, scheme.Codecs)
+	next = impersonation.WithImpersonation(next, allowed, scheme.Codecs)
+	next = s.audited(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who, ok := request.UserFrom(r.Context()); ok {
 			ctx := withClient(r.Context(), who)
@@ -79,10 +81,10 @@ func (s *Server) authenticate(known ...authenticator.Request) access {
 	// Wrong credentials are refused, even where none are needed.
 	who := union.NewFailOnError(group.NewAuthenticatedGroupAdder(union.New(known...)), anonymous.NewAuthenticator(open),
 		s.anonymousWhereBound())
-	return func(next http.Handler, c *genericserver.Config) http.Handler {
-		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(c.Serializer), c.AuditBackend,
-			c.AuditPolicyRuleEvaluator)
-		return apifilters.WithAuthentication(authorized(next, c), who, failed, nil, nil)
+	return func(next http.Handler) http.Handler {
+		backend, policy := s.audit()
+		failed := apifilters.WithFailedAuthenticationAudit(apifilters.Unauthorized(scheme.Codecs), backend, policy)
+		return apifilters.WithAuthentication(s.authorized(next), who, failed, nil, nil)
 	}
 }
 

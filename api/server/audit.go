@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apiserver/pkg/audit"
 	apifilters "k8s.io/apiserver/pkg/endpoints/filters"
-	genericserver "k8s.io/apiserver/pkg/server"
 )
 
 // The annotations of an event in the audit log that say which process has asked, on the socket.
@@ -17,11 +16,12 @@ const (
 )
 
 // audited records requests in the audit log, if there is one.
-func audited(next http.Handler, c *genericserver.Config) http.Handler {
-	if c.AuditBackend == nil {
+func (s *Server) audited(next http.Handler) http.Handler {
+	backend, policy := s.audit()
+	if backend == nil {
 		return next
 	}
-	next = apifilters.WithAudit(next, c.AuditBackend, c.AuditPolicyRuleEvaluator, c.LongRunningFunc)
+	next = apifilters.WithAudit(next, backend, policy, longRunning)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := peerFrom(r.Context()); ok {
 			audit.AddAuditAnnotations(r.Context(), auditPeerUID, strconv.FormatUint(uint64(p.UID), 10),
@@ -29,4 +29,12 @@ func audited(next http.Handler, c *genericserver.Config) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// audit returns where requests are recorded, and which. Both are nil without an audit log.
+func (s *Server) audit() (audit.Sink, audit.PolicyRuleEvaluator) {
+	if s.config.Audit == nil {
+		return nil, nil
+	}
+	return s.config.Audit.Backend, s.config.Audit.Policy
 }

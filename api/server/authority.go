@@ -300,8 +300,7 @@ func newHolder(name string, groups []string, role, namespace string) (h holder, 
 		case said == "":
 			return h, errors.New("a group needs a name")
 		case strings.HasPrefix(said, "system:") || strings.HasPrefix(said, "jobd:"):
-			return h, fmt.Errorf("%q is a name that jobd gives itself: names of users and groups cannot begin with system: or "+
-				"jobd:", said)
+			return h, fmt.Errorf("%q is reserved for jobd: names of users and groups cannot begin with system: or jobd:", said)
 		case strings.ContainsFunc(said, unicode.IsControl) || !utf8.ValidString(said) || len(said) > 256:
 			return h, fmt.Errorf("%q cannot be the name of a user or group: it is longer than 256 bytes, or has characters "+
 				"that cannot be printed", said)

@@ -9,35 +9,40 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	apifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
-	genericserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
+
+	"github.com/jobd/jobd/api/scheme"
 )
 
 // chain puts the filters in front of the API, in the order of a kube-apiserver.
-func (s *Server) chain(h http.Handler, c *genericserver.Config, access access, sharing *sharing) http.Handler {
+func (s *Server) chain(h http.Handler, access access, sharing *sharing) http.Handler {
+	backend, policy := s.audit()
 	h = s.logWrites(h)
-	h = sharing.fairly(h, c)
-	h = access(h, c)
+	h = sharing.fairly(h)
+	h = access(h)
 	h = withDeepStack(h)
 	// Inside the timeout, so that no warning is added to a response that has been given up.
 	h = apifilters.WithWarningRecorder(h)
-	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, c.LongRunningFunc)
-	h = apifilters.WithRequestDeadline(h, c.AuditBackend, c.AuditPolicyRuleEvaluator, c.LongRunningFunc, c.Serializer,
-		c.RequestTimeout)
+	h = genericfilters.WithTimeoutForNonLongRunningRequests(h, longRunning)
+	h = apifilters.WithRequestDeadline(h, backend, policy, longRunning, scheme.Codecs, s.config.RequestTimeout)
 	h = s.endWithServer(h)
 	h = s.dropSlowReaders(h)
 	h = s.dropSlowWriters(h)
-	h = refuseExcess(h, c.Serializer)
+	h = refuseExcess(h, scheme.Codecs)
 	h = apifilters.WithCacheControl(h)
 	h = apifilters.WithLatencyTrackers(h)
-	h = apifilters.WithRequestInfo(h, c.RequestInfoResolver)
+	h = apifilters.WithRequestInfo(h, requestInfo)
 	h = apifilters.WithRequestReceivedTimestamp(h)
-	h = genericfilters.WithPanicRecovery(h, c.RequestInfoResolver)
+	h = genericfilters.WithPanicRecovery(h, requestInfo)
 	return apifilters.WithAuditInit(h)
 }
+
+// requestInfo reads from a request what it is about.
+var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
 // withDeepStack makes the stack as large as most requests need it while there is little on it. The timeout runs each on
 // a new goroutine, and its stack would be copied again and again on the way in: a tenth of the CPU of a GET.

@@ -16,7 +16,7 @@ import (
 // the namespace or everywhere: that of jobs.history.jobd.dev, which every role includes. It is a list only, of what has no
 // objects, so discovery does not have it.
 func (s *Server) serveHistory() {
-	s.generic.Handler.NonGoRestfulMux.UnlistedHandlePrefix("/apis/"+history.Group+"/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.paths.UnlistedHandlePrefix("/apis/"+history.Group+"/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list, err := s.history(r)
 		if err != nil {
 			gv := schema.GroupVersion{Group: history.Group, Version: history.Version}

@@ -58,10 +58,14 @@ var examples = map[string]struct{ object, change string }{
 		change: `{"subjects":[]}`,
 	},
 	"storageclasses.storage.k8s.io": {object: `{provisioner: jobd.dev/local}`, change: `{"allowVolumeExpansion":true}`},
-	"resourcequotas":                {object: `{spec: {hard: {pods: "1"}}}`, change: `{"spec":{"hard":{"pods":"2"}}}`},
-	"limitranges":                   {object: `{spec: {limits: [{type: Pod, max: {cpu: "1"}}]}}`, change: `{"spec":{"limits":[]}}`},
-	"configmaps":                    {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},
-	"secrets":                       {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},
+	"networkpolicies.networking.k8s.io": {
+		object: `{spec: {podSelector: {}}}`, change: `{"spec":{"ingress":[{"from":[{"podSelector":{}}]}]}}`,
+	},
+	"resourcequotas":              {object: `{spec: {hard: {pods: "1"}}}`, change: `{"spec":{"hard":{"pods":"2"}}}`},
+	"limitranges":                 {object: `{spec: {limits: [{type: Pod, max: {cpu: "1"}}]}}`, change: `{"spec":{"limits":[]}}`},
+	"configmaps":                  {object: `{data: {a: b}}`, change: `{"data":{"a":"c"}}`},
+	"secrets":                     {object: `{stringData: {a: b}}`, change: `{"data":{"a":"Yw=="}}`},
+	"poddisruptionbudgets.policy": {object: `{spec: {minAvailable: 1, selector: {}}}`, change: `{"spec":{"minAvailable":2}}`},
 }
 
 // TestEveryKindHasEveryVerb takes an object of each kind through everything that clients do.

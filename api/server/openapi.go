@@ -1,12 +1,23 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 
+	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/apiserver/pkg/server/routes"
+	baseversion "k8s.io/component-base/version"
 	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/common/restfuladapter"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/api/annotations"
+	"github.com/jobd/jobd/api/openapi"
+	"github.com/jobd/jobd/api/scheme"
 )
 
 // serveOpenAPI serves /openapi/v2 and /openapi/v3. The documents are built on the first request: that takes as long as
@@ -14,10 +25,41 @@ import (
 func (s *Server) serveOpenAPI(v2 *common.Config, v3 *common.OpenAPIV3Config) {
 	documents := sync.OnceValue(func() http.Handler {
 		m := mux.NewPathRecorderMux("openapi")
-		routes.OpenAPI{Config: v2}.InstallV2(s.generic.Handler.GoRestfulContainer, m)
-		routes.OpenAPI{V3Config: v3}.InstallV3(s.generic.Handler.GoRestfulContainer, m)
+		routes.OpenAPI{Config: v2}.InstallV2(s.groups.container, m)
+		routes.OpenAPI{V3Config: v3}.InstallV3(s.groups.container, m)
 		return m
 	})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { documents().ServeHTTP(w, r) })
-	s.generic.Handler.NonGoRestfulMux.UnlistedHandlePrefix("/openapi/", handler)
+	s.paths.UnlistedHandlePrefix("/openapi/", handler)
+}
+
+// openAPI returns how the documents of both versions are made.
+func openAPI() (*common.Config, *common.OpenAPIV3Config) {
+	names := apiopenapi.NewDefinitionNamer(scheme.Scheme)
+	models := annotations.Definitions(absent.Definitions(openapi.GetOpenAPIDefinitions))
+	info := &spec.Info{InfoProps: spec.InfoProps{Title: "jobd", Version: baseversion.DefaultKubeBinaryVersion}}
+	v2 := &common.Config{
+		ProtocolList: []string{"https"}, IgnorePrefixes: []string{}, Info: info,
+		DefaultResponse:                &spec.Response{ResponseProps: spec.ResponseProps{Description: "Default Response."}},
+		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: names.GetDefinitionName, GetDefinitions: models,
+	}
+	v3 := &common.OpenAPIV3Config{
+		IgnorePrefixes: []string{}, Info: info,
+		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
+		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: names.GetDefinitionName, GetDefinitions: models,
+	}
+	v3.Definitions = models(func(path string) spec.Ref {
+		name, _ := names.GetDefinitionName(path)
+		return spec.MustCreateRef("#/components/schemas/" + common.EscapeJsonPointer(name))
+	})
+	return v2, v3
+}
+
+// operationOf names an operation as a cluster does: readBatchV1NamespacedJob.
+func operationOf(r common.Route) (id string, tags []string, err error) {
+	route, ok := r.(*restfuladapter.RouteAdapter)
+	if !ok {
+		return "", nil, fmt.Errorf("%s %s is a %T", r.Method(), r.Path(), r)
+	}
+	return apiopenapi.GetOperationIDAndTags(route.Route)
 }

@@ -21,8 +21,11 @@ import (
 )
 
 // podEviction serves POST .../pods/NAME/eviction: a deletion that marks the pod as disrupted, so that a pod failure
-// policy can tell it from a failure. jobd has no disruption budgets that could refuse it.
-type podEviction struct{ pods *registry.Store }
+// policy can tell it from a failure. PodDisruptionBudgets may refuse it.
+type podEviction struct {
+	pods    *registry.Store
+	budgets disruptionBudgets
+}
 
 var (
 	_ rest.NamedCreater             = &podEviction{}
@@ -59,11 +62,19 @@ func (e *podEviction) Create(ctx context.Context, name string, obj runtime.Objec
 	if dryrun.IsDryRun(options.DryRun) {
 		deletion.DryRun = options.DryRun
 	}
-	if err := e.mark(ctx, name, deletion); err != nil {
+	pod, err := e.pods.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
 		return nil, err
 	}
-	if _, _, err := e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, deletion); err != nil {
+	allowed, err := e.budgets.allow(ctx, pod.(*corev1.Pod), deletion)
+	if err != nil {
 		return nil, err
+	}
+	if err := e.mark(ctx, name, allowed.deletion); err != nil {
+		return nil, allowed.done(err)
+	}
+	if _, _, err := e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, allowed.deletion); err != nil {
+		return nil, allowed.done(err)
 	}
 	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
 }

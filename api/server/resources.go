@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/jobd/jobd/api/disruption"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
@@ -60,7 +62,13 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 			podPortForward{into}
 		served["pods/proxy"] = podProxy{into}
 		served["pods/files"] = podFiles{objects, s.config.PodFiles, s.config.Containers, s.config.Logger}
-		served["pods/eviction"] = &podEviction{pods: objects}
+		binding := podBinding{objects}
+		served["pods/binding"], served["bindings"] = binding, bindings{binding}
+		budgets, err := s.registry(disruption.Kind())
+		if err != nil {
+			return nil, err
+		}
+		served["pods/eviction"] = &podEviction{objects, disruptionBudgets{budgets, s.config.Store}}
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
@@ -85,10 +93,14 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 			objects.BeginUpdate = s.addresses.update
 			served["services/proxy"] = serviceProxy{podProxy{newReach(nil, s.config.Containers, nil)}, objects, s.storedPods}
 		}
+	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
+		s.warnOfPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles, s.config.Logger}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
+	case schema.GroupResource{Resource: "nodes"}:
+		served["nodes/usage"] = nodeUsage{objects, s.config.Past}
 	case schema.GroupResource{Resource: "namespaces"}:
 		served["namespaces"] = &namespaces{&resource{objects, k}}
 	}

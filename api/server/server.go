@@ -18,9 +18,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -31,28 +33,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	apiopenapi "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
-	genericserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
-	"k8s.io/apiserver/pkg/server/healthz"
-	restclient "k8s.io/client-go/rest"
-	"k8s.io/component-base/compatibility"
-	baseversion "k8s.io/component-base/version"
+	"k8s.io/apiserver/pkg/server/mux"
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/jobd/jobd/api/absent"
-	"github.com/jobd/jobd/api/annotations"
 	"github.com/jobd/jobd/api/auditlog"
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/database"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/kind"
-	"github.com/jobd/jobd/api/openapi"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/tokens"
@@ -78,6 +72,7 @@ type Config struct {
 	Pictures   Pictures
 	Queue      Queue
 	Meter      Meter
+	Past       Past
 	History    History
 	// PodFiles finds the files that pods have left; nil: there are none.
 	PodFiles PodFiles
@@ -88,6 +83,9 @@ type Config struct {
 	Tokens *tokens.Tokens
 	// PodAPI is the address at which pods reach the API; the zero value if they cannot.
 	PodAPI netip.AddrPort
+	// PoliciesWithoutEffect says that pods have no network that NetworkPolicies could apply to, of which their writers are
+	// warned.
+	PoliciesWithoutEffect bool
 	// ServiceAddresses is the range of the virtual addresses of Services; not valid if they have none. NodePorts is that
 	// of their ports of the host; by default 30000-32767.
 	ServiceAddresses netip.Prefix
@@ -169,7 +167,8 @@ type Images interface {
 type Server struct {
 	config    Config
 	addresses *serviceAddresses
-	generic   *genericserver.GenericAPIServer
+	groups    *groups
+	paths     *mux.PathRecorderMux // what is not below a group
 	// endpoints lists all that is served, in order.
 	endpoints []endpoint
 	// rights are what roles and bindings allow; roleRules are the rules that stand for jobd's own roles, by their names.
@@ -219,80 +218,54 @@ func New(c Config) (*Server, error) {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 
-	g := genericserver.NewConfig(scheme.Codecs)
-	g.EffectiveVersion = effectiveVersion{compatibility.NewEffectiveVersionFromString(baseversion.DefaultKubeBinaryVersion, "", ""), c.Version}
-	g.ExternalAddress = "127.0.0.1:443"           // never used, but it has to look like an address
-	g.LoopbackClientConfig = &restclient.Config{} // nothing here calls itself
-	g.DiscoveryAddresses = noAddresses{}
-	g.EnableProfiling = false // on the socket only, see localRoutes
-	g.RequestTimeout = c.RequestTimeout
-	g.LongRunningFunc = longRunning
-	if c.Audit != nil {
-		g.AuditBackend, g.AuditPolicyRuleEvaluator = c.Audit.Backend, c.Audit.Policy
-	}
-	g.Authorization.Authorizer = authorizer.AuthorizerFunc(s.authorize)
-	admit := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
-		accountRole{s}, podSecurity{s}, privilegedServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}, resourceQuotas{c.Store}}
-	if c.WorkloadWithJob {
-		admit = append(admit, gangs{})
-	}
-	g.AdmissionControl = admission.NewChainHandler(admit...)
-	g.BuildHandlerChainFunc = func(h http.Handler, _ *genericserver.Config) http.Handler { return h }
-	namer := apiopenapi.NewDefinitionNamer(scheme.Scheme)
-	models := annotations.Definitions(absent.Definitions(openapi.GetOpenAPIDefinitions))
-	g.OpenAPIConfig = genericserver.DefaultOpenAPIConfig(models, namer)
-	g.OpenAPIConfig.Info.Title = "jobd"
-	g.OpenAPIV3Config = genericserver.DefaultOpenAPIV3Config(models, namer)
-	g.OpenAPIV3Config.Info.Title = "jobd"
-	g.SkipOpenAPIInstallation = true                                     // done by serveOpenAPI
-	g.DisabledPostStartHooks.Insert("storage-object-count-tracker-hook") // only priority and fairness would read it
-	for name, check := range c.Ready {
-		g.ReadyzChecks = append(g.ReadyzChecks, healthz.NamedCheck(name, func(*http.Request) error { return check() }))
-	}
-
-	completed := g.Complete(nil)
-	generic, err := completed.New("jobd", genericserver.NewEmptyDelegate())
-	if err != nil {
-		return nil, fmt.Errorf("set up the API: %w", err)
-	}
-	s.generic = generic
-	if err := s.install(scheme.Kinds()); err != nil {
+	limitCopies()
+	s.groups = newGroups()
+	if err := s.add(scheme.Kinds()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	if s.roleRules, err = rulesOfRoles(s.endpoints); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
-	s.serveOpenAPI(g.OpenAPIConfig, g.OpenAPIV3Config)
-	s.serveCustomResources()
+	v2, v3 := openAPI()
+	if err := s.groups.install(v3, s.admission(), authorizer.AuthorizerFunc(s.authorize)); err != nil {
+		return nil, fmt.Errorf("set up the API: %w", err)
+	}
+	s.servePaths()
+	s.serveOpenAPI(v2, v3)
 	s.serveHistory()
-	prepared := generic.PrepareRun()
-	prepared.RunPostStartHooks(s.stopping)
 
-	// BuildHandlerChainFunc above returns the bare API, which all chains share.
-	bare := refuseAbsent(generic.Handler.FullHandlerChain)
-	s.local = s.front("socket", s.localRoutes(bare), completed.Config, identifyPeer)
-	s.remote = s.front("network", bare, completed.Config, s.authenticate(s.everybody()...))
-	s.pods = s.front("pods", bare, completed.Config, s.authenticate(s.accounts()...))
+	all := refuseAbsent(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.groups.handles(r.URL.Path) {
+			s.groups.ServeHTTP(w, r)
+		} else {
+			s.paths.ServeHTTP(w, r)
+		}
+	}))
+	s.local = s.front("socket", s.localRoutes(all), s.identifyPeer)
+	s.remote = s.front("network", all, s.authenticate(s.everybody()...))
+	s.pods = s.front("pods", all, s.authenticate(s.accounts()...))
 	return s, errors.Join(s.createNamespaces(), s.createRoles(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
 }
 
-// install serves every kind under each of its groups.
-func (s *Server) install(kinds []*kind.Kind) error {
-	groups := map[string]*genericserver.APIGroupInfo{}
-	var order []string
+// admission returns what decides about writes, in order.
+func (s *Server) admission() admission.Interface {
+	c := &s.config
+	all := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
+		accountRole{s}, podSecurity{s}, privilegedServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}, resourceQuotas{c.Store}}
+	if c.WorkloadWithJob {
+		all = append(all, gangs{})
+	}
+	return admission.NewChainHandler(all...)
+}
+
+// limitCopies bounds what the copies of a JSON patch may add to an object.
+var limitCopies = sync.OnceFunc(func() { jsonpatch.AccumulatedCopySizeLimit = maxBodyBytes })
+
+// add serves every kind under each of its groups.
+func (s *Server) add(kinds []*kind.Kind) error {
 	add := func(gv schema.GroupVersion, served map[string]rest.Storage) {
-		info := groups[gv.Group]
-		if info == nil {
-			made := genericserver.NewDefaultAPIGroupInfo(gv.Group, scheme.Scheme, scheme.ParameterCodec, scheme.Codecs)
-			info = &made
-			groups[gv.Group] = info
-			order = append(order, gv.Group)
-		}
-		if info.VersionedResourcesStorageMap[gv.Version] == nil {
-			info.VersionedResourcesStorageMap[gv.Version] = map[string]rest.Storage{}
-		}
 		for _, name := range slices.Sorted(maps.Keys(served)) {
-			info.VersionedResourcesStorageMap[gv.Version][name] = served[name]
+			s.groups.add(gv, name, served[name])
 			whole, _, _ := strings.Cut(name, "/")
 			s.endpoints = append(s.endpoints,
 				newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
@@ -319,17 +292,7 @@ func (s *Server) install(kinds []*kind.Kind) error {
 			"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI(),
 			"subjectaccessreviews": s.maySomebody(), "localsubjectaccessreviews": s.maySomebodyHere(),
 		})
-	var named []*genericserver.APIGroupInfo
-	for _, group := range order {
-		if group == "" {
-			if err := s.generic.InstallLegacyAPIGroup(genericserver.DefaultLegacyAPIPrefix, groups[group]); err != nil {
-				return err
-			}
-			continue
-		}
-		named = append(named, groups[group])
-	}
-	return s.generic.InstallAPIGroups(named...)
+	return nil
 }
 
 // Serve answers on all listeners until ctx is done or one of them fails. Then it waits a little for requests to
@@ -376,9 +339,9 @@ type front struct {
 	connections *connections
 }
 
-func (s *Server) front(name string, api http.Handler, c *genericserver.Config, access access) *front {
-	sharing := newSharing(c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, s.config.MaxStreams)
-	handler := s.chain(api, c, access, sharing)
+func (s *Server) front(name string, api http.Handler, access access) *front {
+	sharing := newSharing(maxReads, maxWrites, s.config.MaxStreams)
+	handler := s.chain(api, access, sharing)
 	if name != "pods" {
 		handler = withDashboard(handler)
 	}
@@ -424,28 +387,4 @@ type noAddresses struct{}
 
 func (noAddresses) ServerAddressByClientCIDRs(net.IP) []metav1.ServerAddressByClientCIDR {
 	return []metav1.ServerAddressByClientCIDR{}
-}
-
-// KubernetesVersion returns the version of Kubernetes whose API this is, that of the libraries, with a build of jobd
-// beside it unless that is empty.
-func KubernetesVersion(build string) string {
-	v := "v" + baseversion.DefaultKubeBinaryVersion + ".0"
-	if build != "" {
-		v += "+jobd-" + build
-	}
-	return v
-}
-
-// effectiveVersion is the version of the API with jobd's own build as its metadata.
-type effectiveVersion struct {
-	compatibility.MutableEffectiveVersion
-	jobd string
-}
-
-func (v effectiveVersion) Info() *version.Info {
-	info := v.MutableEffectiveVersion.Info()
-	if v.jobd != "" && info != nil {
-		info.GitVersion = KubernetesVersion(v.jobd)
-	}
-	return info
 }

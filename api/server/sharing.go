@@ -18,15 +18,17 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	genericserver "k8s.io/apiserver/pkg/server"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 
+	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/fairshare"
 )
 
 const (
 	// defaultMaxStreams bounds watches and logs.
 	defaultMaxStreams = 5000
+	// maxReads and maxWrites are the limits of a kube-apiserver.
+	maxReads, maxWrites = 400, 200
 	// maxSessions bounds the connections that reach into containers: exec, attach, portforward and proxy.
 	maxSessions = 512
 	// maxLists bounds lists that may be long, which cost most: their objects are held until the client has taken them.
@@ -96,7 +98,7 @@ func (s *sharing) needed(r *http.Request, info *request.RequestInfo) []*fairshar
 
 // fairly lets a request through when its client has a place for it. Otherwise the client is told to retry. While a
 // request is served, its connection is kept.
-func (s *sharing) fairly(next http.Handler, c *genericserver.Config) http.Handler {
+func (s *sharing) fairly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		if !ok {
@@ -116,7 +118,7 @@ func (s *sharing) fairly(next http.Handler, c *genericserver.Config) http.Handle
 		}
 		err := apierrors.NewTooManyRequests(fmt.Sprintf(
 			"too many requests like this one are served: %s may have %d at a time, and all clients together %d", who.Name, most, full.Total), 1)
-		responsewriters.ErrorNegotiated(err, c.Serializer, schema.GroupVersion{}, w, r)
+		responsewriters.ErrorNegotiated(err, scheme.Codecs, schema.GroupVersion{}, w, r)
 	})
 }
 

@@ -20,7 +20,7 @@ func Print(out io.Writer, e *Explanation) error {
 	p.lines("", fmt.Sprintf("%s: %s", e.Object, e.Message))
 	p.causes("", e.Causes)
 	if e.Source == FromAPI {
-		p.lines("", "(This is what the cluster's API tells. What its scheduler and controllers know beyond that is not known here.)")
+		p.lines("", "(This is based on the cluster's API alone; what only its scheduler and controllers know is not shown.)")
 	}
 	_, err := io.WriteString(out, p.text.String())
 	return err

@@ -34,7 +34,7 @@ func TestAnExplanationIsPrintedAsSentences(t *testing.T) {
     Its last lines:
       | a line` + "\uFFFD" + `[2J
   $ jobctl annotate jobs/pi
-(This is what the cluster's API tells. What its scheduler and controllers know beyond that is not known here.)
+(This is based on the cluster's API alone; what only its scheduler and controllers know is not shown.)
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)

@@ -23,14 +23,13 @@ var groups = []struct{ title, commands string }{
 
 // clusterVerbs are kubectl's commands for what jobd does not have, and what that is.
 var clusterVerbs = map[string]string{
-	"scale":                      "Deployments and the like; the number of pods of a Job is its spec.parallelism: jobctl edit jobs/NAME",
-	"autoscale":                  "HorizontalPodAutoscalers; the number of pods of a Job is its spec.parallelism",
-	"rollout":                    "Deployments and the like; a changed Job is created anew, and jobctl retry runs again what failed",
-	"expose":                     "Deployments and the like; write a Service, or use jobctl port-forward",
-	"certificate":                "CertificateSigningRequests; jobctl kubeconfig makes certificates for people",
-	"create deployment":          "Deployments; make it a Job: jobctl create job, or jobctl submit",
-	"create ingress":             "Ingresses; use a hostPort, or jobctl port-forward",
-	"create poddisruptionbudget": "PodDisruptionBudgets",
+	"scale":             "Deployments and the like; the number of pods of a Job is its spec.parallelism: jobctl edit jobs/NAME",
+	"autoscale":         "HorizontalPodAutoscalers; the number of pods of a Job is its spec.parallelism",
+	"rollout":           "Deployments and the like; a changed Job is created anew, and jobctl retry runs again what failed",
+	"expose":            "Deployments and the like; write a Service, or use jobctl port-forward",
+	"certificate":       "CertificateSigningRequests; jobctl kubeconfig makes certificates for people",
+	"create deployment": "Deployments; make it a Job: jobctl create job, or jobctl submit",
+	"create ingress":    "Ingresses; use a hostPort, or jobctl port-forward",
 }
 
 // shorts say in the list of commands what kubectl says of a cluster or of single pods.

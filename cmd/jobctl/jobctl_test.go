@@ -200,7 +200,7 @@ func TestVerbs(t *testing.T) {
 				{what: "create from a command line", args: "create job hello --image=busybox -- echo hello", want: `job.batch/hello created`},
 				{what: "a dry run", args: "create job other --image=busybox --dry-run=server -o name", want: `^job.batch/other`},
 				{what: "no such object", args: "get job other", code: 1, want: `Error from server \(NotFound\): jobs.batch "other" not found`},
-				{what: "no such kind", args: "get networkpolicies", code: 1, want: `the server doesn't have a resource type "networkpolicies"`},
+				{what: "no such kind", args: "get httproutes", code: 1, want: `the server doesn't have a resource type "httproutes"`},
 				{what: "a kind that jobd does not have", args: "get statefulsets", want: `No resources found in default namespace`},
 				{what: "logs of a pod that is not there", args: "logs nobody", code: 1, want: `pods "nobody" not found`},
 				{what: "version", args: "get --raw /version", want: `jobd-test`},

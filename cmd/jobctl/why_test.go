@@ -66,7 +66,7 @@ func TestWish20WhyOfACluster(t *testing.T) {
 	if err := why.Print(&out, said); err != nil {
 		t.Fatal(err)
 	}
-	for _, words := range []string{"3 Insufficient cpu", "exit code 127", "it survives 2 more", "This is what the cluster's API tells"} {
+	for _, words := range []string{"3 Insufficient cpu", "exit code 127", "it survives 2 more", "This is based on the cluster's API alone"} {
 		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), words) {
 			t.Errorf("%q is not in\n%s", words, &out)
 		}

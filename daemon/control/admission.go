@@ -135,6 +135,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 		a.gone(p.UID)
 		a.claims.podEnded(rec.key)
 	case awaitsNode(p):
+		a.capacity.Gone(p.UID) // nobody looks for room for it any longer
 		if why, waits := a.claims.waits(rec.key); waits && p.Spec.NodeName == a.name {
 			a.hold(p.UID, why)
 			return

@@ -220,10 +220,16 @@ func (c *claims) findHolders(p *loop.Pass, obj *corev1.PersistentVolumeClaim, po
 			return false
 		}
 		uses := func(u claim.Use) bool { return u.Key == key }
-		if podspec.Bound(some) && slices.ContainsFunc(claim.UsesOf(some), uses) {
-			if now, ok := p.Get(o.Key); ok && now.UID == o.UID {
-				pods[o.Key] = struct{}{}
-			}
+		if !podspec.Bound(some) || !slices.ContainsFunc(claim.UsesOf(some), uses) {
+			return true
+		}
+		now, ok, err := p.Pods.Get(o.Key)
+		if err != nil {
+			failed = err
+			return false
+		}
+		if ok && string(now.UID) == o.UID && holds(now, key) {
+			pods[o.Key] = struct{}{}
 		}
 		return true
 	})
@@ -233,9 +239,27 @@ func (c *claims) findHolders(p *loop.Pass, obj *corev1.PersistentVolumeClaim, po
 	for name := range c.byClaim[key] { // some may have been bound in this pass
 		if some, ok, err := p.Pods.Get(name); err != nil {
 			return err
-		} else if ok && podspec.Bound(some) {
+		} else if ok && podspec.Bound(some) && holds(some, key) {
 			pods[name] = struct{}{}
 		}
 	}
 	return nil
+}
+
+// holds reports whether a bound pod keeps a claim that it uses from going. A deleted pod of which nothing is left on the
+// host does not keep the claims that were made for it: when it is deleted in the foreground, its object waits for them.
+func holds(p *corev1.Pod, key string) bool {
+	return p.DeletionTimestamp == nil || !pod.Done(p) || !slices.ContainsFunc(claim.UsesOf(p), func(u claim.Use) bool {
+		return u.Key == key && u.Own
+	})
+}
+
+// podOver takes in that nothing is left on the host of a pod that is deleted, while its object still waits for something.
+func (c *claims) podOver(key string, p *corev1.Pod) {
+	for _, u := range claim.UsesOf(p) {
+		if _, ok := c.holders[u.Key][key]; ok && !holds(p, u.Key) {
+			delete(c.holders[u.Key], key)
+			c.dirtyClaims.Add(u.Key)
+		}
+	}
 }

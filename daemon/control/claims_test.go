@@ -516,6 +516,35 @@ func TestClaimsOfAPodsOwn(t *testing.T) {
 	})
 }
 
+// A Job that is deleted in the foreground waits for its pods, and they wait for the claims that were made for them.
+func TestClaimsOfAPodsOwnGoInTheForeground(t *testing.T) {
+	for rule, run := range map[string]string{"after their end": "1s", "while they run": "1h"} {
+		t.Run(rule, func(t *testing.T) {
+			withClaims(t, func(w *world, d *disk) {
+				own := corev1.Volume{Name: "scratch"}
+				own.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}
+				own.Ephemeral.VolumeClaimTemplate.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+				own.Ephemeral.VolumeClaimTemplate.Spec.Resources.Requests = corev1.ResourceList{
+					corev1.ResourceStorage: resource.MustParse("1Gi"),
+				}
+				w.newPod("mine", run, own)
+				time.Sleep(5 * time.Second)
+				p := w.podNamed("mine")
+				if len(d.volumes()) != 1 {
+					t.Fatalf("the pod %+v, data %v", p.Status, d.volumes())
+				}
+				storage.SetPropagation(p, metav1.DeletePropagationForeground)
+				storage.MarkDeleted(p, time.Now(), 0)
+				w.put(objects.Key(objects.Pods, p), p)
+				time.Sleep(5 * time.Second)
+				if left := w.pods(); w.claim("mine-scratch") != nil || len(left) > 0 || len(d.volumes()) > 0 {
+					t.Errorf("claim %+v, pods %+v, data %v are left", w.claim("mine-scratch"), left, d.volumes())
+				}
+			})
+		})
+	}
+}
+
 func TestAClaimGrows(t *testing.T) {
 	withClaims(t, func(w *world, d *disk) {
 		w.newClaim("data", "local")

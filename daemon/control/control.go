@@ -149,13 +149,14 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		disk      = newDiskLimits(timers, pods)
 		ttl       = newJobTTL(timers, jobs)
 		accounts  = newAccounts(timers, config.History)
+		budgets   = newBudgets(timers)
 		kinds     = &kinds{pods, jobs, cronJobs, claims}
 		garbage   = gc.New(kinds, jobs)
 	)
 	// Pods, Jobs and CronJobs follow each other, so none of them can be made complete before the others.
 	pods.jobs, pods.admission, pods.garbage = jobs, admission, garbage
 	pods.followers = []podFollower{files, tokens, disk, taints, claims, accounts}
-	pods.accounts, jobs.accounts = accounts, accounts
+	pods.accounts, jobs.accounts, pods.budgets = accounts, accounts, budgets
 	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
 	jobs.security = config.PodSecurity
 	cronJobs.jobs, cronJobs.garbage = jobs, garbage
@@ -183,6 +184,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		gangs,
 		tokens,
 		disk,
+		budgets,
 		ttl,
 		accounts,
 		&clusterRoles{},

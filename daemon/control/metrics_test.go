@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -108,6 +109,38 @@ func TestMetricsAreThoseOfAClusterAndOurs(t *testing.T) {
 			if got[name] == 0 {
 				t.Errorf("%s is missing: %v", name, got)
 			}
+		}
+	})
+}
+
+// Namespaces come and go, and what is counted of each must go with it.
+func TestMetricsOfANamespaceGoWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.create(simulate("good", "1s", "0"))
+		time.Sleep(5 * time.Second)
+		of := func() (n int) {
+			for name := range w.figures() {
+				if strings.HasPrefix(name, "jobd_job_cpu_seconds_total{") {
+					n++
+				}
+			}
+			return n
+		}
+		if of() != 1 {
+			t.Errorf("%d series, want that of the namespace", of())
+		}
+		ns := &corev1.Namespace{}
+		ns.Name, ns.Spec.Finalizers = "default", []corev1.FinalizerName{corev1.FinalizerKubernetes}
+		storage.MarkDeleted(ns, time.Now(), 0)
+		w.put(store.Key(objects.Namespaces, "", "default"), ns)
+		time.Sleep(time.Minute)
+		if w.read(store.Key(objects.Namespaces, "", "default"), ns) {
+			t.Fatal("the namespace is there")
+		}
+		if of() != 0 {
+			t.Errorf("%d series are left", of())
 		}
 	})
 }

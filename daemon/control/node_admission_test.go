@@ -9,6 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/store"
 )
 
 func TestTheNodeTakesOrFailsAPodThatNamesIt(t *testing.T) {
@@ -54,6 +58,43 @@ func TestTheNodeTakesOrFailsAPodThatNamesIt(t *testing.T) {
 		check()
 		if p := w.pod("early"); p.Status.Phase != corev1.PodRunning {
 			t.Errorf("after a restart the first is %s", p.Status.Phase)
+		}
+	})
+}
+
+// A pod that waits for room is put on the node by somebody else (pods/binding).
+func TestTheNodeTakesOrFailsAPodThatIsBoundByTheAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.end()
+		w.bare("early", "2", "10s", nil)
+		w.bare("large", "2", "1h", nil)
+		w.bare("alike", "2", "1h", nil)
+		time.Sleep(2 * time.Second)
+		bind := func(name string) {
+			t.Helper()
+			p := w.pod(name)
+			if p.Spec.NodeName != "" {
+				t.Fatalf("%s does not wait", name)
+			}
+			core.NameNode(p, "test", time.Now())
+			w.put(store.Key(objects.Pods, p.Namespace, p.Name), p)
+		}
+		bind("large")
+		time.Sleep(2 * time.Second)
+		if s := w.pod("large").Status; s.Phase != corev1.PodFailed || s.Reason != "OutOfcpu" {
+			t.Errorf("large is %s, %s: %s", s.Phase, s.Reason, s.Message)
+		}
+		time.Sleep(10 * time.Second)
+		if p := w.pod("alike"); p.Status.Phase != corev1.PodRunning {
+			t.Errorf("the pod that waits for its turn is %s", p.Status.Phase)
+		}
+		w.bare("small", "1", "1h", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
+		time.Sleep(2 * time.Second)
+		bind("small")
+		time.Sleep(2 * time.Second)
+		if s := w.pod("small").Status; s.Phase != corev1.PodFailed || s.Reason != "NodeAffinity" {
+			t.Errorf("small is %s, %s: %s", s.Phase, s.Reason, s.Message)
 		}
 	})
 }

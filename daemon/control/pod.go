@@ -30,6 +30,7 @@ type pods struct {
 	admission *admission
 	garbage   *gc.Collector
 	accounts  *accounts
+	budgets   *budgets
 	followers []podFollower
 
 	// known are the pods that still wait, run or have to be counted.
@@ -269,6 +270,7 @@ func (c *pods) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 // set folds in a pod as it now is, for itself and for the Job that counts it.
 func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 	of := c.jobs.known[owner]
+	c.budgets.podSet(p)
 	c.jobs.podChanged(of, p)
 	if rec, ok := c.known[p.UID]; ok && rec.job != of { // another Job controls it now
 		c.jobs.podChanged(rec.job, p)
@@ -391,6 +393,7 @@ func (c *pods) removeIfOver(p *loop.Pass, key string, obj *corev1.Pod) (bool, er
 		p.Pods.Changed(key, obj)
 	}
 	if !storage.Removable(obj) {
+		c.admission.claims.podOver(key, obj)
 		return false, nil
 	}
 	if err := p.Pods.Delete(key); err != nil {

@@ -134,7 +134,9 @@ func (d *daemon) begin(dir string) {
 	}
 	t.Cleanup(d.clean)
 	d.serve()
-	d.importImage(images.Busybox("docker.io/library/busybox:1.36"))
+	if !slices.Contains(d.flags, "simulated") { // then there are no images
+		d.importImage(images.Busybox("docker.io/library/busybox:1.36"))
+	}
 }
 
 // importImage imports an image into the daemon through `jobctl image import -`.
@@ -219,6 +221,9 @@ func (d *daemon) kill() {
 
 // clean ends the daemon and its containers, and checks that nothing is left on the host.
 func (d *daemon) clean() {
+	if d.Clientset != nil && !d.t.Skipped() {
+		d.eventsAreOnThePage()
+	}
 	_ = d.process.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.ended:

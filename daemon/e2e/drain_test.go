@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,6 +19,19 @@ func TestDrain(t *testing.T) {
 	if out, err := d.tryKubectl("drain", self, patiently); err == nil || !strings.Contains(out, "cannot delete Pods that declare no controller (use --force to override): default/bare") {
 		t.Errorf("drain without --force: %v\n%s", err, out)
 	}
+	// A budget keeps the Job's pod, until it is removed.
+	d.kubectl("create", "poddisruptionbudget", "keep", "--selector=job-name=job", "--min-available=1")
+	d.eventually("the budget counts the pod", func() error {
+		if got := d.kubectl("get", "pdb", "keep", "-o", "jsonpath={.status.currentHealthy}"); got != "1" {
+			return fmt.Errorf("%s healthy pods", got)
+		}
+		return nil
+	})
+	if out, err := d.tryKubectl("drain", self, "--force", "--timeout=1s"); err == nil ||
+		!strings.Contains(out, "Cannot evict pod as it would violate the pod's disruption budget.") {
+		t.Errorf("drain against a budget: %v\n%s", err, out)
+	}
+	d.kubectl("delete", "pdb", "keep")
 	if got := d.kubectl("get", "nodes"); !strings.Contains(got, "Ready,SchedulingDisabled") {
 		t.Errorf("get nodes:\n%s", got)
 	}

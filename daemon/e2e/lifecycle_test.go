@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -152,7 +153,7 @@ func TestPreStopHooks(t *testing.T) {
 	}()
 	run("forced", "3600", "{sleep: {seconds: 3600}}")
 	run("over", "2", "{exec: {command: ['true']}}")
-	run("fails", "1", "{exec: {command: ['false']}}")
+	run("fails", "3600", "{exec: {command: ['false']}}")
 	for _, name := range []string{"short", "forced", "over", "fails"} {
 		d.jobctl("delete", "--wait=false", "pod/"+name)
 	}
@@ -167,8 +168,12 @@ func TestPreStopHooks(t *testing.T) {
 	if out := <-log; out != "hook\nsignalled\n" {
 		t.Errorf("a hook that is cut short: %q", out)
 	}
-	d.jobctl("wait", "--for=delete", "pod/over", "pod/fails", patiently)
-	if events := d.jobctl("events", "--for=pod/fails"); !strings.Contains(events, "FailedPreStopHook") || !strings.Contains(events, "PreStopHook failed") {
-		t.Errorf("no event says that a hook has failed:\n%s", events)
-	}
+	d.jobctl("wait", "--for=delete", "pod/over", patiently)
+	d.eventually("the hook that fails is reported", func() error {
+		if events := d.jobctl("events", "--for=pod/fails"); !strings.Contains(events, "FailedPreStopHook") || !strings.Contains(events, "PreStopHook failed") {
+			return errors.New(events)
+		}
+		return nil
+	})
+	d.jobctl("delete", "--grace-period=0", "--force", "pod/fails")
 }

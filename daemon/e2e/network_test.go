@@ -43,6 +43,12 @@ func networkOnHost(root, output string) (found []string) {
 				found = append(found, "nft table "+name)
 			}
 		}
+		policies := name + "-policies"
+		for _, family := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyBridge} {
+			if table, err := conn.ListTableOfFamily(policies, family); err == nil && table != nil {
+				found = append(found, "nft table "+policies)
+			}
+		}
 		services := name + "-services"
 		if table, err := conn.ListTableOfFamily(services, nftables.TableFamilyIPv4); err == nil && table != nil {
 			found = append(found, "nft table "+services)

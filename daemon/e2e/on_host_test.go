@@ -3,14 +3,18 @@ package e2e
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/google/nftables"
+
+	"github.com/jobd/jobd/layout"
 )
 
 // name returns what the daemon's cgroups, bridge and nft tables are called.
@@ -20,16 +24,19 @@ func (d *daemon) name() string {
 }
 
 // onHost lists all that a daemon has on the host: mounts, cgroups and how many processes run in them, interfaces, nft
-// rules, files. It leaves out what may change while nothing runs: directories that are kept for future containers, and
-// databases.
+// rules, files. It leaves out what may change while nothing runs: directories and networks that are kept for future
+// containers, and databases.
 func (d *daemon) onHost() []string {
 	d.t.Helper()
 	var found []string
 	see := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 
+	prepared, preparedLinks := d.prepared()
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(mounts)) {
-		if fields := strings.Fields(line); strings.HasPrefix(fields[4], d.root) || strings.HasPrefix(fields[4], d.state) {
+		if fields := strings.Fields(line); prepared != "" && strings.HasPrefix(fields[4], prepared) {
+			continue
+		} else if strings.HasPrefix(fields[4], d.root) || strings.HasPrefix(fields[4], d.state) {
 			see("mount %s", fields[4])
 		}
 	}
@@ -52,6 +59,9 @@ func (d *daemon) onHost() []string {
 	links, _ := filepath.Glob("/sys/class/net/*")
 	for _, l := range links {
 		master, _ := os.Readlink(filepath.Join(l, "master"))
+		if slices.Contains(preparedLinks, filepath.Base(l)) {
+			continue
+		}
 		if filepath.Base(l) == name || filepath.Base(master) == name {
 			see("interface %s", filepath.Base(l))
 		}
@@ -71,7 +81,7 @@ func (d *daemon) onHost() []string {
 			if err != nil {
 				return nil
 			}
-			for _, kept := range []string{"/containerd/", "/seccomp/", "/places", "/jobd.db"} {
+			for _, kept := range []string{"/containerd/", "/seccomp/", "/places", "/jobd.db", "/ns-prepared/"} {
 				if strings.Contains(path, kept) {
 					return nil
 				}
@@ -84,4 +94,23 @@ func (d *daemon) onHost() []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// prepared returns the directory of the networks that are ready for pods to come, and the names of their links. The
+// directory is empty if there are more than there should be.
+func (d *daemon) prepared() (dir string, links []string) {
+	dir = layout.State(d.state).PreparedNetworks() + "/"
+	records, _ := filepath.Glob(dir + "*/network.json")
+	if len(records) > 8 {
+		return "", nil
+	}
+	for _, path := range records {
+		var record struct {
+			Address netip.Addr `json:"address"`
+		}
+		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &record) == nil && record.Address.IsValid() {
+			links = append(links, fmt.Sprintf("jobd%x", record.Address.AsSlice()))
+		}
+	}
+	return dir, links
 }

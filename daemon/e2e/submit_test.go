@@ -32,20 +32,24 @@ func exitOf(t *testing.T, cmd *exec.Cmd, stdin string) (stdout, stderr string, c
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// jobOf is a manifest of a Job with a shell script; more of its spec may follow.
+// jobOf is a manifest of a Job with a shell script that fails with its first pod; more of its spec may follow.
+// With a backoffLimitPerIndex the other indexes still run to their ends.
 func jobOf(name, script string, more ...string) string {
+	rest, limit := strings.Join(more, ""), "  backoffLimit: 0\n"
+	if strings.Contains(rest, "backoffLimitPerIndex") {
+		limit = ""
+	}
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
 metadata: {name: %s}
 spec:
-  backoffLimit: 0
-  template:
+%s  template:
     spec:
       restartPolicy: Never
       terminationGracePeriodSeconds: 0
       containers:
       - {name: c, image: "busybox:1.36", command: [sh, -c, %q]}
-%s`, name, script, strings.Join(more, ""))
+%s`, name, limit, script, rest)
 }
 
 // Wish 1: wait for complete or failed.

@@ -33,6 +33,7 @@ func TestTools(t *testing.T) {
 		"kustomize":                kustomize,
 		"stern":                    stern,
 		"python3-kubernetes":       pythonClient,
+		"cdk8s":                    cdk8s,
 	} {
 		t.Run(name, func(t *testing.T) {
 			here := *d
@@ -198,5 +199,37 @@ except client.ApiException as e:
 `)
 	if out, err := d.clientOf(python)(script, namespace, d.file("job.yaml", greeter)); err != nil {
 		d.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// cdk8s applies what a program with the Cloud Development Kit for Kubernetes writes.
+func cdk8s(d *daemon, namespace string) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		d.t.Skip("needs node")
+	}
+	program := d.file("app.js", `
+const {App, Chart, ApiObject} = require('cdk8s');
+const chart = new Chart(new App(), 'etl', {namespace: process.argv[2], labels: {team: 'data'}});
+new ApiObject(chart, 'job', {apiVersion: 'batch/v1', kind: 'Job', metadata: {name: 'etl'}, spec: {template: {spec: {
+  restartPolicy: 'Never', containers: [{name: 'c', image: 'busybox:1.36', command: ['echo', 'from a construct']}],
+}}}});
+console.log(chart.toJson().map(o => JSON.stringify(o)).join('\n---\n'));
+`)
+	cmd := exec.Command(node, program, namespace)
+	cmd.Env = append(os.Environ(), "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION=1")
+	var failed strings.Builder
+	cmd.Stderr = &failed
+	manifest, err := cmd.Output()
+	if strings.Contains(failed.String(), "Cannot find module 'cdk8s'") {
+		d.t.Skip("needs cdk8s in NODE_PATH: npm install cdk8s constructs")
+	}
+	if err != nil {
+		d.t.Fatalf("%v: %s", err, &failed)
+	}
+	d.apply(string(manifest))
+	d.jobctl("wait", "--namespace", namespace, "--for=condition=Complete", "jobs/etl", "--timeout=10m")
+	if got := d.jobctl("logs", "--namespace", namespace, "jobs/etl"); got != "from a construct\n" {
+		d.t.Errorf("it prints %q", got)
 	}
 }

@@ -12,7 +12,6 @@ func TestWish8OwnBackOff(t *testing.T) {
 	job := func(name, base, limit, script string) string {
 		return strings.NewReplacer(
 			"{name: "+name+"}", fmt.Sprintf("{name: %s, annotations: {jobd.dev/backoff-base: %s, jobd.dev/backoff-cap: %s}}", name, base, limit),
-			"  backoffLimit: 0\n", "",
 		).Replace(jobOf(name, script, "  completions: 1\n  completionMode: Indexed\n  backoffLimitPerIndex: 3\n"))
 	}
 	for _, what := range []string{"job", "cronjob.spec.jobTemplate"} {

@@ -14,7 +14,6 @@ func TestWish9MoreMemoryAfterAnOOMKill(t *testing.T) {
 	manifest := strings.NewReplacer(
 		"{name: hungry}", `{name: hungry, annotations: {jobd.dev/oom-memory-factor: "2", jobd.dev/oom-memory-max: 100Mi}}`,
 		"{name: c,", "{name: c, resources: {limits: {memory: 16Mi}, requests: {memory: 8Mi}},",
-		"  backoffLimit: 0\n", "",
 	).Replace(jobOf("hungry", `head -c 40000000 /dev/zero | tail -c 40000000 >/dev/null`,
 		"  completions: 1\n  completionMode: Indexed\n  backoffLimitPerIndex: 5\n"))
 	d.apply(manifest)

@@ -23,6 +23,7 @@ const (
 	Kubelet           = "kubelet"
 	VolumeController  = "persistentvolume-controller"
 	EphemeralVolumes  = "ephemeral_volume"
+	Disruption        = "controllermanager"
 )
 
 // Limits, as for a cluster's components.

@@ -27,6 +27,7 @@ type Figures struct {
 	skews    []time.Duration
 	expiries []time.Duration // how late each was
 	ended    []history.Job
+	gone     []string // namespaces
 }
 
 type count struct {
@@ -95,6 +96,9 @@ func (m *Metrics) Passed(f *Figures, took time.Duration, err error) {
 			m.jobMemory.Observe(float64(j.PeakMemory))
 		}
 	}
+	for _, namespace := range f.gone {
+		m.jobCPU.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
+	}
 	m.observations.Add(float64(f.Observations))
 	m.podsRunning.Set(float64(f.PodsRunning))
 	m.podsWaiting.Set(float64(f.PodsWaiting))
@@ -117,6 +121,9 @@ func (f *Figures) CronJobStarted(late time.Duration) { f.skews = append(f.skews,
 
 // JobEnded counts what a Job has used that has ended.
 func (f *Figures) JobEnded(j history.Job) { f.ended = append(f.ended, j) }
+
+// NamespaceGone has the metrics of a namespace that was removed left out from now on: each would be kept for ever.
+func (f *Figures) NamespaceGone(name string) { f.gone = append(f.gone, name) }
 
 // JobDecided counts what was decided for a Job; j still has the old status.
 func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {

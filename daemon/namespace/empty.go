@@ -77,6 +77,7 @@ func (e *Emptier) Gone(p *loop.Pass, o store.Object) {
 	if objects.ResourceOf(o.Key) == objects.Namespaces {
 		_, name := objects.NameOf(o.Key)
 		delete(e.terminating, name) // another namespace of that name begins anew
+		p.Figures.NamespaceGone(name)
 		return
 	}
 	e.goneFrom(p, o.Key)

@@ -31,8 +31,9 @@ type Pod struct {
 
 	shape *shape
 	// namespace and labels are what others may select it by, and relations what it asks of others.
-	namespace, labels string
-	relations         []*relation
+	namespace string
+	labels    podLabels
+	relations []*relation
 }
 
 // shape is what pods that are alike have in common: all that decides, but for their priority, whether they fit.

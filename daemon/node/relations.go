@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unique"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -151,25 +153,33 @@ func newRelation(kind relationKind, terms []term) *relation {
 	return r
 }
 
-// encodeLabels returns labels as one string, of which very many are kept.
-func encodeLabels(set map[string]string) string {
-	if len(set) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		b.WriteString(name + pairEnd + set[name] + pairEnd)
-	}
-	return b.String()
+// podLabels are the labels of a pod, of which very many are kept. The pods of a Job differ only in their indexes.
+type podLabels struct {
+	common unique.Handle[string]
+	index  string // the label batch.kubernetes.io/job-completion-index, unless it is empty
 }
 
-func decodeLabels(encoded string) labels.Set {
+func encodeLabels(set map[string]string) podLabels {
+	var b strings.Builder
+	index := set[batchv1.JobCompletionIndexAnnotation]
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if index == "" || name != batchv1.JobCompletionIndexAnnotation {
+			b.WriteString(name + pairEnd + set[name] + pairEnd)
+		}
+	}
+	return podLabels{unique.Make(b.String()), strings.Clone(index)}
+}
+
+func (l podLabels) set() labels.Set {
 	set := labels.Set{}
-	for encoded != "" {
+	for encoded := l.common.Value(); encoded != ""; {
 		var name, value string
 		name, encoded, _ = strings.Cut(encoded, pairEnd)
 		value, encoded, _ = strings.Cut(encoded, pairEnd)
 		set[name] = value
+	}
+	if l.index != "" {
+		set[batchv1.JobCompletionIndexAnnotation] = l.index
 	}
 	return set
 }
@@ -198,7 +208,7 @@ func (n *Node) register(p *Pod) {
 			known = &rule{id: n.lastRule, kind: r.kind, terms: r.terms}
 			known.labels = slices.ContainsFunc(r.terms, func(t term) bool { return t.NamespaceSelector != nil })
 			n.rules[r.rule], n.byID[known.id] = known, known
-			n.reclassify(func(other *Pod) bool { return n.matches(known, other, decodeLabels(other.labels)) })
+			n.reclassify(func(other *Pod) bool { return n.matches(known, other, other.labels.set()) })
 		}
 		known.users++
 	}
@@ -226,7 +236,7 @@ func (n *Node) classify(p *Pod) {
 		s.own = append(s.own, owned{r, n.rules[r.rule].id})
 		s.key += "|" + r.key
 	}
-	own := decodeLabels(p.labels)
+	own := p.labels.set()
 	for _, r := range n.rules {
 		if n.matches(r, p, own) {
 			s.matches = append(s.matches, r.id)

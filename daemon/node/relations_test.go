@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -284,4 +285,19 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestPodLabels(t *testing.T) {
+	for _, set := range []map[string]string{
+		{}, {"app": "a"}, {"app": "", "z": "b"}, {"batch.kubernetes.io/job-completion-index": ""},
+		{"app": "a", "batch.kubernetes.io/job-completion-index": "17", "z": "b"},
+	} {
+		if got := encodeLabels(set).set(); !maps.Equal(got, set) {
+			t.Errorf("%v became %v", set, got)
+		}
+	}
+	first, second := map[string]string{"a": "b", "c": "d"}, map[string]string{"c": "d", "a": "b"}
+	if encodeLabels(first) != encodeLabels(second) {
+		t.Error("the same labels differ")
+	}
 }

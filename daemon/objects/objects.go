@@ -46,7 +46,8 @@ func Read(from Getter, key string, into runtime.Object) (bool, error) {
 	return true, Decode(stored, into)
 }
 
-// Each decodes all objects of a resource in the order of their keys, up to the first error.
+// Each decodes all objects of a resource, or with "RESOURCE/NAMESPACE" those of a namespace, in the order of their keys, up to
+// the first error.
 func Each[T any, P interface {
 	*T
 	runtime.Object

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -22,6 +23,7 @@ const (
 	Leases          = "leases.coordination.k8s.io"
 	Namespaces      = "namespaces"
 	Nodes           = "nodes"
+	Budgets         = "poddisruptionbudgets." + policyv1.GroupName
 	PodGroups       = "podgroups." + schedulingv1beta1.GroupName
 	Pods            = "pods"
 	Secrets         = "secrets"

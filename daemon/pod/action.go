@@ -71,9 +71,10 @@ type issued struct {
 	hooked   time.Time // when the preStop hook was over
 	// announced is the attempt whose stop was announced in an event, plus one.
 	announced int
-	// unhealthy is the attempt that is to end because of failedCheck, plus one.
+	// unhealthy is the attempt that is to end because of failedCheck, plus one; failure says how that has failed.
 	unhealthy   int
 	failedCheck Check
+	failure     string
 }
 
 // Record notes that the actions were given to the pod's worker. The loop calls it once they are committed.

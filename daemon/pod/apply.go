@@ -161,6 +161,10 @@ func (f *folder) fold(o Observation) {
 		f.setUp(o)
 		return
 	}
+	if o.What == SandboxLost {
+		f.sandboxLost()
+		return
+	}
 	if o.What == Resized {
 		f.resized(o)
 		return
@@ -196,6 +200,18 @@ func (f *folder) mayBe(c container, attempt int) bool {
 	}
 	end := c.ended()
 	return attempt == c.next() && !c.running() && (end == nil || restarts(f.pod, c, end))
+}
+
+// sandboxLost folds in that the pod has to be set up anew, which a pod that ends does not need.
+func (f *folder) sandboxLost() {
+	if _, stopping := stopping(f.pod, f.now); stopping {
+		return
+	}
+	if next := phase(f.pod, false); next == corev1.PodSucceeded || next == corev1.PodFailed {
+		return
+	}
+	f.condition(corev1.PodCondition{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse})
+	f.normal(container{}, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 }
 
 func (f *folder) setUp(o Observation) {

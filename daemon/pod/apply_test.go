@@ -139,6 +139,50 @@ func TestPodLife(t *testing.T) {
 			l.saw(1, "Failed", `Error: exec: "/x": no such file`)
 			l.saw(0, "Started", "Container started")
 		},
+		"why a process could not be started is shown until it is tried again": func(t *testing.T) {
+			l := newLife(t, newPod(onFailure, "c"))
+			l.turn()
+			end := l.exited("c", 0, 128)
+			end.Status.StartError, end.Status.StartedAt = `exec: "/x": no such file`, time.Time{}
+			l.want(l.turn(end), "Launch c/1")
+			l.state("c", "RunContainerError/0")
+			if s := find(l.pod, "c").status; s.State.Waiting.Message != end.Status.StartError || s.LastTerminationState.Terminated.Reason != "StartError" {
+				t.Errorf("%+v", s)
+			}
+			end.Attempt = 1
+			l.want(l.turn(end))
+			l.state("c", "CrashLoopBackOff/1")
+			l.wakeIn(10 * time.Second)
+		},
+		"how a postStart hook failed is shown until the container is restarted": func(t *testing.T) {
+			pod := newPod(onFailure, "c")
+			pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{
+				PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"register", "me"}}},
+			}
+			l := newLife(t, pod)
+			l.turn()
+			l.turn(l.started("c", 0))
+			l.want(l.turn(Observation{What: Checked, Container: "c", Check: PostStart, Verdict: true, Message: "no such host"}), "killed c/0")
+			l.want(l.turn(l.exited("c", 0, 143)), "Launch c/1")
+			l.state("c", "PostStartHookError/0")
+			const want = `Exec lifecycle hook ([register me]) for Container "c" in Pod "p_ns(u)" failed - error: no such host`
+			if got := find(l.pod, "c").status.State.Waiting.Message; got != want {
+				t.Errorf("message %q, want %q", got, want)
+			}
+		},
+		"a pod that goes on after a reboot gets another sandbox": func(t *testing.T) {
+			for policy, events := range map[corev1.RestartPolicy]int{onFailure: 1, never: 0} {
+				l := newLife(t, newPod(policy, "c"))
+				l.turn()
+				l.turn(Observation{What: SetUp, IPs: []string{"10.0.0.9"}}, l.started("c", 0))
+				l.issued = Issued{}
+				l.turn(Recover(l.pod, nil, true, l.now)...)
+				l.saw(events, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+				if policy == onFailure {
+					l.condition(corev1.PodReadyToStartContainers, "False")
+				}
+			}
+		},
 		"with OnFailure the first restart is at once": func(t *testing.T) {
 			l := newLife(t, newPod(onFailure, "c"))
 			l.turn()

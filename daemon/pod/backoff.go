@@ -68,7 +68,8 @@ func restartAt(c container) time.Time {
 	return c.ended().FinishedAt.Add(restartDelay(c))
 }
 
-// holdRestarts shows containers that wait for their restart as CrashLoopBackOff.
+// holdRestarts shows containers that wait for their restart as CrashLoopBackOff. Those that are restarted at once wait
+// only if they did not come up: for the reason why.
 func (f *folder) holdRestarts() {
 	containers(f.pod, func(c container) bool {
 		end := c.status.State.Terminated
@@ -76,16 +77,32 @@ func (f *folder) holdRestarts() {
 			return true
 		}
 		delay := restartDelay(c)
-		if delay == 0 || !f.now.Before(end.FinishedAt.Add(delay)) {
+		if delay == 0 {
+			f.holdFailedStart(c, end)
+			return true
+		}
+		if !f.now.Before(end.FinishedAt.Add(delay)) {
 			return true
 		}
 		f.changed = true
-		pod := fmt.Sprintf("%s_%s(%s)", f.pod.Name, f.pod.Namespace, f.pod.UID)
+		pod := f.describe()
 		c.waiting(reasonCrashLoop,
 			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.spec.Name, pod))
 		f.warning(c, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.spec.Name, pod))
 		return true
 	})
+}
+
+// holdFailedStart shows why a container did not come up that is about to be restarted: its process could not be started,
+// or its postStart hook has failed.
+func (f *folder) holdFailedStart(c container, end *corev1.ContainerStateTerminated) {
+	i := f.issued.find(c.spec.Name)
+	switch {
+	case end.Reason == reasonStartError:
+		f.changed = c.waiting(RunContainer, end.Message) || f.changed
+	case i != nil && i.unhealthy == int(c.status.RestartCount)+1 && i.failedCheck == PostStart:
+		f.changed = c.waiting(reasonPostStartHook, i.failure) || f.changed
+	}
 }
 
 // holdPulls shows containers whose image could not be pulled as ImagePullBackOff.

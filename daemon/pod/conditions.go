@@ -33,6 +33,12 @@ func (f *folder) sandbox(up bool) {
 	f.condition(c)
 }
 
+// isSetUp reports whether the status says that the pod was set up, and not that it was torn down.
+func isSetUp(pod *corev1.Pod) bool {
+	c := conditions.Find(pod.Status.Conditions, corev1.PodReadyToStartContainers)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
 // tornDown reports whether the status says that nothing of an ended pod is left on the host.
 func tornDown(pod *corev1.Pod) bool {
 	c := conditions.Find(pod.Status.Conditions, corev1.PodReadyToStartContainers)

@@ -33,6 +33,8 @@ const (
 	Dropped What = "Dropped"
 	// Lost: the container was started, or may have been, and it is not known how it ended.
 	Lost What = "Lost"
+	// SandboxLost: what was set up for the pod is gone, since the host went down. It is set up anew if the pod goes on.
+	SandboxLost What = "SandboxLost"
 	// Checked: a probe or hook of the running container has answered. OK is its result, and Verdict says that the
 	// threshold is reached, so that the result has consequences. Message says what was wrong, or, with OK, doubtful.
 	Checked What = "Checked"

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,17 +92,39 @@ func (f *folder) unhealthy(c container, o Observation) {
 	if i.unhealthy == o.Attempt+1 {
 		return
 	}
-	i.unhealthy, i.failedCheck = o.Attempt+1, o.Check
+	i.unhealthy, i.failedCheck, i.failure = o.Attempt+1, o.Check, o.Message
 	message := "Container " + c.spec.Name + " failed "
 	switch o.Check {
 	case PostStart:
 		message = "FailedPostStartHook"
+		if hasPostStart(c.spec) {
+			i.failure = f.hookFailure(c, c.spec.Lifecycle.PostStart, o.Message)
+		}
 	case Startup:
 		message += "startup probe, will be restarted"
 	default:
 		message += "liveness probe, will be restarted"
 	}
 	f.normal(c, "Killing", message)
+}
+
+// hookFailure says how a hook has failed, as a kubelet does.
+func (f *folder) hookFailure(c container, hook *corev1.LifecycleHandler, failure string) string {
+	var what string
+	switch {
+	case hook.Exec != nil:
+		what = fmt.Sprintf("Exec lifecycle hook (%v)", hook.Exec.Command)
+	case hook.HTTPGet != nil:
+		what = fmt.Sprintf("HTTP lifecycle hook (%s)", hook.HTTPGet.Path)
+	default:
+		what = "Lifecycle hook"
+	}
+	return fmt.Sprintf("%s for Container %q in Pod %q failed - error: %s", what, c.spec.Name, f.describe(), failure)
+}
+
+// describe returns a pod as a kubelet's messages name it.
+func (f *folder) describe() string {
+	return fmt.Sprintf("%s_%s(%s)", f.pod.Name, f.pod.Namespace, f.pod.UID)
 }
 
 // condemned reports whether the container is to be stopped because of a check, and its grace period for that.

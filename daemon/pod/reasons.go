@@ -10,6 +10,7 @@ const (
 	reasonCreating        = "ContainerCreating"
 	reasonPodInitializing = "PodInitializing"
 	reasonCrashLoop       = "CrashLoopBackOff"
+	reasonPostStartHook   = "PostStartHookError"
 
 	reasonImagePullBackOff = "ImagePullBackOff"
 
@@ -39,4 +40,6 @@ const (
 	InvalidImageName      = "InvalidImageName"
 	CreateContainerConfig = "CreateContainerConfigError"
 	CreateContainer       = "CreateContainerError"
+	// RunContainer is the reason of a container whose process could not be started and that is about to be restarted.
+	RunContainer = "RunContainerError"
 )

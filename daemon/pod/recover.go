@@ -83,6 +83,9 @@ func Recover(pod *corev1.Pod, held []runtime.Status, rebooted bool, now time.Tim
 				see(Observation{What: Lost, Container: a.Container, Attempt: a.Attempt})
 			}
 		}
+		if isSetUp(pod) {
+			see(Observation{What: SandboxLost})
+		}
 	}
 	return seen
 }

@@ -142,10 +142,14 @@ export class Picture {
     box.append(this.summary, this.legend, gridPart, this.tip, this.detail, this.failed, stream, this.bars);
     this.root.append(box);
 
-    this.grid.addEventListener('mousemove', e => this.hover(this.cellAt(e.offsetX, e.offsetY)));
+    const pointed = e => { // offsetX is rounded, and a cell may be a pixel
+      const box = this.grid.getBoundingClientRect();
+      return this.cellAt(e.clientX - box.left, e.clientY - box.top);
+    };
+    this.grid.addEventListener('mousemove', e => this.hover(pointed(e)));
     this.grid.addEventListener('mouseleave', () => this.hover(-1));
     this.grid.addEventListener('click', e => {
-      const cell = this.cellAt(e.offsetX, e.offsetY);
+      const cell = pointed(e);
       if (cell >= 0) this.choose(cell);
     });
     this.grid.addEventListener('keydown', e => this.key(e));

@@ -14,15 +14,22 @@ function brief(job) {
   };
 }
 
-// machine draws what the machine uses, as far as the page has seen it.
-const samples = [];
-function chart(title, pick, most, words) {
-  const w = 260, height = 48, ns = 'http://www.w3.org/2000/svg';
+// chart draws what the machine has used: what the daemon has recorded, a figure a minute, or in the first minutes what the page
+// has seen itself. A point is the most of the figures that it stands for.
+const seen = [];
+let past = null;
+function chart(title, name, most, words) {
+  const w = 260, height = 48, ns = 'http://www.w3.org/2000/svg', wide = 130;
+  const recorded = past?.at.length > 10, figures = recorded ? past[name] : seen.map(s => s[name]);
+  const per = Math.ceil(figures.length / wide), samples = [];
+  for (let i = figures.length % per; i < figures.length; i += per) samples.push(Math.max(...figures.slice(i, i + per)));
+  const minutes = recorded ? Math.round((past.at.at(-1) - past.at[0]) / 60) + 1 : 0;
+  title += !recorded ? ', since the page was opened' : minutes > 120 ? `, last ${Math.round(minutes / 60)} hours` : `, last ${minutes} minutes`;
   const svg = document.createElementNS(ns, 'svg');
   svg.setAttribute('viewBox', `0 0 ${w} ${height}`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('aria-hidden', 'true');
-  const points = samples.map((s, i) => `${(w - (samples.length - 1 - i) * 2).toFixed(1)},${(height - 1 - Math.min(1, pick(s) / most) * (height - 3)).toFixed(1)}`);
+  const points = samples.map((s, i) => `${(w - (samples.length - 1 - i) * 2).toFixed(1)},${(height - 1 - Math.min(1, s / most) * (height - 3)).toFixed(1)}`);
   if (points.length > 1) {
     const area = document.createElementNS(ns, 'polygon');
     area.setAttribute('points', `${points[0].split(',')[0]},${height} ${points.join(' ')} ${w},${height}`);
@@ -113,10 +120,12 @@ export function overview(main, signal, status) {
       const [{items: [node]}, {items: [used]}] = await Promise.all([get('api/v1/nodes', signal), get('apis/metrics.k8s.io/v1beta1/nodes', signal)]);
       const cpu = quantity(used.usage.cpu), memory = quantity(used.usage.memory);
       const cpus = quantity(node.status.capacity.cpu), all = quantity(node.status.capacity.memory);
-      samples.push({cpu, memory});
-      if (samples.length > 130) samples.shift();
-      use.replaceChildren(chart('Processors, since the page was opened', s => s.cpu, cpus, `${cpu.toFixed(1)} of ${cpus}`),
-        chart('Memory, since the page was opened', s => s.memory, all, `${bytes(memory)} of ${bytes(all)}`));
+      seen.push({cpu: cpu * 1000, memory});
+      if (seen.length > 130) seen.shift();
+      const last = past?.at.at(-1) ?? 0;
+      if (Date.now() / 1000 - last > 60) past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
+      use.replaceChildren(chart('Processors', 'cpu', cpus * 1000, `${cpu.toFixed(1)} of ${cpus}`),
+        chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`));
     } catch { use.replaceChildren(); }
   }
   const every = (ms, f) => {

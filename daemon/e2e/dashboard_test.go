@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// TestDashboard looks at Jobs in a browser, one of which writes what it wants into names, logs and messages.
+func TestDashboard(t *testing.T) {
+	b := openBrowser(t)
+	d := start(t)
+	const hostile = `no row 3</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2>`
+	d.apply(jobOf("many", fmt.Sprintf(`[ $JOB_COMPLETION_INDEX != 2 ] || { echo '%s'; exit 3; }`, hostile),
+		"  completions: 4\n  parallelism: 2\n  completionMode: Indexed\n  backoffLimitPerIndex: 0\n"))
+	d.apply(jobOf("chatty", `i=0; while :; do echo "line $i of many"; i=$((i + 1)); sleep 0.05; done`))
+	d.jobctl("wait", "--for=condition=Failed", "jobs/many", "--timeout=10m")
+	link := d.dashboard()
+	b.do(chromedp.Navigate(link))
+	b.shows("many")
+	b.shows("chatty")
+	_, token, _ := strings.Cut(link, "#")
+	if href := value[string](b, "location.href"); strings.Contains(href, token) {
+		t.Error("the token of the link stays in the address")
+	}
+
+	b.shows("Processors, since the page was opened")
+	if past := d.jobctl("get", "--raw", "/api/v1/nodes/"+d.node()+"/usage"); !strings.HasPrefix(past, `{"at":[`) {
+		t.Errorf("what the machine has used is %s", past)
+	}
+
+	t.Run("the link works once", func(t *testing.T) {
+		other := openBrowser(t)
+		other.do(chromedp.Navigate(link))
+		other.shows("the link has been used")
+	})
+	t.Run("the index that fails and its cause are found", func(t *testing.T) {
+		b.at("jobs/default/many")
+		b.shows("no row 3</script>")
+		x, y := b.cell(2, 4)
+		b.do(chromedp.MouseClickXY(x, y))
+		b.shows("Index 2: failed")
+		pod := d.pods("many")
+		var failed string
+		for _, p := range pod {
+			if p.Labels[batchv1.JobCompletionIndexAnnotation] == "2" {
+				failed = p.Name
+			}
+		}
+		b.until(fmt.Sprintf(`[...document.querySelectorAll('a')].some(a => a.textContent === %q)`, failed))
+		b.at("pods/default/" + failed)
+		b.until(fmt.Sprintf(`document.querySelector('.log')?.textContent.includes(%q)`, hostile))
+	})
+	t.Run("what a pod prints stays text", func(t *testing.T) {
+		if hacked := value[string](b, "typeof window.hacked"); hacked != "undefined" || value[int](b, "document.images.length") > 0 {
+			t.Errorf("a script of a pod has run: %s", hacked)
+		}
+	})
+	t.Run("a log goes on after the daemon was killed", func(t *testing.T) {
+		b.at("pods/default/" + d.pods("chatty")[0].Name)
+		b.shows("line 20 of many")
+		d.kill()
+		d.serve()
+		lines := "document.querySelectorAll('.log .line').length"
+		had := value[int](b, lines)
+		b.until(fmt.Sprintf("%s > %d", lines, had+20))
+		wrong := value[string](b, `(() => { const lines = [...document.querySelectorAll('.log .line')].map(l => l.textContent);
+			const at = lines.findIndex((l, i) => l !== 'line ' + i + ' of many\n'); return at < 0 ? '' : at + ': ' + lines[at]; })()`)
+		if wrong != "" {
+			t.Errorf("the log has a hole, or a line twice, at %s", wrong)
+		}
+	})
+	t.Run("an action is asked for once", func(t *testing.T) {
+		b.at("jobs/default/chatty")
+		b.until(`[...document.querySelectorAll('button.action')].some(a => a.textContent === 'Suspend' && !a.disabled)`)
+		b.do(chromedp.Click(chromedp.Search(`//button[text()="Suspend"]`)))
+		b.shows("Suspend Job default/chatty?")
+		b.do(chromedp.Click(chromedp.CSS("#yes")))
+		d.until("chatty", "suspended", func(j *batchv1.Job) bool { return ptr.Deref(j.Spec.Suspend, false) })
+	})
+	t.Run("changes by others are seen", func(t *testing.T) {
+		b.until(`document.querySelector('.badge')?.textContent === 'Suspended'`)
+		began := time.Now()
+		if _, err := d.BatchV1().Jobs("default").Patch(t.Context(), "chatty", "application/merge-patch+json",
+			[]byte(`{"spec":{"suspend":false}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.until(`document.querySelector('.badge')?.textContent !== 'Suspended'`)
+		t.Logf("seen after %v", time.Since(began))
+	})
+	b.sound()
+}
+
+// TestDashboardOverTheNetwork signs in by a token, as somebody who may only look.
+func TestDashboardOverTheNetwork(t *testing.T) {
+	b := openBrowser(t)
+	address := freePort(t)
+	d := start(t, "--listen", address)
+	d.apply(jobOf("held", "sleep 1000000"))
+	d.jobctl("create", "serviceaccount", "looker")
+	d.jobctl("create", "rolebinding", "looker", "--clusterrole=view", "--serviceaccount=default:looker")
+	token := strings.TrimSpace(d.jobctl("create", "token", "looker"))
+
+	b.do(chromedp.Navigate("https://" + address + "/dashboard/"))
+	b.shows("Enter a token")
+	b.do(chromedp.SendKeys(chromedp.CSS("input[type=password]"), "nonsense"+kb.Enter))
+	b.until(`document.querySelector('input[type=password]')?.value === ''`)
+	b.do(chromedp.SendKeys(chromedp.CSS("input[type=password]"), token+kb.Enter))
+	b.shows("system:serviceaccount:default:looker")
+	b.at("jobs/default/held")
+	b.until(`[...document.querySelectorAll('button.action')].filter(a => a.disabled && a.title).length === 2`)
+	if address := value[string](b, "location.href + document.cookie"); strings.Contains(address, token) {
+		t.Error("the token is in the address, or in a cookie")
+	}
+	code := value[int](b, `fetch('../apis/batch/v1/namespaces/default/jobs/held',
+		{method: 'DELETE', headers: {Authorization: 'Bearer ' + sessionStorage.getItem('jobd-token')}}).then(a => a.status)`)
+	if code != 403 {
+		t.Errorf("a Job is deleted with the answer %d", code)
+	}
+	b.do(chromedp.Reload())
+	b.shows("system:serviceaccount:default:looker")
+	b.sound()
+}
+
+// TestDashboardOfManyIndexes finds indexes of 100,000 by mouse and keys.
+func TestDashboardOfManyIndexes(t *testing.T) {
+	const count, failing = 100_000, 4711
+	b := openBrowser(t)
+	d := start(t, "--runtime", "simulated")
+	d.apply(simulatedSweep(count, 40))
+	d.running("sweep", 40)
+	b.do(chromedp.Navigate(d.dashboard()))
+	b.shows("sweep")
+	began := time.Now()
+	b.at("jobs/default/sweep")
+	b.shows("0 of 100,000 succeeded")
+	t.Logf("painted after %v", time.Since(began))
+	for _, index := range []int{0, 39, 40, 777, failing, 65_536, count - 1} {
+		x, y := b.cell(index, count)
+		b.do(chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+		b.until(fmt.Sprintf(`document.querySelector('.jp-tip').textContent.startsWith('Index %d: ')`, index))
+	}
+	x, y := b.cell(7, count)
+	b.do(chromedp.MouseClickXY(x, y))
+	var pod string
+	for _, p := range d.pods("sweep") {
+		if p.Labels[batchv1.JobCompletionIndexAnnotation] == "7" {
+			pod = p.Name
+		}
+	}
+	b.until(fmt.Sprintf(`[...document.querySelectorAll('.jp-detail a')].some(a => a.textContent === %q)`, pod))
+	b.do(chromedp.KeyEvent(kb.End))
+	b.until(`document.querySelector('.jp-tip').textContent.startsWith('Index 99999: waiting')`)
+	b.sound()
+}
+
+// TestFiguresOfTheDashboard measures, for BENCHMARKS.md, what a person waits for at the page, in milliseconds.
+func TestFiguresOfTheDashboard(t *testing.T) {
+	if os.Getenv("JOBD_E2E_FIGURES") == "" {
+		t.Skip("needs JOBD_E2E_FIGURES=1")
+	}
+	b := openBrowser(t)
+	d := start(t, "--runtime", "simulated")
+	d.apply(simulatedSweep(100_000, 40))
+	d.running("sweep", 40)
+	for i := range 10_000 {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("job-%d", i)}}
+		job.Spec.Suspend = ptr.To(true)
+		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "busybox:1.36"}}}
+		if _, err := d.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.do(chromedp.Navigate(d.dashboard()))
+	b.shows("sweep")
+	times := map[string][]int{}
+	note := func(what string, action func()) {
+		began := time.Now()
+		action()
+		times[what] = append(times[what], int(time.Since(began).Milliseconds()))
+	}
+	patch := func(suspend bool) {
+		if _, err := d.BatchV1().Jobs("default").Patch(t.Context(), "job-77", "application/merge-patch+json",
+			fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspend), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		b.at("node")
+		b.shows("Capacity")
+		note("overview with 10,000 Jobs", func() { b.at(""); b.until(`document.body.innerText.includes('9,801 more')`) })
+		note("search among them", func() {
+			b.do(chromedp.SendKeys(chromedp.CSS("#search"), "job-7777"))
+			b.until(`document.querySelectorAll('tbody a').length === 1`)
+		})
+		b.at("jobs/default/job-77")
+		b.shows("Suspended")
+		note("a change by somebody else", func() { patch(false); b.until(`document.querySelector('.badge')?.textContent !== 'Suspended'`) })
+		patch(true)
+		b.at("node")
+		b.shows("Capacity")
+		note("picture of 100,000 indexes", func() {
+			b.at("jobs/default/sweep")
+			b.until(`document.querySelector('canvas')?.style.height`)
+		})
+	}
+	for what, all := range times {
+		slices.Sort(all)
+		t.Logf("%s: %d (%d-%d)", what, all[2], all[0], all[4])
+	}
+	t.Logf("memory of the page: %d MB", value[int](b, "performance.memory.usedJSHeapSize")>>20)
+}
+
+// simulatedSweep is an Indexed Job whose pods never end.
+func simulatedSweep(count, parallelism int) string {
+	return fmt.Sprintf(`apiVersion: batch/v1
+kind: Job
+metadata: {name: sweep}
+spec:
+  completions: %d
+  parallelism: %d
+  completionMode: Indexed
+  backoffLimitPerIndex: 0
+  template:
+    metadata: {annotations: {jobd.dev/simulate-duration: 1000h}}
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: busybox:1.36}]
+`, count, parallelism)
+}
