@@ -35,7 +35,7 @@ func (s spike) ratio(v float64) string { return fmt.Sprintf("%.2f", v/((s.least+
 
 // api compares the API, with the control loop behind it, with the prototype of the API alone.
 func (b *bench) api(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin, "--runtime", "simulated")
+	d, err := b.start(ctx, "--runtime", "simulated")
 	if err != nil {
 		return err
 	}

@@ -33,10 +33,16 @@ type daemon struct {
 	*kubernetes.Clientset
 }
 
-func startDaemon(ctx context.Context, bin string, flags ...string) (*daemon, error) {
+// start starts a daemon of the build that is measured, on the disk of the benchmark.
+func (b *bench) start(ctx context.Context, flags ...string) (*daemon, error) {
+	return startDaemon(ctx, b.bin, b.disk.dir, flags...)
+}
+
+// startDaemon starts one whose root directory is below dir, and gives it the image that everything runs.
+func startDaemon(ctx context.Context, bin, dir string, flags ...string) (*daemon, error) {
 	d := &daemon{bin: bin, flags: flags}
 	var err error
-	if d.root, err = os.MkdirTemp("/var/tmp", "jobd-bench."); err != nil {
+	if d.root, err = os.MkdirTemp(dir, "root."); err != nil {
 		return nil, err
 	}
 	if d.state, err = os.MkdirTemp(memory(), "jobd-bench."); err != nil {
@@ -52,18 +58,25 @@ func startDaemon(ctx context.Context, bin string, flags ...string) (*daemon, err
 	if d.simulated() {
 		return d, nil
 	}
+	if err := d.importBusybox(ctx); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *daemon) importBusybox(ctx context.Context) error {
 	archive, err := busybox()
 	if err == nil {
-		cmd := exec.CommandContext(ctx, filepath.Join(bin, "jobctl"), "image", "import", "-")
+		cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "jobctl"), "image", "import", "-")
 		cmd.Env = append(os.Environ(), "JOBD_SOCKET="+d.socket())
 		cmd.Stdin = archive
 		err = cmd.Run()
 	}
 	if err != nil {
-		d.close()
-		return nil, fmt.Errorf("import busybox: %w", err)
+		return fmt.Errorf("import busybox: %w", err)
 	}
-	return d, nil
+	return nil
 }
 
 // busybox returns the image that everything runs, as an archive.
@@ -230,13 +243,7 @@ func (d *daemon) self() usage { return processUsage(d.process.Process.Pid) }
 
 // shards are the processes that hold the containers, with all that ran below them.
 func (d *daemon) shards() (all usage) {
-	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range cmdlines {
-		cmdline, _ := os.ReadFile(path)
-		if !bytes.Contains(cmdline, []byte("jobd-shim")) || !bytes.Contains(cmdline, []byte(d.state)) {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+	for _, pid := range d.shardPIDs() {
 		u := processUsage(pid)
 		all.cpu += u.cpu
 		all.children += u.children
@@ -244,6 +251,18 @@ func (d *daemon) shards() (all usage) {
 		all.anon += u.anon
 	}
 	return all
+}
+
+func (d *daemon) shardPIDs() (pids []int) {
+	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range cmdlines {
+		cmdline, _ := os.ReadFile(path)
+		if bytes.Contains(cmdline, []byte("jobd-shim")) && bytes.Contains(cmdline, []byte(d.state)) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // machineCPU returns for how many seconds all processors have worked, for whomever.

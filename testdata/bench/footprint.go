@@ -31,7 +31,7 @@ func (b *bench) footprint(ctx context.Context) error {
 		}},
 		{"100,000 running pods", "150", func(ctx context.Context, d *daemon) error { return d.allRun(ctx, lasting("many", 100000)) }},
 	} {
-		d, err := startDaemon(ctx, b.bin, "--runtime", "simulated", "--max-pods", "200000")
+		d, err := b.start(ctx, "--runtime", "simulated", "--max-pods", "200000")
 		if err != nil {
 			return err
 		}

@@ -14,23 +14,36 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
 	bin := flag.String("bin", "bin", "directory of jobd, jobd-shim and jobctl")
-	rounds := flag.Int("rounds", 3, "rounds of everything that alternates; medians are reported")
-	pods := flag.Int("pods", 500, "pods of the throughput Job")
+	rounds := flag.Int("rounds", 5, "rounds of everything that alternates, at least; medians are reported")
+	most := flag.Int("most", 20, "rounds of the part throughput at most: it goes on until its ratios are known to 10 %")
+	pods := flag.Int("pods", 200, "pods of a Job whose throughput is measured")
+	place := flag.String("disk", "loop", "where root directories are: loop (an ext4 with a journal, in a file in /var/tmp), machine (/var/tmp) or a directory")
+	perf := flag.Bool("perf", false, "have the part profile show where perf sees the processors' time")
+	strace := flag.Bool("strace", false, "have the part profile count the system calls of a pod with strace")
+	against := flag.String("against", "", "directory of another build of jobd, which the part network measures in turns with -bin")
 	machine := flag.Bool("json", false, "print figures for benchstat instead of tables")
-	quick := flag.Bool("quick", false, "one round of 200 pods, and no 100,000 simulated ones")
+	quick := flag.Bool("quick", false, "one round, and nothing with 100,000 pods")
 	only := flag.String("only", "", "run only the parts whose name contains this")
 	flag.Parse()
 	if *quick {
-		*rounds, *pods = 1, 200
+		*rounds, *most = 1, 1
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, &bench{bin: abs(*bin), rounds: *rounds, pods: *pods, quick: *quick, only: *only, report: &report{machine: *machine}}); err != nil {
+	if *against != "" {
+		*against = abs(*against)
+	}
+	b := &bench{
+		bin: abs(*bin), against: *against, rounds: *rounds, most: *most, pods: *pods, quick: *quick, only: *only,
+		perf: *perf, strace: *strace, report: &report{machine: *machine},
+	}
+	if err := run(ctx, b, *place); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -46,34 +59,46 @@ func abs(path string) string {
 
 type bench struct {
 	bin          string
-	rounds, pods int
+	against      string // empty: nothing
+	rounds, most int    // of what alternates
+	pods         int
 	quick        bool
 	only         string
+	perf, strace bool
 	report       *report
+	disk         *disk
 	raw          *raw
 }
 
-func run(ctx context.Context, b *bench) error {
+func run(ctx context.Context, b *bench, place string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("containers need root")
 	}
 	var err error
-	if b.raw, err = newRaw(); err != nil {
+	if b.disk, err = newDisk(ctx, place); err != nil {
+		return err
+	}
+	defer b.disk.remove()
+	if b.raw, err = newRaw(b.disk.dir); err != nil {
 		return err
 	}
 	defer b.raw.close()
-	b.report.head(machineName())
+	b.report.head(machineName(), place)
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
 	}{
 		{"throughput", b.throughput},
+		{"profile", b.profile},
+		{"peers", b.peers},
+		{"network", b.network},
 		{"users", b.users},
 		{"volumes", b.volumes},
 		{"latency", b.latency},
 		{"submit", b.submit},
 		{"sleepers", b.sleepers},
 		{"services", b.services},
+		{"policies", b.policies},
 		{"logs", b.logs},
 		{"startup", b.startup},
 		{"controller", b.controller},
@@ -107,12 +132,14 @@ func machineName() string {
 // report prints figures as they come.
 type report struct{ machine bool }
 
-func (r *report) head(machine string) {
+func (r *report) head(machine, disk string) {
 	if r.machine {
 		fmt.Println("goos: linux\ngoarch:", runtime.GOARCH, "\npkg: github.com/jobd/jobd/testdata/bench")
 		return
 	}
-	fmt.Printf("Measured %s on %s.\n", time.Now().Format(time.DateOnly), machine)
+	load, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(load), " ")
+	fmt.Printf("Measured %s on %s, disk: %s, load average at the start: %s.\n", time.Now().Format(time.DateOnly), machine, disk, first)
 }
 
 func (r *report) table(title string, columns ...string) {

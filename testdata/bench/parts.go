@@ -5,181 +5,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
-// throughput compares pods of `true` with the raw runtimes, in turns: with a network namespace of their own, as a raw
-// container has, and on the bridge.
-func (b *bench) throughput(ctx context.Context) error {
-	if err := b.raw.startContainerd(ctx); err != nil {
-		return err
-	}
-	var daemons []*daemon
-	for _, network := range []string{"none", "bridge"} {
-		d, err := startDaemon(ctx, b.bin, "--network", network)
-		if err != nil {
-			return err
-		}
-		defer d.close()
-		daemons = append(daemons, d)
-	}
-	var own *peer
-	if slices.Contains(b.raw.runtimes, "crun") {
-		var err error
-		if own, err = newPeer(ctx, b.raw, daemons[0]); err != nil {
-			return err
-		}
-		defer own.close()
-	}
-	pod, err := newPodman(ctx)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "without podman:", err)
-	}
-	defer pod.close()
-	b.report.table(fmt.Sprintf("Pods of `true` per second, Indexed Job of %d (median of %d rounds, min-max)", b.pods, b.rounds),
-		"parallel", "fork+exec", "crun run", "crun run, jobd's spec", "its CPU ms", "runc run", "ctr run", "podman run", "jobd", "/ crun", "/ crun, jobd's spec", "/ podman", "cluster 1.9 x", "CPU ms a pod: daemon", "shards", "crun and container", "kernel and others", "jobd, bridge", "/ crun")
-	for _, parallel := range []int{1, 2, 4, 8, 32} {
-		figures := map[string][]float64{}
-		add := func(name string, value float64) { figures[name] = append(figures[name], value) }
-		for round := range b.rounds {
-			if parallel <= 8 {
-				v, err := b.raw.forkExec(ctx, parallel)
-				if err != nil {
-					return err
-				}
-				add("fork", v)
-			}
-			for _, runtime := range b.raw.runtimes {
-				v, err := b.raw.containers(ctx, runtime, 200, min(parallel, 8))
-				if err != nil {
-					return err
-				}
-				add(runtime, v)
-			}
-			if own != nil {
-				v, cpu, err := own.containers(ctx, 200, min(parallel, 8))
-				if err != nil {
-					return fmt.Errorf("crun with jobd's spec: %w", err)
-				}
-				add("crun-spec", v)
-				add("crun-spec-cpu", cpu)
-			}
-			if pod != nil && parallel <= 8 && round == 0 { // it is slow
-				v, err := pod.containers(ctx, 10*parallel, parallel)
-				if err != nil {
-					return err
-				}
-				add("podman", v)
-			}
-			if b.raw.containerd != nil && parallel <= 8 && round == 0 { // it is slow
-				v, err := b.raw.ctrRun(ctx, 10*parallel, parallel)
-				if err != nil {
-					return err
-				}
-				add("ctr", v)
-			}
-			for i, name := range []string{"jobd", "bridge"} {
-				d := daemons[i]
-				self, shards, machine, own := d.self(), d.shards(), machineCPU(), ownCPU()
-				took, err := d.run(ctx, job("true", b.pods, parallel, "true"))
-				if err != nil {
-					return err
-				}
-				add(name, float64(b.pods)/took.Seconds())
-				inDaemon, after := d.self().cpu-self.cpu, d.shards()
-				inShards, below := after.cpu-shards.cpu, after.children-shards.children
-				rest := machineCPU() - machine - (ownCPU() - own) - inDaemon - inShards
-				for part, seconds := range map[string]float64{"daemon": inDaemon, "shards": inShards - below, "runtime": below, "rest": rest} {
-					add(name+"-"+part, seconds/float64(b.pods)*1000)
-				}
-				if _, err := d.remove(ctx, "true"); err != nil {
-					return err
-				}
-			}
-		}
-		cell := func(name string) string {
-			if len(figures[name]) == 0 {
-				return "-"
-			}
-			b.report.figure(fmt.Sprintf("Throughput/%s/parallel=%d", name, parallel), figures[name], "pods/s")
-			return spread(figures[name], "%.0f")
-		}
-		ratio := func(name, to string) string {
-			if len(figures[to]) == 0 {
-				return "-"
-			}
-			return fmt.Sprintf("%.2f", median(figures[name])/median(figures[to]))
-		}
-		cpu := func(part string) string {
-			if len(figures[part]) == 0 {
-				return "-"
-			}
-			b.report.figure(fmt.Sprintf("CPU/%s/parallel=%d", strings.TrimPrefix(part, "jobd-"), parallel), figures[part], "ms/pod")
-			return fmt.Sprintf("%.1f", median(figures[part]))
-		}
-		b.report.row(strconv.Itoa(parallel), cell("fork"), cell("crun"), cell("crun-spec"), cpu("crun-spec-cpu"), cell("runc"), cell("ctr"), cell("podman"),
-			cell("jobd"), ratio("jobd", "crun"), ratio("jobd", "crun-spec"), ratio("jobd", "podman"), fmt.Sprintf("%.0f", median(figures["jobd"])/1.9),
-			cpu("jobd-daemon"), cpu("jobd-shards"), cpu("jobd-runtime"), cpu("jobd-rest"), cell("bridge"), ratio("bridge", "crun"))
-	}
-	return nil
-}
-
-// latency measures what one Job of `true` takes from its creation until a watcher sees it Complete.
-func (b *bench) latency(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	var ms, first []float64
-	for i := range 101 {
-		begin, name := time.Now(), fmt.Sprintf("one-%d", i)
-		took, err := d.run(ctx, job(name, 1, 1, "echo", "here"))
-		if err != nil {
-			return err
-		}
-		wrote, err := d.firstLine(ctx, name)
-		if err != nil {
-			return err
-		}
-		if i > 0 { // the first one warms up
-			ms, first = append(ms, took.Seconds()*1000), append(first, wrote.Sub(begin).Seconds()*1000)
-		}
-	}
-	b.report.figure("ApplyToFirstInstruction", first, "ms")
-	b.report.figure("ApplyToComplete", ms, "ms")
-	b.report.table("One Job of `echo`, from create, 100 times", "to its first line p50 ms", "p99 ms", "to Complete p50 ms", "p99 ms", "cluster p50 ms", "ratio")
-	b.report.row(fmt.Sprintf("%.0f", median(first)), fmt.Sprintf("%.0f", quantile(first, 0.99)),
-		fmt.Sprintf("%.0f", median(ms)), fmt.Sprintf("%.0f", quantile(ms, 0.99)), "3060", fmt.Sprintf("%.0f x", 3060/median(ms)))
-	return nil
-}
-
-// firstLine returns when the shard read the first line of a Job's only pod.
-func (d *daemon) firstLine(ctx context.Context, name string) (time.Time, error) {
-	pods, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
-	if err != nil || len(pods.Items) == 0 {
-		return time.Time{}, fmt.Errorf("no pod of %s: %w", name, err)
-	}
-	log, err := d.CoreV1().Pods("default").GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Timestamps: true}).Do(ctx).Raw()
-	if err != nil {
-		return time.Time{}, err
-	}
-	stamp, _, _ := strings.Cut(string(log), " ")
-	return time.Parse(time.RFC3339Nano, stamp)
-}
-
 // sleepers measures how much one machine carries.
 func (b *bench) sleepers(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin)
+	d, err := b.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -215,7 +52,7 @@ func (b *bench) sleepers(ctx context.Context) error {
 
 // seconds returns how long n pods take that sleep for a second, all at a time.
 func (b *bench) seconds(ctx context.Context, n int) (time.Duration, error) {
-	d, err := startDaemon(ctx, b.bin, "--max-pods", strconv.Itoa(n))
+	d, err := b.start(ctx, "--max-pods", strconv.Itoa(n))
 	if err != nil {
 		return 0, err
 	}
@@ -225,7 +62,7 @@ func (b *bench) seconds(ctx context.Context, n int) (time.Duration, error) {
 
 // logs measures how fast containers can write through jobd's log.
 func (b *bench) logs(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin)
+	d, err := b.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -261,7 +98,7 @@ func (b *bench) logs(ctx context.Context) error {
 
 // startup measures the time to the first answer.
 func (b *bench) startup(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin)
+	d, err := b.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -275,7 +112,7 @@ func (b *bench) startup(ctx context.Context) error {
 		}
 		empty = append(empty, took.Seconds()*1000)
 	}
-	full, err := startDaemon(ctx, b.bin, "--runtime", "simulated")
+	full, err := b.start(ctx, "--runtime", "simulated")
 	if err != nil {
 		return err
 	}
@@ -329,7 +166,7 @@ func (b *bench) controller(ctx context.Context) error {
 		if b.quick && c.pods > 10000 {
 			continue
 		}
-		d, err := startDaemon(ctx, b.bin, "--runtime", "simulated", "--max-pods", "100000")
+		d, err := b.start(ctx, "--runtime", "simulated", "--max-pods", "100000")
 		if err != nil {
 			return err
 		}

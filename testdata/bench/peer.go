@@ -44,7 +44,7 @@ func newPeer(ctx context.Context, r *raw, d *daemon) (*peer, error) {
 		return nil, fmt.Errorf("%d containers for one pod: %w", len(bundles), err)
 	}
 	p := &peer{raw: r}
-	if p.layers, err = os.MkdirTemp("/var/tmp", "jobd-bench-peer."); err != nil {
+	if p.layers, err = os.MkdirTemp(filepath.Dir(d.root), "peer."); err != nil {
 		return nil, err
 	}
 	var start protocol.Start

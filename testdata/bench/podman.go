@@ -16,13 +16,13 @@ type podman struct{ disk, state string }
 
 // newPodman returns an error if podman is not installed or cannot run a container, for example because a process may
 // not raise its limits.
-func newPodman(ctx context.Context) (*podman, error) {
+func newPodman(ctx context.Context, disk string) (*podman, error) {
 	if _, err := exec.LookPath("podman"); err != nil {
 		return nil, err
 	}
 	p := &podman{}
 	var err error
-	if p.disk, err = os.MkdirTemp("/var/tmp", "jobd-bench-podman."); err == nil {
+	if p.disk, err = os.MkdirTemp(disk, "podman."); err == nil {
 		p.state, err = os.MkdirTemp(memory(), "jobd-bench-podman.")
 	}
 	if err != nil {

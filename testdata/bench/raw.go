@@ -18,21 +18,23 @@ import (
 
 // raw runs containers without jobd: the limit that jobd is compared with.
 type raw struct {
-	dir, bundle string // in memory
-	spec        specs.Spec
-	disk        string // what containerd has on disk
-	runtimes    []string
-	containerd  *exec.Cmd // nil without ctr
-	n           atomic.Int64
+	dir        string // in memory
+	bundle     string // on the disk
+	spec       specs.Spec
+	disk       string // what containerd has on disk
+	runtimes   []string
+	containerd *exec.Cmd // nil without ctr
+	n          atomic.Int64
 }
 
-// newRaw makes a bundle of busybox that runs true, with the namespaces that a pod has.
-func newRaw() (*raw, error) {
+// newRaw makes a bundle of busybox below disk that runs true, with the namespaces that a pod has. What the runtime itself
+// writes about its containers is in memory, as it is by default.
+func newRaw(disk string) (*raw, error) {
 	dir, err := os.MkdirTemp(memory(), "jobd-bench-raw.")
 	if err != nil {
 		return nil, err
 	}
-	r := &raw{dir: dir, bundle: filepath.Join(dir, "bundle")}
+	r := &raw{dir: dir, bundle: filepath.Join(disk, "raw", "bundle")}
 	root := filepath.Join(r.bundle, "rootfs")
 	for _, d := range []string{"bin", "proc", "sys", "dev", "etc", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
@@ -104,18 +106,19 @@ func (r *raw) close() {
 		_ = r.containerd.Wait()
 	}
 	os.RemoveAll(r.dir)
+	os.RemoveAll(r.bundle)
 	os.RemoveAll(r.disk)
 }
 
 // startContainerd starts a containerd as Debian configures it, in directories of its own.
-func (r *raw) startContainerd(ctx context.Context) error {
+func (r *raw) startContainerd(ctx context.Context, disk string) error {
 	for _, program := range []string{"containerd", "ctr"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil
 		}
 	}
 	var err error
-	if r.disk, err = os.MkdirTemp("/var/tmp", "jobd-bench-raw."); err != nil {
+	if r.disk, err = os.MkdirTemp(disk, "containerd."); err != nil {
 		return err
 	}
 	config := filepath.Join(r.dir, "containerd.toml")

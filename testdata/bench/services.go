@@ -35,7 +35,7 @@ func (b *bench) services(ctx context.Context) error {
 }
 
 func (b *bench) someServices(ctx context.Context, n, changes int) error {
-	d, err := startDaemon(ctx, b.bin, "--network", "bridge")
+	d, err := b.start(ctx, "--network", "bridge")
 	if err != nil {
 		return err
 	}

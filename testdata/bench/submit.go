@@ -13,12 +13,12 @@ import (
 // submit compares, in turns, what a person waits for one Job of `echo`: by apply, wait and logs, by submit, and without a
 // daemon.
 func (b *bench) submit(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin, "--network", "none")
+	d, err := b.start(ctx, "--network", "none")
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	root, err := os.MkdirTemp("/var/tmp", "jobd-bench-run.")
+	root, err := os.MkdirTemp(b.disk.dir, "jobd-bench-run.")
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // users compares pods with users of their own (hostUsers: false) with pods with the host's, in turns.
 func (b *bench) users(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin, "--network", "bridge")
+	d, err := b.start(ctx, "--network", "bridge")
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func claimSpec(class string) corev1.PersistentVolumeClaimSpec {
 
 // volumes compares pods that mount a volume of some kind with pods that mount none, in turns.
 func (b *bench) volumes(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.bin, "--network", "none")
+	d, err := b.start(ctx, "--network", "none")
 	if err != nil {
 		return err
 	}
