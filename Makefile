@@ -23,7 +23,7 @@ SEQUENTIAL := api/batch api/core api/openapi api/scheduling api/scheme daemon/cr
 TESTED := ./... ./testdata/images
 PACKAGES = ./... $(patsubst %/,./%,$(sort $(dir $(shell git ls-files 'testdata/*.go' ':!testdata/upstream' ':!testdata/conformance'))))
 
-.PHONY: build demo check test test-deps unit e2e e2e-tools upgrade crash crash-hammer hammer fuzz bench lint compare conformance generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
+.PHONY: build demo check test test-deps unit e2e e2e-tools upgrade crash crash-hammer hammer fuzz bench soak lint compare conformance generate screenshots install release clean e2e-vm e2e-vm-short e2e-packages
 
 build: ## bin/jobd, bin/jobd-shim, bin/jobctl: static
 	@mkdir -p bin
@@ -42,7 +42,7 @@ test-deps: ## the Debian packages that tests need
 
 unit: ## all packages (vetted by lint), under the race detector but for those that lint keeps without goroutines
 	go test -vet=off $(addprefix ./,$(SEQUENTIAL))
-	CGO_ENABLED=1 go test -race -vet=off $(filter-out $(addprefix %/jobd/,$(SEQUENTIAL)),$(shell go list $(TESTED)))
+	CGO_ENABLED=1 go test -race -vet=off -timeout 30m $(filter-out $(addprefix %/jobd/,$(SEQUENTIAL)),$(shell go list $(TESTED)))
 
 # The OCI runtime of the end-to-end tests: crun or runc; if empty, the one that jobd chooses.
 RUNTIME ?=
@@ -51,7 +51,7 @@ e2e e2e-tools e2e-vm crash crash-hammer: export JOBD_E2E_RUNTIME = $(RUNTIME)
 USERS ?=
 e2e e2e-tools crash crash-hammer: export JOBD_E2E_USER_NAMESPACES = $(USERS)
 
-e2e: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
+e2e e2e-tools: export NODE_PATH ?= $(wildcard $(CURDIR)/.node/node_modules)
 e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or runc, USERS=default
 	JOBD_E2E=$(CURDIR)/bin go test -count=1 -vet=off -timeout 40m ./daemon/e2e
 
@@ -60,7 +60,7 @@ e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or run
 # in `make e2e` TestCharts and TestTools use the machine's own helm, for three charts, kustomize and stern, and skip what it lacks.
 E2E_TOOLS := $(CURDIR)/.tools
 e2e-tools: OLDER = $(shell sed -n 's|^\tk8s.io/kubectl v0\([^ ]*\).*|v1\1|p' testdata/tools/kubectl-older.mod)
-e2e-tools: build ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python
+e2e-tools: build ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python, cdk8s
 	@mkdir -p $(E2E_TOOLS)
 	go build -modfile=testdata/tools/helm3.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm3 helm.sh/helm/v3/cmd/helm
 	go build -modfile=testdata/tools/helm4.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm4 helm.sh/helm/v4/cmd/helm
@@ -125,6 +125,9 @@ fuzz: ## each fuzz test for FUZZ=1m
 bench: build ## the figures of BENCHMARKS.md, beside the raw limits of the same run
 	go run ./testdata/bench -bin bin $(BENCHFLAGS)
 
+soak: build ## 200,000 short pods in a row, which must leave nothing behind; hours, or minutes with SOAKFLAGS="-pods 2000"
+	go run ./testdata/soak -bin bin $(SOAKFLAGS)
+
 conformance: build test-deps ## Kubernetes' own specs for nodes, those whose names match FOCUS='an expression'
 	testdata/conformance/run.sh bin $(if $(FOCUS),'$(FOCUS)')
 
@@ -160,4 +163,4 @@ release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of 
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'
 
 clean:
-	rm -rf bin dist .demo .node .packages .tools .upgrade .vm
+	rm -rf bin dist .demo .node .packages .soak .tools .upgrade .vm
