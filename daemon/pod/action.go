@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -44,15 +45,20 @@ type Action struct {
 
 // Issued records which actions the worker of one pod was given since the daemon started, and which launches have failed
 // since. It is the only state outside the pod's status, and may be lost at any time together with the workers: then the
-// actions are asked for again. The zero value is ready for use.
+// actions are asked for again. The zero value is ready for use. It is small, because very many pods run at a time: what
+// only some pods need lies behind pointers.
 type Issued struct {
+	// containers are those of which something is left to be remembered: not those that simply run.
 	containers []issued
+	resize     *resizing  // nil: the zero value
+	end        *issuedEnd // nil unless the pod is to end
 	tornDown   bool
-	resizing   resizing
 	// filesDropped says that the files of the pod are not kept any longer after its end.
 	filesDropped bool
-	// ends says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
-	ends  bool
+}
+
+// issuedEnd says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
+type issuedEnd struct {
 	grace time.Duration
 	cut   time.Time
 }
@@ -85,7 +91,7 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 			continue
 		}
 		if a.Kind == Resize {
-			i.resizing.underWay = true
+			i.resizing().underWay = true
 			continue
 		}
 		c := i.of(a.Container)
@@ -99,7 +105,7 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 			c.killed = now
 			fallthrough
 		default:
-			if c.stopping.IsZero() || c.stopping.Before(i.cut) {
+			if c.stopping.IsZero() || c.stopping.Before(i.cut()) {
 				c.stopping = now
 			}
 		}
@@ -120,6 +126,16 @@ func (i *Issued) of(name string) *issued {
 	}
 	i.containers = append(i.containers, issued{name: name})
 	return &i.containers[len(i.containers)-1]
+}
+
+// started forgets the launch of a main container, of which the pod's status now says all that is left to know.
+func (i *Issued) started(name string) {
+	i.containers = slices.DeleteFunc(i.containers, func(c issued) bool {
+		return c == issued{name: name, launched: c.launched}
+	})
+	if len(i.containers) == 0 {
+		i.containers = nil
+	}
 }
 
 // find returns the entry of a container or nil.

@@ -232,6 +232,9 @@ func (f *folder) started(c container, o Observation) {
 		return
 	}
 	f.run(c, o)
+	if !c.init {
+		f.issued.started(c.spec.Name)
+	}
 	f.normal(c, "Started", "Container started")
 }
 
@@ -240,7 +243,9 @@ func (f *folder) run(c container, o Observation) {
 	f.sandbox(true)
 	c.keepLast()
 	c.begin(f.pod, o)
-	f.issued.resizing.partly, f.issued.resizing.entirely = false, false // it may have been started with other resources
+	if r := f.issued.resize; r != nil {
+		r.partly, r.entirely = false, false // it may have been started with other resources
+	}
 	c.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(o.Status.StartedAt)}}
 	if !c.ephemeral {
 		c.status.Started = new(bool)

@@ -15,15 +15,25 @@ const (
 
 // ending notes that the pod is to end, and when somebody has made its grace period shorter.
 func (i *Issued) ending(s stop, now time.Time) {
-	if i.ends && s.grace < i.grace {
-		i.cut = now
+	if i.end == nil {
+		i.end = &issuedEnd{}
+	} else if s.grace < i.end.grace {
+		i.end.cut = now
 	}
-	i.ends, i.grace = true, s.grace
+	i.end.grace = s.grace
+}
+
+// cut returns when somebody made the grace period of the pod shorter, zero if nobody has.
+func (i *Issued) cut() time.Time {
+	if i.end == nil {
+		return time.Time{}
+	}
+	return i.end.cut
 }
 
 // endPod ends what runs or is being launched of a pod that is to end.
 func (p *planner) endPod(s stop) {
-	if cut := p.issued.cut; !cut.IsZero() && s.grace > 0 {
+	if cut := p.issued.cut(); !cut.IsZero() && s.grace > 0 {
 		s.kill = cut.Add(max(s.grace, minimumGrace)) // counts from when it was said, not from the beginning
 	}
 	from := len(p.actions)
@@ -56,8 +66,8 @@ func (p *planner) end(c container, attempt int, turn bool, s stop) {
 	if found := p.issued.find(c.spec.Name); found != nil {
 		i = *found
 	}
-	cut := !p.issued.cut.IsZero()
-	first := i.stopping.IsZero() || i.stopping.Before(p.issued.cut)
+	cut := !p.issued.cut().IsZero()
+	first := i.stopping.IsZero() || i.stopping.Before(p.issued.cut())
 	from := i.stopping
 	if first {
 		from = p.now

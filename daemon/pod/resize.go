@@ -36,6 +36,19 @@ type resizing struct {
 	failedAt         time.Time
 }
 
+// resizing returns what was asked for, to be changed.
+func (i *Issued) resizing() *resizing {
+	if i.resize == nil {
+		i.resize = &resizing{}
+	}
+	return i.resize
+}
+
+// restartResize forgets how far a resize has come, but for what is under way.
+func (i *Issued) restartResize() {
+	i.resize = &resizing{underWay: i.resize != nil && i.resize.underWay}
+}
+
 // Verdict is what the node says to the resources that a pod is to have. Without a Reason it has room for them.
 type Verdict struct {
 	// Reason is corev1.PodReasonDeferred or corev1.PodReasonInfeasible.
@@ -114,7 +127,7 @@ func Admit(pod *corev1.Pod, issued *Issued, v Verdict, now time.Time) Result {
 		return Result{f.changed, f.events} // it was taken back
 	}
 	f.condition(corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
-	issued.resizing = resizing{underWay: issued.resizing.underWay}
+	issued.restartResize()
 	f.resizeEvent(corev1.EventTypeNormal, "ResizeStarted", "Pod resize started", "")
 	workload(pod, func(c container) bool {
 		c.status.AllocatedResources = c.spec.Resources.Requests.DeepCopy()
@@ -140,7 +153,7 @@ func (f *folder) postpone(v Verdict) {
 		event = "ResizeInfeasible"
 	}
 	if f.drop(corev1.PodResizeInProgress) {
-		f.issued.resizing = resizing{underWay: f.issued.resizing.underWay}
+		f.issued.restartResize()
 		workload(f.pod, func(c container) bool {
 			if c.status.Resources != nil {
 				c.status.AllocatedResources = c.status.Resources.Requests.DeepCopy()
@@ -197,8 +210,11 @@ func sameAmount(a, b *corev1.ResourceRequirements, name corev1.ResourceName) boo
 // resize asks for the resources that a pod is to have. That is repeated once after a restart of the daemon, since nobody
 // knows how far it had come.
 func (p *planner) resize() {
-	r := &p.issued.resizing
-	if !isResized(p.pod) || r.underWay || r.entirely {
+	if !isResized(p.pod) {
+		return
+	}
+	r := p.issued.resizing()
+	if r.underWay || r.entirely {
 		return
 	}
 	if r.failed > 0 {
@@ -226,7 +242,7 @@ func isResized(pod *corev1.Pod) bool {
 
 // resized folds in what has become of a resize.
 func (f *folder) resized(o Observation) {
-	r := &f.issued.resizing
+	r := f.issued.resizing()
 	r.underWay = false
 	if !o.OK {
 		r.failed++
@@ -274,12 +290,12 @@ func (f *folder) finishResize() {
 		f.drop(corev1.PodResizeInProgress)
 		return
 	}
-	if !f.issued.resizing.entirely || !admitted(f.pod) || differs(f.pod) {
+	if r := f.issued.resize; r == nil || !r.entirely || !admitted(f.pod) || differs(f.pod) {
 		return
 	}
 	f.resizeEvent(corev1.EventTypeNormal, "ResizeCompleted", "Pod resize completed", "")
 	f.drop(corev1.PodResizeInProgress)
-	f.issued.resizing = resizing{}
+	f.issued.resize = nil
 }
 
 // resizeEvent records an event with the resources that the pod is to have, in the format of a kubelet.
