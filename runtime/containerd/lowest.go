@@ -46,7 +46,7 @@ func newLowestLayers(dir string, enough, most int) *lowestLayers {
 // called.
 func (l *lowestLayers) take(mounts []specs.Mount) (string, error) {
 	places := placesOf(mounts)
-	hash := sha256.Sum256([]byte(strings.Join(places, "\n")))
+	hash := sha256.Sum256([]byte(strings.Join(places, "\x00"))) // what no path can have: others are tenants' to choose
 	name := hex.EncodeToString(hash[:8])
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,16 +107,24 @@ func (l *lowestLayers) makeRoom() error {
 			return nil
 		}
 		delete(l.made, oldest)
-		// Under another name first, as when it was made: what has a layer's name is complete.
-		path := filepath.Join(l.dir, oldest)
-		if err := errors.Join(os.RemoveAll(path+unfinished), os.Rename(path, path+unfinished)); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(path + unfinished); err != nil {
+		if err := l.remove(oldest); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remove removes a layer, if it is there, under another name first, as when it was made: what has a layer's name is
+// complete, although the daemon is killed meanwhile. The mutex is held.
+func (l *lowestLayers) remove(name string) error {
+	path := filepath.Join(l.dir, name)
+	if err := os.RemoveAll(path + unfinished); err != nil {
+		return err
+	}
+	if err := os.Rename(path, path+unfinished); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(path + unfinished)
 }
 
 // placesOf lists where mounts are in the root file system itself, with a slash at the end of directories.
@@ -150,9 +158,15 @@ func withinOne(mounted map[string]bool, path string) bool {
 	return false
 }
 
-// makePlaces makes a layer under another name first, so that a layer with its final name is complete.
-func makePlaces(path string, places []string) error {
+// makePlaces makes a layer under another name first, so that a layer with its final name is complete. Where that fails,
+// as it does for a mount point whose name is too long, nothing is left.
+func makePlaces(path string, places []string) (err error) {
 	fresh := path + unfinished
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(fresh))
+		}
+	}()
 	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, layerMode)); err != nil {
 		return err
 	}
@@ -183,8 +197,11 @@ func (l *lowestLayers) sweep() error {
 	var errs []error
 	for _, e := range entries {
 		l.mu.Lock()
-		if l.made[e.Name()] == nil {
+		switch {
+		case strings.HasSuffix(e.Name(), unfinished):
 			errs = append(errs, os.RemoveAll(filepath.Join(l.dir, e.Name())))
+		case l.made[e.Name()] == nil:
+			errs = append(errs, l.remove(e.Name()))
 		}
 		l.mu.Unlock()
 	}

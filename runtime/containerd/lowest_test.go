@@ -1,13 +1,16 @@
 package containerd
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -79,6 +82,54 @@ func TestTooManyMountPointsShareALayerWithoutAny(t *testing.T) {
 	l.drop("none")
 	if len(l.made) != most+1 || l.made["none"].users != 1 {
 		t.Errorf("%d layers, %+v", len(l.made), l.made["none"])
+	}
+}
+
+// A mount point may have a line break in its path, and must not stand for two others.
+func TestPathsOfMountPointsAreToldApart(t *testing.T) {
+	l := newLowestLayers(t.TempDir(), 3, 5)
+	one, err := l.take([]specs.Mount{{Destination: "/x/\n/y", Type: "tmpfs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := l.take([]specs.Mount{{Destination: "/x", Type: "tmpfs"}, {Destination: "/y", Type: "tmpfs"}})
+	if err != nil || one == two {
+		t.Errorf("layers %q and %q: %v", one, two, err)
+	}
+}
+
+func TestNothingIsLeftOfALayerThatCannotBeMade(t *testing.T) {
+	l := newLowestLayers(t.TempDir(), 3, 5)
+	for i := range 3 {
+		mounts := []specs.Mount{
+			{Destination: fmt.Sprintf("/%d", i), Type: "tmpfs"},
+			{Destination: "/" + strings.Repeat("x", 300), Type: "tmpfs"},
+		}
+		if name, err := l.take(mounts); !errors.Is(err, unix.ENAMETOOLONG) {
+			t.Fatalf("layer %q: %v", name, err)
+		}
+	}
+	if kept, err := os.ReadDir(l.dir); err != nil || len(kept) > 0 || len(l.made) > 0 {
+		t.Errorf("%v, %v are left: %v", kept, l.made, err)
+	}
+}
+
+func TestSweepLeavesTheLayersThatAreUsed(t *testing.T) {
+	l := newLowestLayers(t.TempDir(), 3, 5)
+	used, err := l.take([]specs.Mount{{Destination: "/used", Type: "tmpfs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []string{"earlier", "killed", "killed" + unfinished, used + unfinished} {
+		if err := os.MkdirAll(filepath.Join(l.dir, left, "place"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := os.ReadDir(l.dir); err != nil || len(kept) != 1 || kept[0].Name() != used {
+		t.Errorf("%v are left: %v", kept, err)
 	}
 }
 
