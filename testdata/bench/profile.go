@@ -125,8 +125,11 @@ func (b *bench) straceOf(ctx context.Context, d *daemon, pods func() error) erro
 		var most []string
 		for lines := bufio.NewScanner(counts); lines.Scan(); {
 			fields := strings.Fields(lines.Text())
+			if len(fields) < 2 {
+				continue
+			}
 			n, err := strconv.ParseFloat(fields[0], 64)
-			if len(fields) < 2 || err != nil {
+			if err != nil {
 				continue
 			}
 			n /= float64(b.pods)

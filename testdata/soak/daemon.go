@@ -299,7 +299,8 @@ func (d *daemon) close() error {
 		}
 	}
 	if d.dir != "" {
-		if err := unix.Unmount(d.mounted(), 0); err != nil && !errors.Is(err, unix.EINVAL) { // not mounted
+		err := unix.Unmount(d.mounted(), 0)
+		if err != nil && err != unix.EINVAL && err != unix.ENOENT { // not mounted, or not even made
 			failed = append(failed, fmt.Errorf("unmount %s: %w", d.mounted(), err))
 		} else {
 			failed = append(failed, os.RemoveAll(d.dir))
