@@ -9,21 +9,35 @@ import (
 
 // Buffers is a pool of memory for those who write at the moment, so that silent containers hold none. The zero value is
 // ready.
-type Buffers struct{ pool sync.Pool }
+type Buffers struct{ ordinary, large sync.Pool }
 
-// bufferSize is what one read of a full pipe returns.
-const bufferSize = 64 << 10
+const (
+	// bufferSize is what one read of a full pipe returns.
+	bufferSize = 64 << 10
+	// LargeBuffer is the size of the buffers for containers that write a lot.
+	LargeBuffer = 1 << 20
+)
 
-// Get returns a buffer of 64 KiB; Put returns it to the pool.
-func (b *Buffers) Get() *[]byte {
-	if buffer, ok := b.pool.Get().(*[]byte); ok {
+// Get returns a buffer of 64 KiB, or a large one; Put returns it to the pool.
+func (b *Buffers) Get(large bool) *[]byte {
+	pool, size := &b.ordinary, bufferSize
+	if large {
+		pool, size = &b.large, LargeBuffer
+	}
+	if buffer, ok := pool.Get().(*[]byte); ok {
 		return buffer
 	}
-	buffer := make([]byte, bufferSize)
+	buffer := make([]byte, size)
 	return &buffer
 }
 
-func (b *Buffers) Put(buffer *[]byte) { b.pool.Put(buffer) }
+func (b *Buffers) Put(buffer *[]byte) {
+	if len(*buffer) == LargeBuffer {
+		b.large.Put(buffer)
+	} else {
+		b.ordinary.Put(buffer)
+	}
+}
 
 // Writer writes one container's log. Its streams may be written to at the same time.
 type Writer struct {
@@ -62,7 +76,7 @@ func (s *StreamWriter) Write(piece []byte) (int, error) {
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	b := s.w.begin()
+	b := s.w.begin(len(piece) > bufferSize)
 	defer b.release()
 	for rest := piece; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte{'\n'})
@@ -88,7 +102,7 @@ func (s *StreamWriter) Close() error {
 	}
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	b := s.w.begin()
+	b := s.w.begin(false)
 	defer b.release()
 	b.add(s.partial, s.line, nil)
 	s.line = nil
@@ -97,34 +111,41 @@ func (s *StreamWriter) Close() error {
 
 // batch collects records of the same instant for one write.
 type batch struct {
-	w     *Writer
-	lent  *[]byte
-	buf   []byte
-	stamp []byte
-	store [len(timeWritten)]byte
-	err   error
+	w    *Writer
+	lent *[]byte
+	buf  []byte
+	// head is what stands before the text of the record: the time, which is the same for all, and tags. Records that
+	// follow each other nearly always have the same.
+	head []byte
+	time int // its length in head
+	tags string
+	err  error
 }
 
-func (w *Writer) begin() *batch {
-	b := &batch{w: w, lent: w.buffers.Get()}
+func (w *Writer) begin(large bool) *batch {
+	b := &batch{w: w, lent: w.buffers.Get(large)}
 	b.buf = (*b.lent)[:0]
 	if w.torn { // what comes now must not be read as the end of what was cut off
 		b.buf = append(b.buf, '\n')
 	}
-	b.stamp = w.now().UTC().AppendFormat(b.store[:0], timeWritten)
+	b.head = w.now().UTC().AppendFormat(make([]byte, 0, len(timeWritten)+16), timeWritten)
+	b.time = len(b.head)
 	return b
 }
 
-func (b *batch) add(tags string, head, tail []byte) {
-	if len(b.buf)+len(b.stamp)+len(tags)+len(head)+len(tail)+1 > cap(b.buf) {
+// add adds a record of a text in two parts, of which the first is mostly empty.
+func (b *batch) add(tags string, first, second []byte) {
+	if b.tags != tags {
+		b.head, b.tags = append(b.head[:b.time], tags...), tags
+	}
+	if len(b.buf)+len(b.head)+len(first)+len(second)+1 > cap(b.buf) {
 		b.err = b.flush()
 	}
-	buf := append(b.buf, b.stamp...)
-	buf = append(buf, tags...)
-	if len(head) > 0 {
-		buf = append(buf, head...)
+	buf := append(b.buf, b.head...)
+	if len(first) > 0 {
+		buf = append(buf, first...)
 	}
-	buf = append(buf, tail...)
+	buf = append(buf, second...)
 	b.buf = append(buf, '\n')
 }
 

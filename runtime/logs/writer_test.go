@@ -75,6 +75,15 @@ func TestPieceIsOneWrite(t *testing.T) {
 	}
 }
 
+func TestLargePieceIsWrittenInLargeParts(t *testing.T) {
+	var out countingWriter
+	s := NewWriter(&out, &Buffers{}).Stream(Stdout)
+	s.Write([]byte(strings.Repeat(strings.Repeat("x", 70)+"\n", LargeBuffer/71)))
+	if out.writes != 2 {
+		t.Errorf("%d writes", out.writes)
+	}
+}
+
 type countingWriter struct{ writes int }
 
 func (w *countingWriter) Write(b []byte) (int, error) { w.writes++; return len(b), nil }

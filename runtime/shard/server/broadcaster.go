@@ -135,6 +135,9 @@ func (l *listener) err() error {
 	return nil
 }
 
+// heard reports whether anybody listens. Large pieces are not read for them, since each listener holds many.
+func (b *broadcaster) heard() bool { return b.listeners.Load() != nil }
+
 // tell offers a piece of output to every listener.
 func (b *broadcaster) tell(piece []byte) {
 	all := b.listeners.Load()

@@ -28,6 +28,7 @@ const (
 type output struct {
 	sources      [2]*source // the pipes; or the terminal alone
 	log          *logs.File // nil: dropped
+	roomy        bool       // the log's files are so large that they may exceed their size by a large buffer
 	broadcasters [2]broadcaster
 	done         sync.WaitGroup
 	ending       chan struct{} // closed when the container has ended
@@ -57,7 +58,7 @@ func (c *container) openOutput() (*output, error) {
 			o.close()
 			return nil, fmt.Errorf("log: %w", err)
 		}
-		o.log = f
+		o.log, o.roomy = f, c.record.LogMaxSize == 0 || c.record.LogMaxSize >= 8*logs.LargeBuffer
 	}
 	return o, nil
 }
@@ -136,7 +137,7 @@ func (discard) Close() error                { return nil }
 func (o *output) copyStream(s *source, sink io.WriteCloser, listeners *broadcaster, buffers *logs.Buffers) {
 	// take reads until there is nothing more for now; a buffer is borrowed only for that long.
 	take := func() (ended bool) {
-		buffer := buffers.Get()
+		buffer := buffers.Get(s.large && o.roomy && !listeners.heard())
 		defer buffers.Put(buffer)
 		for rest := drainBytes; rest > 0; {
 			n, err := s.read(*buffer)

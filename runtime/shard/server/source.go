@@ -7,15 +7,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 const (
-	// gatherTime is how long a source that has more this soon after the last read is left to gather it: being woken for
-	// each small piece costs more than copying it.
-	gatherTime = time.Millisecond
+	// A source that has more this soon after the last read is left to gather it: being woken for each small piece costs
+	// more than copying it.
+	soon = time.Millisecond
+	// leastGathering and mostGathering bound for how long: until the pipe is about half full.
+	leastGathering, mostGathering = time.Millisecond, 8 * time.Millisecond
 	// gatherRoom is what a pipe then holds, so that its container need not wait meanwhile.
-	gatherRoom = 1 << 20
+	gatherRoom = logs.LargeBuffer
 )
 
 // source is where output is read: the reading end of a pipe, or a terminal. One goroutine reads it.
@@ -28,7 +31,9 @@ type source struct {
 	epoll int // of ready
 
 	at           time.Time // of the last read
-	tried, large bool      // whether enlarging the pipe was tried, and whether it worked
+	taken        int       // in bytes, since the last wait
+	gathering    time.Duration
+	tried, large bool // whether enlarging the pipe was tried, and whether it worked
 }
 
 // newSource takes over a file that is read without blocking.
@@ -86,14 +91,15 @@ func (s *source) read(b []byte) (n int, err error) {
 	for n, err = unix.Read(s.fd, b); err == unix.EINTR; {
 		n, err = unix.Read(s.fd, b)
 	}
-	s.at = time.Now()
+	s.at, s.taken = time.Now(), s.taken+max(n, 0)
 	return n, err
 }
 
 // wait returns when there may be something to be read, or os.ErrDeadlineExceeded after giveUp. A source that has much
 // output is left to gather it, until ending is closed.
 func (s *source) wait(ending <-chan struct{}) error {
-	last := s.at
+	last, taken := s.at, s.taken
+	s.taken = 0
 	conn, err := s.ready.SyscallConn()
 	if err != nil {
 		return err
@@ -106,8 +112,9 @@ func (s *source) wait(ending <-chan struct{}) error {
 		n, err := unix.EpollWait(int(epoll), events, 0)
 		return n > 0 || err != nil && err != unix.EINTR
 	})
-	if err == nil && time.Since(last) < gatherTime && s.enlarge() {
-		gathered := time.NewTimer(gatherTime)
+	if err == nil && time.Since(last) < soon && s.enlarge() {
+		s.gathering = gathering(s.gathering, taken)
+		gathered := time.NewTimer(s.gathering)
 		defer gathered.Stop()
 		select {
 		case <-gathered.C:
@@ -115,6 +122,17 @@ func (s *source) wait(ending <-chan struct{}) error {
 		}
 	}
 	return err
+}
+
+// gathering returns how long a source is left to gather output after it had so many bytes, and was left for that long before.
+func gathering(before time.Duration, taken int) time.Duration {
+	switch {
+	case taken < gatherRoom/4:
+		before *= 2
+	case taken > gatherRoom/2:
+		before /= 2
+	}
+	return min(max(before, leastGathering), mostGathering)
 }
 
 // giveUp ends the waiting.
