@@ -39,6 +39,11 @@ func PodOf(p *corev1.Pod) Pod {
 	return out
 }
 
+// Alike reports whether two states of a pod are the same to all budgets.
+func (p Pod) Alike(q Pod) bool {
+	return p.Controller == q.Controller && p.Ready == q.Ready && p.Deleted == q.Deleted && maps.Equal(p.Labels, q.Labels)
+}
+
 // Ready reports whether a pod is healthy, as budgets count.
 func Ready(p *corev1.Pod) bool {
 	c := conditions.Find(p.Status.Conditions, corev1.PodReady)

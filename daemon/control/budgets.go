@@ -42,25 +42,14 @@ func (c *budgets) Rebuild(s *store.Snapshot, _ time.Time) error {
 
 // Fold takes in a budget that has changed.
 func (c *budgets) Fold(p *loop.Pass, change loop.Change) error {
-	if change.Resource != objects.Budgets {
-		return nil
-	}
-	key := change.Object.Key
-	if change.Deleted {
-		namespace, _ := objects.NameOf(key)
-		if g := c.guarded[namespace]; g != nil {
-			if delete(g.selectors, key); len(g.selectors) == 0 {
-				delete(c.guarded, namespace)
-			}
-		}
-		c.timers.Set(c, key, time.Time{})
+	if change.Resource != objects.Budgets || change.Deleted {
 		return nil
 	}
 	b := &policyv1.PodDisruptionBudget{}
 	if err := objects.Decode(change.Object, b); err != nil {
 		return err
 	}
-	return c.set(p.Snapshot(), key, b)
+	return c.set(p.Snapshot(), change.Object.Key, b)
 }
 
 // set takes in a budget as it now is.
@@ -87,9 +76,12 @@ func (c *budgets) podSet(p *corev1.Pod) {
 	if g == nil {
 		return
 	}
-	before := g.pods[p.Name]
+	before, known := g.pods[p.Name]
 	now := disruption.PodOf(p)
 	g.pods[p.Name] = now
+	if known && now.Alike(before) {
+		return // most changes of a pod are none for its budgets, which look at all their pods
+	}
 	c.touch(g, before.Labels, now.Labels)
 }
 
@@ -104,17 +96,27 @@ func (c *budgets) touch(g *guarded, sets ...labels.Set) {
 	}
 }
 
-// Gone implements loop.GoneFollower.
+// Gone takes in a pod or a budget that is gone, whoever has removed it: budgets go with their namespaces and their owners too.
 func (c *budgets) Gone(_ *loop.Pass, o store.Object) {
-	if len(c.guarded) == 0 || objects.ResourceOf(o.Key) != objects.Pods {
+	resource := objects.ResourceOf(o.Key)
+	if len(c.guarded) == 0 || resource != objects.Pods && resource != objects.Budgets {
 		return
 	}
 	namespace, name := objects.NameOf(o.Key)
-	if g := c.guarded[namespace]; g != nil {
-		was := g.pods[name]
-		delete(g.pods, name)
-		c.touch(g, was.Labels)
+	g := c.guarded[namespace]
+	if g == nil {
+		return
 	}
+	if resource == objects.Budgets {
+		c.timers.Set(c, o.Key, time.Time{})
+		if delete(g.selectors, o.Key); len(g.selectors) == 0 {
+			delete(c.guarded, namespace)
+		}
+		return
+	}
+	was := g.pods[name]
+	delete(g.pods, name)
+	c.touch(g, was.Labels)
 }
 
 // Due implements loop.Controller.

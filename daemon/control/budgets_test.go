@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/disruption"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -68,5 +69,37 @@ func TestBudgets(t *testing.T) {
 		w.put(key, b)
 		is("as a percentage of pods without a scale", "0: 1/0 of 0")
 		w.write(func(tx *store.Tx) error { tx.Delete(key); return nil })
+	})
+}
+
+// Budgets that the loop itself removes, as with their namespace, are forgotten like those that clients delete.
+func TestBudgetsGoWithTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := small(t)
+		defer w.end()
+		w.bare("a", "1", "1h", nil)
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: "default", UID: uuid.NewUUID(), Generation: 1}}
+		b.Spec.Selector = &metav1.LabelSelector{}
+		b.Spec.MinAvailable = ptr.To(intstr.FromInt32(0))
+		w.put(objects.Key(objects.Budgets, b), b)
+		time.Sleep(2 * time.Second)
+		guarded := func() int {
+			synctest.Wait()
+			return len(w.control.pods.budgets.guarded)
+		}
+		if guarded() != 1 {
+			t.Errorf("%d namespaces have budgets, want 1", guarded())
+		}
+		ns := &corev1.Namespace{}
+		ns.Name, ns.Spec.Finalizers = "default", []corev1.FinalizerName{corev1.FinalizerKubernetes}
+		storage.MarkDeleted(ns, time.Now(), 0)
+		w.put(store.Key(objects.Namespaces, "", "default"), ns)
+		time.Sleep(2 * time.Minute)
+		if w.read(store.Key(objects.Namespaces, "", "default"), ns) {
+			t.Fatal("the namespace is there")
+		}
+		if guarded() != 0 {
+			t.Errorf("%d namespaces have budgets when all are gone", guarded())
+		}
 	})
 }
