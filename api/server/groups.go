@@ -82,7 +82,7 @@ func (g *groups) handles(path string) bool {
 		return true
 	case "apis":
 		group, _, _ := strings.Cut(below, "/")
-		return below == "" || g.versions[group] != nil
+		return below == "" || group != "" && g.versions[group] != nil // that of /api has no name
 	}
 	return false
 }
