@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -82,7 +83,10 @@ func ValidateBinding(binding *corev1.Binding) (errs field.ErrorList) {
 	if binding.Target.Name == "" {
 		errs = append(errs, field.Required(target.Child("name"), ""))
 	}
-	return append(errs, metav1validation.ValidateLabels(binding.Labels, field.NewPath("metadata", "labels"))...)
+	// They become those of the pod, which nobody could update afterwards if they were not valid.
+	meta := field.NewPath("metadata")
+	errs = append(errs, validation.ValidateAnnotations(binding.Annotations, meta.Child("annotations"))...)
+	return append(errs, metav1validation.ValidateLabels(binding.Labels, meta.Child("labels"))...)
 }
 
 // TolerateUnreadyNode adds the tolerations that every Pod has, unless the Pod sets its own.
