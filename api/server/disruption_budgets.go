@@ -41,8 +41,9 @@ func (b disruptionBudgets) allow(ctx context.Context, pod *corev1.Pod, deletion 
 		return eviction{deletion: deletion}, err
 	}
 	budget := budgets[0]
+	waits := pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil
 	switch {
-	case pod.Status.Phase == corev1.PodPending || disruption.Guards(pod) && len(budgets) == 1 && disruption.Free(budget, pod):
+	case waits || disruption.Guards(pod) && len(budgets) == 1 && disruption.Free(budget, pod):
 		return asItIs(pod, deletion, budget.Name), nil
 	case !disruption.Guards(pod):
 		return eviction{deletion: deletion}, nil
@@ -76,14 +77,8 @@ func asItIs(pod *corev1.Pod, deletion *metav1.DeleteOptions, budget string) evic
 	return eviction{deletion, budget}
 }
 
-// done returns the error of an eviction: another one if the pod has changed since it was decided about, so that clients try
-// again.
-func (e eviction) done(err error) error {
-	if e.of != "" && apierrors.IsConflict(err) {
-		return disruption.Processing(e.of)
-	}
-	return err
-}
+// outdated reports whether an eviction has failed because the pod has changed since it was decided about.
+func (e eviction) outdated(err error) bool { return e.of != "" && apierrors.IsConflict(err) }
 
 // of returns the budgets that choose a pod.
 func (b disruptionBudgets) of(pod *corev1.Pod) (budgets []*policyv1.PodDisruptionBudget, err error) {

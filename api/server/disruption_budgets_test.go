@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,8 +13,16 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/conditions"
+	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/disruption"
 )
 
 func TestEvictionsFollowBudgets(t *testing.T) {
@@ -98,5 +108,71 @@ func TestEvictionsFollowBudgets(t *testing.T) {
 	status, _ = err.(apierrors.APIStatus)
 	if status == nil || status.Status().Code != http.StatusInternalServerError || !strings.Contains(err.Error(), "more than one PodDisruptionBudget") {
 		t.Errorf("with two budgets: %v", err)
+	}
+}
+
+// meddler changes a pod whenever it is about to be deleted, as often as it is told.
+type meddler struct {
+	rest.RESTDeleteStrategy
+	times  int
+	change func(int)
+}
+
+func (c *meddler) CheckGracefulDelete(ctx context.Context, obj runtime.Object, options *metav1.DeleteOptions) bool {
+	if c.times > 0 {
+		c.times--
+		c.change(c.times)
+	}
+	return c.RESTDeleteStrategy.(rest.RESTGracefulDeleteStrategy).CheckGracefulDelete(ctx, obj, options)
+}
+
+// It is decided again about a pod that has not begun and changes before it is deleted. If it cannot be evicted, it stays
+// without the mark.
+func TestAPodChangesWhileItIsEvicted(t *testing.T) {
+	for name, c := range map[string]struct {
+		times  int
+		evicts bool
+	}{"not at all": {0, true}, "once": {1, true}, "again and again": {1000, false}} {
+		t.Run(name, func(t *testing.T) {
+			ts := startServer(t)
+			client := ts.client(t)
+			pods := client.CoreV1().Pods("default")
+			mustMake(t, pods, newPod("p", "c"))
+			b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+			b.Spec.Selector, b.Spec.MinAvailable = &metav1.LabelSelector{}, ptr.To(intstr.FromInt32(1))
+			mustMake(t, client.PolicyV1().PodDisruptionBudgets("default"), b)
+
+			evicted, err := ts.registry(core.PodKind())
+			if err != nil {
+				t.Fatal(err)
+			}
+			evicted.DeleteStrategy = &meddler{evicted.DeleteStrategy, c.times, func(n int) {
+				patch := fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, n)
+				if _, err := pods.Patch(t.Context(), "p", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+					t.Error(err)
+				}
+			}}
+			budgets, err := ts.registry(disruption.Kind())
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &podEviction{evicted, disruptionBudgets{budgets, ts.store}}
+			_, err = e.Create(request.WithNamespace(t.Context(), "default"), "p", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}},
+				nil, &metav1.CreateOptions{})
+			left, gone := pods.Get(t.Context(), "p", metav1.GetOptions{})
+			if c.evicts {
+				if err != nil || !apierrors.IsNotFound(gone) {
+					t.Errorf("%v; the pod: %v", err, gone)
+				}
+				return
+			}
+			if !apierrors.IsTooManyRequests(err) || gone != nil {
+				t.Fatalf("%v; the pod: %v", err, gone)
+			}
+			mark := conditions.Find(left.Status.Conditions, corev1.DisruptionTarget)
+			if mark == nil || mark.Status != corev1.ConditionFalse || left.DeletionTimestamp != nil {
+				t.Errorf("the pod stays, marked %+v", mark)
+			}
+		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/disruption"
 )
 
 // podEviction serves POST .../pods/NAME/eviction: a deletion that marks the pod as disrupted, so that a pod failure
@@ -62,21 +63,44 @@ func (e *podEviction) Create(ctx context.Context, name string, obj runtime.Objec
 	if dryrun.IsDryRun(options.DryRun) {
 		deletion.DryRun = options.DryRun
 	}
-	pod, err := e.pods.Get(ctx, name, &metav1.GetOptions{})
+	for try := 1; ; try++ {
+		pod, err := e.pods.Get(ctx, name, &metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		allowed, err := e.budgets.allow(ctx, pod.(*corev1.Pod), deletion)
+		if err != nil {
+			return nil, err
+		}
+		err = e.evict(ctx, name, allowed.deletion)
+		switch {
+		case err == nil:
+			return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
+		case !allowed.outdated(err):
+			return nil, err
+		case try == evictionTries:
+			return nil, disruption.Processing(allowed.of)
+		}
+	}
+}
+
+// evictedByAPI is the reason of the condition DisruptionTarget of a pod that is evicted.
+const evictedByAPI = "EvictionByEvictionAPI"
+
+// evictionTries is how often it is decided about a pod that changes meanwhile, before the client is to try again.
+const evictionTries = 5
+
+// evict marks a pod and deletes it.
+func (e *podEviction) evict(ctx context.Context, name string, deletion *metav1.DeleteOptions) error {
+	if err := e.mark(ctx, name, deletion); err != nil {
+		return err
+	}
+	_, _, err := e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, deletion)
 	if err != nil {
-		return nil, err
+		// The pod stays. Failures of its own, later, are not to be taken for disruptions.
+		_ = e.unmark(context.WithoutCancel(ctx), name, deletion)
 	}
-	allowed, err := e.budgets.allow(ctx, pod.(*corev1.Pod), deletion)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.mark(ctx, name, allowed.deletion); err != nil {
-		return nil, allowed.done(err)
-	}
-	if _, _, err := e.pods.Delete(ctx, name, rest.ValidateAllObjectFunc, allowed.deletion); err != nil {
-		return nil, allowed.done(err)
-	}
-	return &metav1.Status{Status: metav1.StatusSuccess, Code: 201}, nil
+	return err
 }
 
 // mark adds the condition to a pod that has not ended yet.
@@ -97,7 +121,7 @@ func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.De
 		}
 		conditions.Set(&pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
-			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+			Reason: evictedByAPI, Message: "Eviction API: evicting",
 			ObservedGeneration: pod.Generation,
 		})
 		return pod, nil
@@ -109,4 +133,23 @@ func (e *podEviction) mark(ctx context.Context, name string, deletion *metav1.De
 		p.ResourceVersion = &marked.ResourceVersion // the mark was a write of its own
 	}
 	return nil
+}
+
+// unmark takes the condition of an eviction back, unless the pod ends all the same.
+func (e *podEviction) unmark(ctx context.Context, name string, deletion *metav1.DeleteOptions) error {
+	key, err := e.pods.KeyFunc(ctx, name)
+	if err != nil {
+		return err
+	}
+	return e.pods.Storage.GuaranteedUpdate(ctx, key, &corev1.Pod{}, false, nil, apistorage.SimpleUpdate(func(current runtime.Object) (runtime.Object, error) {
+		pod := current.(*corev1.Pod)
+		c := conditions.Find(pod.Status.Conditions, corev1.DisruptionTarget)
+		if c == nil || c.Reason != evictedByAPI || core.PodEnded(pod) || pod.DeletionTimestamp != nil {
+			return pod, nil
+		}
+		conditions.Set(&pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
+		})
+		return pod, nil
+	}), dryrun.IsDryRun(deletion.DryRun), nil)
 }
