@@ -40,9 +40,9 @@ func newHistoryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *c
 		Use:                   "history [NAME | jobs/NAME | cronjobs/NAME] [-l SELECTOR] [--since 7d] [--user USER] [-o wide|json|yaml]",
 		DisableFlagsInUseLine: true,
 		Short:                 "List Jobs that have ended: who ran them, when, their results and what they used",
-		Long: `List the Jobs that have ended, those that ended last first: who created them, when they ran and how they ended, the exit codes of their pods, how much processor time they took, the most memory that one of their containers had at a time, and how often something was run again. A name alone is that of a Job; cronjobs/NAME stands for the Jobs that the CronJob has started.
+		Long: `List Jobs that have ended, the latest first: who created them, when they ran and how they ended, the exit codes of their pods, the CPU time they used, the peak memory of any one container, and how many retries there were. A bare name means a Job; cronjobs/NAME means the Jobs that the CronJob started.
 
-A Job stays in this list after it was deleted, by somebody or by its TTL, for as long as the settings --history-age and --history-size of jobd allow. A Job of a CronJob belongs to the user who created the CronJob. Exit codes are followed by the number of pods that had them, if there are several: "0(3),137".`,
+A Job stays in this list after it is deleted, by a person or by its TTL, for as long as the settings --history-age and --history-size of jobd allow. A Job of a CronJob belongs to the user who created the CronJob. Exit codes are followed by the number of pods that had them, if there are several: "0(3),137".`,
 		Example: `  # What ran in this namespace lately
   jobctl history
 
@@ -61,11 +61,11 @@ A Job stays in this list after it was deleted, by somebody or by its TTL, for as
 		},
 	}
 	cmdutil.AddLabelSelectorFlagVar(cmd, &o.labels)
-	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "Those of all namespaces")
+	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "Include all namespaces")
 	cmd.Flags().StringVar(&o.since, "since", "", "Only those that ended since then: a duration such as 12h or 7d, a day (2026-01-31), or a time (RFC 3339)")
 	cmd.Flags().StringVar(&o.user, "user", "", "Only those that this user created, named as in the column USER")
 	cmd.Flags().BoolVar(&o.pods, "pods", false, "A line for each pod instead of one for each Job; with -o json or yaml, the pods of each Job")
-	cmd.Flags().IntVar(&o.limit, "limit", 100, "At most so many Jobs; 0 means all")
+	cmd.Flags().IntVar(&o.limit, "limit", 100, "Show at most this many Jobs; 0 means all")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print no headers")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "Output format. One of: (wide, json, yaml)")
 	return cmd

@@ -27,11 +27,11 @@ func newKubeconfigCommand(
 		Use:                   "kubeconfig [--role read|submit|admin | --user NAME [--group GROUP]...] [--namespace NAMESPACE]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Print a kubeconfig for the address that jobd listens on",
-		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). For the role admin in all namespaces, which is the default, it holds the administrator's token: keep it to yourself. With another --role, or with --namespace, it holds a certificate, valid for a year, for somebody who may only read, or only submit Jobs, or do anything in that namespace alone.
+		Long: `Print a kubeconfig for the address that jobd listens on (jobd serve --listen). For the role admin in all namespaces, which is the default, it holds the administrator's token: keep it to yourself. With another --role, or with --namespace, it holds a certificate, valid for a year, for someone who may only read, or only submit Jobs, or do anything in that namespace alone.
 
 With --user, it holds a certificate, valid for a year, for a user of that name in the groups of --group, who may do what RoleBindings and ClusterRoleBindings grant to the user or the groups, and nothing more. Commands with it begin in the namespace of --namespace.
 
-Who may submit Jobs can become root of the host in a namespace that allows privileged pods, as every namespace does unless its label pod-security.kubernetes.io/enforce is baseline or restricted, or that is the default (jobd serve --pod-security-enforce). A warning says where that is so.`,
+Anyone who may submit Jobs to a namespace that allows privileged pods can become root of the host. Every namespace allows them unless its label pod-security.kubernetes.io/enforce, or the default (jobd serve --pod-security-enforce), is baseline or restricted. A warning names the namespaces concerned.`,
 		Example: `  # For yourself, with all rights
   jobctl kubeconfig > ~/.kube/jobd
 

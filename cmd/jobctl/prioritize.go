@@ -24,13 +24,13 @@ func newPrioritizeCommand(f cmdutil.Factory, streams genericiooptions.IOStreams)
 		Use:                   "prioritize jobs/NAME... [--undo]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Put a waiting Job first in the queue",
-		Long: `Put the pods of a Job first among those that wait for room with the same priority (PriorityClass). Pods of a higher priority stay before them, nothing that runs is ended for them, and as ever a pod behind that fits may start before one that does not fit yet.
+		Long: `Put the pods of a Job ahead of others that wait for room with the same priority (PriorityClass). Pods of a higher priority stay ahead of them, no running pod is ended for them, and a pod further back may still start first if it fits and they do not.
 
 It sets the annotation ` + batch.PrioritizedAnnotation + ` of the Job to the current time, so it takes the right to update the Job, and lasts as long as the Job. Of several such Jobs the last one comes first. With "jobctl get jobs -o wide" the column QUEUE shows the places.`,
 		Example: `  # Start this Job as soon as there is room for it
   jobctl prioritize jobs/report
 
-  # Put it back to where it was
+  # Put it back where it was
   jobctl prioritize jobs/report --undo
 
   # Who waits, and at which place
@@ -40,7 +40,7 @@ It sets the annotation ` + batch.PrioritizedAnnotation + ` of the Job to the cur
 			cmdutil.CheckErr(prioritize(contextOf(cmd), f, streams, args, undo))
 		},
 	}
-	cmd.Flags().BoolVar(&undo, "undo", false, "Put them back to where they were")
+	cmd.Flags().BoolVar(&undo, "undo", false, "Put them back where they were")
 	return cmd
 }
 

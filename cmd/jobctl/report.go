@@ -46,9 +46,9 @@ func newReportCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *co
 		Use:                   "report jobs/NAME [--json]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Write a Job as one page to look at and to send around",
-		Long: `Write what there is to know about a Job as a web page that is a single file, to look at and to send around: a picture with a cell for each index (or each pod of a Job without indexes), its failures by exit code and last line, when its pods ran and what they used, events, accounting and the manifest. A name alone is that of a Job.
+		Long: `Write all there is to know about a Job to a web page in a single file, to read and to share: a picture with a cell for each index (or each pod of a Job without indexes), its failures grouped by exit code and last line, when its pods ran and what they used, events, accounting and the manifest. A bare name means a Job.
 
-The page needs no server and no network. Secrets are not in it, but what the manifest and the logs say is. Of a Job that was deleted it shows what the history has kept.`,
+The page needs no server and no network. It contains no Secrets, but whatever the manifest and the logs say. For a deleted Job it shows what the history has kept.`,
 		Example: `  # A Job as a page
   jobctl report jobs/train > train.html
 

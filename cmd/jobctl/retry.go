@@ -32,15 +32,15 @@ func newRetryCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cob
 	cmd := &cobra.Command{
 		Use:                   "retry (jobs/NAME... | -l SELECTOR | --all) [--memory 2x] [--cpu 2x] [--image IMAGE] [-c CONTAINER]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Run again what failed of a Job",
-		Long: `Run again what failed of a Job that has failed. Of an Indexed Job these are all indexes that have not succeeded, of any other the completions that are missing; what has succeeded stays, with its pods and logs. With --all or --selector it is about those of the Jobs that have failed.
+		Short:                 "Rerun what failed of a Job",
+		Long: `Rerun what failed of a failed Job: all indexes that have not succeeded if it is Indexed, otherwise the completions that are missing. What has succeeded stays, with its pods and logs. With --all or --selector, only Jobs that have failed are retried.
 
 The Job begins another attempt: failures are counted anew for backoffLimit, backoffLimitPerIndex and maxFailedIndexes, back-offs begin with the first, and activeDeadlineSeconds and ttlSecondsAfterFinished begin anew too. The attempts before are kept in the annotation ` + batch.AttemptsAnnotation + ` (the last 20), and "jobctl why" shows them.
 
 --memory and --cpu change what the container of the next attempt has: a factor such as 2x multiplies limit and request, a quantity such as 4Gi is the new limit, with the request in proportion. With several containers in the pod, --container names the one.
 
-A cluster has no such request: a Job that has failed stays so there.`,
-		Example: `  # Run again what failed
+This works with jobd only: on a cluster, a failed Job stays failed.`,
+		Example: `  # Rerun what failed
   jobctl retry jobs/train
 
   # The same with twice the memory

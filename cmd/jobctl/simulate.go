@@ -49,9 +49,9 @@ func newSimulateCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *
 		Use:                   "simulate (-f FILE | --from jobs/NAME) [--pod 'WHICH: exit=CODE after=DURATION']...",
 		DisableFlagsInUseLine: true,
 		Short:                 "Play a Job in virtual time, to see what its rules do",
-		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It takes the decisions that the daemon takes, needs none, and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
+		Long: `Play a Job in virtual time, to see what its rules do: which pods are created when, what each counts as, and how the Job ends. It makes the daemon's own decisions, but needs no daemon and starts nothing. Containers are made up: --pod says how they end, and all others succeed after a second. A container that is stopped ends at once.
 
-Before its colon, --pod says which starts of containers it is for: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), attempt=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * is all. After it, exit=CODE and after=DURATION, or after=2s-10s for something in between; oom for a kill for want of memory, or needs=100Mi for one if the limit is lower. The first that fits decides.
+The part of --pod before the colon selects container starts: index=3 or index=0-4, pod=2 (in the order of their creation, from 1), attempt=1 (the starts of an index, from 1), restart=0 (the starts in one pod, from 0), container=NAME, chance=0.1; nothing or * selects all. The part after it says how they end: exit=CODE and after=DURATION, or after=2s-10s for a random time in between; oom to be killed for lack of memory, or needs=100Mi for that only where the limit is lower. The first --pod that matches applies.
 
 --from takes the durations and exit codes of a real Job's pods, and the Job itself unless -f names another.`,
 		Example: `  # What does backoffLimit do if every pod fails?

@@ -34,7 +34,7 @@ type selection struct {
 func (s *selection) addFlags(cmd *cobra.Command) {
 	cmdutil.AddLabelSelectorFlagVar(cmd, &s.labels)
 	cmd.Flags().BoolVar(&s.all, "all", false, "All of them in the namespace")
-	cmd.Flags().BoolVarP(&s.everywhere, "all-namespaces", "A", false, "With --all or --selector: those of all namespaces")
+	cmd.Flags().BoolVarP(&s.everywhere, "all-namespaces", "A", false, "With --all or --selector: include all namespaces")
 }
 
 // find returns the objects that the arguments name and the flags select. Without a kind they are Jobs.
@@ -65,7 +65,7 @@ func newSuspendCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *c
 	return suspendCommand(f, streams, true, &cobra.Command{
 		Use:   "suspend (jobs/NAME | cronjobs/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs]",
 		Short: "Hold Jobs and CronJobs until they are resumed",
-		Long: `Hold Jobs and CronJobs until they are resumed: set their spec.suspend. A name alone is that of a Job.
+		Long: `Hold Jobs and CronJobs until they are resumed: set their spec.suspend. A bare name means a Job.
 
 The pods of a Job that is suspended are ended and do not count as failed; what has succeeded stays. When the Job is resumed it creates pods for the rest, and its activeDeadlineSeconds begins anew. A CronJob that is suspended starts no more Jobs; those that it has started go on.
 
@@ -90,7 +90,7 @@ func newResumeCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *co
 	return suspendCommand(f, streams, false, &cobra.Command{
 		Use:   "resume (jobs/NAME | cronjobs/NAME)... | (-l SELECTOR | --all) [jobs | cronjobs]",
 		Short: "Let suspended Jobs and CronJobs go on",
-		Long: `Let suspended Jobs and CronJobs go on: unset their spec.suspend. A name alone is that of a Job.
+		Long: `Let suspended Jobs and CronJobs go on: unset their spec.suspend. A bare name means a Job.
 
 A Job creates pods for what has not succeeded yet, and its activeDeadlineSeconds begins anew. A CronJob starts a Job at once if it has missed a time while it was suspended and its startingDeadlineSeconds allows it.`,
 		Example: `  # Let a Job go on

@@ -50,10 +50,10 @@ func newWatchCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cob
 	cmd := &cobra.Command{
 		Use:                   "watch [jobs/NAME] [-A]",
 		DisableFlagsInUseLine: true,
-		Short:                 "Look at Jobs in the terminal: all of them, or the picture of one",
-		Long: `Look at Jobs in the terminal, as they go on: all of them or, of one, a picture with a cell for each index (or each pod of a Job without indexes), and its failures by exit code and last line. Keys show logs and descriptions, suspend, resume and delete; the last line of the screen names them. A name alone is that of a Job.
+		Short:                 "Watch Jobs in the terminal: all of them, or the picture of one",
+		Long: `Watch Jobs in the terminal: a list of all, or a picture of one with a cell for each index (or each pod of a Job without indexes) and its failures grouped by exit code and last line. Keys show logs and descriptions, suspend, resume and delete; the last line of the screen lists them. A bare name means a Job.
 
-With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture of the Job is printed whenever it has changed, until the Job has ended.`,
+With NO_COLOR, states are letters. Where the output is not a terminal, or one that cannot move its cursor (TERM=dumb), the picture is printed each time it changes, until the Job ends.`,
 		Example: `  # All Jobs of the namespace
   jobctl watch
 
@@ -64,7 +64,7 @@ With NO_COLOR, states are letters. Where the output is not a terminal, or one th
 			cmdutil.CheckErr(watchJobs(contextOf(cmd), f, streams, args, everywhere))
 		},
 	}
-	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Those of all namespaces")
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Include all namespaces")
 	return cmd
 }
 

@@ -29,13 +29,13 @@ func newWhyCommand(f cmdutil.Factory, streams genericiooptions.IOStreams) *cobra
 		Use:                   "why (jobs/NAME | pods/NAME | cronjobs/NAME) [-o json|yaml]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Say why a Job, pod or CronJob waits, or has failed",
-		Long: `Say why a Job, pod or CronJob waits, or has failed: the chain of causes in sentences, what it waits for and until when, the last lines that the container has printed which decided, and commands that help. A name alone is that of a Job.
+		Long: `Say why a Job, pod or CronJob is waiting or has failed: the chain of causes, what it is waiting for and until when, the last lines printed by the container that decided it, and commands that help. A bare name means a Job.
 
-The answer comes from what the daemon itself decides by. A cluster (--context, --kubeconfig) has no such request: there it is put together from the objects and events that its API shows, which is less, and says so.`,
+The answer comes from the state that the daemon itself decides by. A cluster (--context, --kubeconfig) has no such request: there the answer is pieced together from objects and events, says less, and tells you so.`,
 		Example: `  # Why has this Job failed?
   jobctl why jobs/pi
 
-  # What does this pod wait for?
+  # What is this pod waiting for?
   jobctl why pods/pi-x7bqz
 
   # Why has this CronJob not started anything?

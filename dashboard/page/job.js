@@ -82,7 +82,7 @@ export function jobPage(main, signal, status, ns, name) {
     buttons.replaceChildren(
       over ? '' : action(word, `${word} ${of}?${suspend ? ' Its pods end, and do not count as failed.' : ''}`,
         ['patch', 'batch', 'jobs', '', ns, name], () => patch(path, {spec: {suspend}})),
-      state === 'Failed' ? action('Retry', `Run again what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
+      state === 'Failed' ? action('Retry', `Rerun what failed of ${of}?`, ['create', 'batch', 'jobs', 'retry', ns, name], () => post(path + '/retry')) : '',
       action('Delete', `Delete ${of} with its pods and their logs?`, ['delete', 'batch', 'jobs', '', ns, name],
         () => request(path, {method: 'DELETE', body: {kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background'}})));
   }
