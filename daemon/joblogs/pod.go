@@ -80,11 +80,13 @@ func (l podLogs) Open(ctx context.Context, p *corev1.Pod, o *corev1.PodLogOption
 
 func readOptions(o *corev1.PodLogOptions) logs.Options {
 	options := logs.Options{
-		Follow:       o.Follow,
-		TailLines:    o.TailLines,
-		SinceSeconds: o.SinceSeconds,
-		Timestamps:   o.Timestamps,
-		LimitBytes:   o.LimitBytes,
+		Follow:     o.Follow,
+		TailLines:  o.TailLines,
+		Timestamps: o.Timestamps,
+		LimitBytes: o.LimitBytes,
+	}
+	if o.SinceSeconds != nil {
+		options.Since = podspec.Seconds(*o.SinceSeconds)
 	}
 	if o.SinceTime != nil {
 		options.SinceTime = o.SinceTime.Time

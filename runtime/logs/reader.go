@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/jobd/jobd/api/podspec"
 )
 
 // Options selects a part of a log. The zero value is everything that is there now. The fields are those of the API's
@@ -23,10 +21,10 @@ type Options struct {
 	// TailLines is how many lines from the end are wanted; nil is all. With Follow it says where to begin. A line that
 	// was split into several records is one line, and one without its end counts.
 	TailLines *int64
-	// SinceTime leaves out what was written before. SinceSeconds says the same relative to now; the later of both
-	// counts.
-	SinceTime    time.Time
-	SinceSeconds *int64
+	// SinceTime leaves out what was written before. Since says the same relative to now (sinceSeconds), if it is not 0; the
+	// later of both counts.
+	SinceTime time.Time
+	Since     time.Duration
 	// Timestamps puts the time before each line.
 	Timestamps bool
 	// LimitBytes ends the output, within a line if need be, after so many bytes; nil is no limit.
@@ -196,8 +194,8 @@ func newPrinter(w io.Writer, o Options, now time.Time) *printer {
 	if o.LimitBytes != nil && *o.LimitBytes >= 0 {
 		p.remaining = *o.LimitBytes
 	}
-	if o.SinceSeconds != nil {
-		if since := now.Add(-podspec.Seconds(*o.SinceSeconds)); since.After(p.since) {
+	if o.Since != 0 {
+		if since := now.Add(-o.Since); since.After(p.since) {
 			p.since = since
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,9 +55,9 @@ func TestRead(t *testing.T) {
 		"more lines than there are":               {log: log, o: Options{TailLines: pointer[int64](30)}, want: "one\ntwo\nthree\nfour\nfive"},
 		"the last lines of one stream":            {log: log, o: Options{TailLines: pointer[int64](1), Stream: Stderr}, want: "four\n"},
 		"since a time, that time included":        {log: log, o: Options{SinceTime: time.Date(2026, 1, 2, 12, 0, 3, 4, time.UTC)}, want: "ee\nfour\nfive"},
-		"since seconds ago":                       {log: log, o: Options{SinceSeconds: pointer[int64](6)}, want: "four\nfive"},
-		"since ages ago":                          {log: log, o: Options{SinceSeconds: pointer[int64](1<<63 - 1), TailLines: pointer[int64](2)}, want: "four\nfive"},
-		"the later of both counts":                {log: log, o: Options{SinceSeconds: pointer[int64](1000), SinceTime: noon.Add(5 * time.Second)}, want: "five"},
+		"since seconds ago":                       {log: log, o: Options{Since: 6 * time.Second}, want: "four\nfive"},
+		"since ages ago":                          {log: log, o: Options{Since: math.MaxInt64, TailLines: pointer[int64](2)}, want: "four\nfive"},
+		"the later of both counts":                {log: log, o: Options{Since: 1000 * time.Second, SinceTime: noon.Add(5 * time.Second)}, want: "five"},
 		"times only at the start of lines": {log: log, o: Options{Timestamps: true}, want: "2026-01-02T12:00:00.000000001Z one\n2026-01-02T12:00:01.500000000Z two\n" +
 			"2026-01-02T12:00:02.000000003Z three\n2026-01-02T14:00:04.000000005+02:00 four\n2026-01-02T12:00:05.000000006Z five"},
 		"a limit cuts within a line":               {log: log, o: Options{LimitBytes: pointer[int64](6)}, want: "one\ntw"},
