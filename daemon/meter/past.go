@@ -29,26 +29,26 @@ type Past struct {
 func (p *Past) Run(ctx context.Context) {
 	ticks := time.NewTicker(span)
 	defer ticks.Stop()
-	before, err := p.Machine()
-	for at, failed := time.Now(), err; ; {
-		if failed != nil {
+	at := time.Now()
+	before, failed := p.Machine()
+	for said := false; ; {
+		if failed != nil && !said {
 			p.Logger.Warn("cannot record what the machine uses", "error", failed)
-			return
 		}
+		said = failed != nil
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
 		}
-		var now Machine
-		if now, failed = p.Machine(); failed != nil {
-			continue
-		}
+		now, err := p.Machine()
 		ended := time.Now()
-		p.mu.Lock()
-		p.past.Add(ended, rate(now.CPU-before.CPU, ended.Sub(at)), now.WorkingSet, spans)
-		p.mu.Unlock()
-		at, before = ended, now
+		if failed == nil && err == nil {
+			p.mu.Lock()
+			p.past.Add(ended, rate(now.CPU-before.CPU, ended.Sub(at)), now.WorkingSet, spans)
+			p.mu.Unlock()
+		}
+		at, before, failed = ended, now, err
 	}
 }
 

@@ -41,10 +41,19 @@ func TestPast(t *testing.T) {
 			t.Errorf("after another day: %d, the oldest of %v", len(got.At), time.Unix(got.At[0], 0))
 		}
 		broken.Store(true)
-		time.Sleep(2 * time.Minute)
-		<-done
-		if got := p.Used(); len(got.At) != 24*60 {
-			t.Errorf("when it cannot be read any more: %d", len(got.At))
+		time.Sleep(3 * time.Minute)
+		broken.Store(false)
+		newest := func() time.Duration { return time.Unix(p.Used().At[24*60-1], 0).Sub(began) }
+		before := newest()
+		time.Sleep(time.Minute) // what was used while it could not be read is not known
+		if got := newest(); got != before {
+			t.Errorf("a figure of the time from %s to %s", before, got)
 		}
+		time.Sleep(time.Minute)
+		if got := newest(); got != before+5*time.Minute {
+			t.Errorf("after a hole, %s instead of %s", got, before+5*time.Minute)
+		}
+		cancel()
+		<-done
 	})
 }

@@ -17,7 +17,7 @@ function brief(job) {
 // chart draws what the machine has used: what the daemon has recorded, a figure a minute, or in the first minutes what the page
 // has seen itself. A point is the most of the figures that it stands for.
 const seen = [];
-let past = null;
+let past = null, asked = 0; // asked is when, by this browser's clock
 function chart(title, name, most, words) {
   const w = 260, height = 48, ns = 'http://www.w3.org/2000/svg', wide = 130;
   const recorded = past?.at.length > 10, figures = recorded ? past[name] : seen.map(s => s[name]);
@@ -122,8 +122,7 @@ export function overview(main, signal, status) {
       const cpus = quantity(node.status.capacity.cpu), all = quantity(node.status.capacity.memory);
       seen.push({cpu: cpu * 1000, memory});
       if (seen.length > 130) seen.shift();
-      const last = past?.at.at(-1) ?? 0;
-      if (Date.now() / 1000 - last > 60) past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
+      if (Date.now() - asked > 60000) asked = Date.now(), past = await get(`api/v1/nodes/${encodeURIComponent(node.metadata.name)}/usage`, signal).catch(() => null);
       use.replaceChildren(chart('Processors', 'cpu', cpus * 1000, `${cpu.toFixed(1)} of ${cpus}`),
         chart('Memory', 'memory', all, `${bytes(memory)} of ${bytes(all)}`));
     } catch { use.replaceChildren(); }

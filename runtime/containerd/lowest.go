@@ -18,6 +18,8 @@ const (
 	// maxLowest is how many layers of mount points there are at most. Beyond that, a container with other mount points
 	// gets the layer without any, so that what the OCI runtime creates for its mounts is left in its own layer.
 	maxLowest = 1024
+	// mostPlaces is how many mount points a layer has at most: they are made while other containers wait.
+	mostPlaces = 256
 	// enoughLowest is how many are kept although no container and no layer that is to be recycled uses some of them.
 	enoughLowest = 256
 )
@@ -57,7 +59,7 @@ func (l *lowestLayers) take(mounts []specs.Mount) (string, error) {
 	if err := l.makeRoom(); err != nil {
 		return "", fmt.Errorf("places for mounts: %w", err)
 	}
-	if len(l.made) >= l.most {
+	if len(l.made) >= l.most || len(places) > mostPlaces {
 		places, name = nil, "none"
 	}
 	path := filepath.Join(l.dir, name)

@@ -10,7 +10,8 @@ import (
 // RootfsDir is the path of a container's root file system in its bundle.
 const RootfsDir = "rootfs"
 
-// SpecFacts is what a shard has to know about an OCI spec.
+// SpecFacts is what a shard has to know about an OCI spec. An older daemon does not send a field that is added here, so a
+// shard must not take the field's zero value for a fact.
 type SpecFacts struct {
 	// Cgroup is absolute and the container's own.
 	Cgroup string `json:"cgroup"`
