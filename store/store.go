@@ -73,9 +73,11 @@ type Store struct {
 	reserved reserve // of the writer
 
 	requests chan *request
-	closing  chan struct{} // closed by Close; nothing new is accepted
-	closed   chan struct{} // closed when the writer has ended
-	once     sync.Once
+	// invitations go to whoever follows the store, if anybody does.
+	invitations chan *Invitation
+	closing     chan struct{} // closed by Close; nothing new is accepted
+	closed      chan struct{} // closed when the writer has ended
+	once        sync.Once
 
 	version atomic.Uint64 // last durable
 	waiting waiting       // cursors that have read everything
@@ -111,9 +113,10 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 	}
 	s := &Store{
 		path: path, options: o, lock: lock, bolt: db,
-		requests: make(chan *request),
-		closing:  make(chan struct{}),
-		closed:   make(chan struct{}),
+		requests:    make(chan *request),
+		invitations: make(chan *Invitation),
+		closing:     make(chan struct{}),
+		closed:      make(chan struct{}),
 	}
 	if err := s.View(func(sn *Snapshot) error { s.version.Store(sn.Version()); return nil }); err != nil {
 		_ = db.Close()
@@ -206,7 +209,7 @@ func (s *Store) View(fn func(*Snapshot) error) (err error) {
 //
 // ctx bounds the wait for the turn only: once fn has run, Update returns when its outcome is known.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
-	r := &request{tx: make(chan *Tx, 1), ran: make(chan bool, 1), done: make(chan error, 1)}
+	r := newRequest()
 	if err := s.submit(ctx, r); err != nil {
 		return err
 	}
@@ -214,10 +217,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	case err := <-r.done: // the transaction could not be begun
 		return err
 	case tx := <-r.tx:
-		if err := r.run(tx, fn); err != nil {
-			return err
-		}
-		return <-r.done
+		return r.run(tx, fn)
 	}
 }
 

@@ -24,6 +24,10 @@ type request struct {
 	alone func() error
 }
 
+func newRequest() *request {
+	return &request{tx: make(chan *Tx, 1), ran: make(chan bool, 1), done: make(chan error, 1)}
+}
+
 func (s *Store) submit(ctx context.Context, r *request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -38,7 +42,15 @@ func (s *Store) submit(ctx context.Context, r *request) error {
 	}
 }
 
-func (r *request) run(tx *Tx, fn func(*Tx) error) (err error) {
+// run runs the function of a request, and returns when its outcome is known.
+func (r *request) run(tx *Tx, fn func(*Tx) error) error {
+	if err := r.call(tx, fn); err != nil {
+		return err
+	}
+	return <-r.done
+}
+
+func (r *request) call(tx *Tx, fn func(*Tx) error) (err error) {
 	ok := false
 	defer func() { r.ran <- ok }()
 	defer recoverCorruption(&err)
@@ -91,6 +103,9 @@ func (s *Store) writeGroup(first *request) (next *request) {
 		if err = g.add(r); err != nil || len(g.members) >= maxGroup || g.bytes >= maxGroupBytes {
 			break
 		}
+	}
+	if err == nil && len(g.keys) > 0 {
+		err = s.invite(&g)
 	}
 	if err == nil {
 		err = g.commit(s.reserved.history(s.options))

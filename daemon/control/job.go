@@ -126,7 +126,11 @@ func (c *jobs) settle(p *loop.Pass, uid types.UID) error {
 		return nil
 	}
 	begin := time.Now()
-	d := job.Decide(rec.Record, p.Now, c.settings)
+	settings := c.settings
+	if p.Joined() {
+		settings.Batch = loop.JoinedBudget
+	}
+	d := job.Decide(rec.Record, p.Now, settings)
 	c.timers.Set(c, rec.key, d.Wake)
 	if err := c.carryOut(p, rec, d); err != nil {
 		return fmt.Errorf("%s: %w", rec.key, err)

@@ -48,6 +48,8 @@ type Loop struct {
 	concerns *concerns // nil when they are to be made anew
 	timers   *Timers
 	folded   uint64 // everything up to this version of the store is in the records
+	// invited is the invitation to write the next pass together with what it follows from, nil for none.
+	invited *store.Invitation
 	// more says that the last pass has used up its budget.
 	more bool
 	// freed are the namespaces whose ResourceQuotas the last pass has made allow more.
@@ -110,6 +112,7 @@ func (l *Loop) wait(ctx context.Context) bool {
 		return false
 	case <-l.Inbox.wake:
 	case <-due:
+	case l.invited = <-l.Store.Invitations():
 	case q := <-l.questions:
 		q.answer()
 	}
@@ -118,24 +121,38 @@ func (l *Loop) wait(ctx context.Context) bool {
 
 // turn makes one pass and lets its effects go once it is durable. It reports whether there is more to do at once.
 func (l *Loop) turn(ctx context.Context) (more bool, err error) {
+	invited := l.invited
+	l.invited = nil
 	if l.concerns == nil {
+		if invited != nil { // others would wait for all to be read
+			invited.Decline()
+			invited = nil
+		}
 		if err := l.Rebuild(); err != nil {
 			return false, err
 		}
 	}
 	now := l.Clock()
-	if due := l.timers.next(now); !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && len(l.freed) == 0 && !l.concerns.dirty() &&
+	if due := l.timers.next(now); invited == nil && !l.Inbox.isDue() && l.folded == l.Store.Version() && !l.more && len(l.freed) == 0 && !l.concerns.dirty() &&
 		(due.IsZero() || due.After(now)) {
 		return false, nil
 	}
 	reports := l.Inbox.take()
 	var p *Pass
-	err = l.Store.Update(ctx, func(tx *store.Tx) error {
+	pass := func(tx *store.Tx) error {
 		p = l.newPass(tx, now)
+		if invited != nil {
+			p.budget = JoinedBudget
+		}
 		err := p.run(reports)
 		crash.At("pass.decided")
 		return err
-	})
+	}
+	if invited != nil {
+		err = invited.Update(pass)
+	} else {
+		err = l.Store.Update(ctx, pass)
+	}
 	if p != nil {
 		l.Metrics.Passed(&p.Figures, time.Since(p.Now), err)
 	}

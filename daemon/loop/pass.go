@@ -21,6 +21,9 @@ import (
 // for the store, and what it holds in memory is bounded. It reads no more than twice as many.
 const Budget = 1000
 
+// JoinedBudget is the budget of a pass that is written together with what it follows from, whose writer waits for it.
+const JoinedBudget = 20
+
 // Pass is one turn of the loop: one transaction that takes in what has happened, decides what follows from it until
 // nothing more does, and writes all of it. After an error nothing of it was written.
 type Pass struct {
@@ -37,6 +40,7 @@ type Pass struct {
 	tx       *store.Tx
 	observed map[types.UID][]pod.Observation
 	effects  []func()
+	budget   int
 	written  int
 	decoded  int // objects that are held until the pass ends
 	// exhausted says that the budget was used up before everything was looked at.
@@ -49,7 +53,7 @@ type Pass struct {
 }
 
 func (l *Loop) newPass(tx *store.Tx, now time.Time) *Pass {
-	p := &Pass{loop: l, tx: tx, Now: now, version: tx.Version(), Figures: l.Metrics.Figures(),
+	p := &Pass{loop: l, tx: tx, Now: now, budget: Budget, version: tx.Version(), Figures: l.Metrics.Figures(),
 		quotas: map[string]*[]corev1.ResourceQuota{}}
 	p.Jobs = newView(p, objects.Jobs, func() *batchv1.Job { return &batchv1.Job{} })
 	p.CronJobs = newView(p, objects.CronJobs, func() *batchv1.CronJob { return &batchv1.CronJob{} })
@@ -163,7 +167,7 @@ func (p *Pass) unsettled() (rest [][]pod.Observation) {
 
 // due lets the controllers look at the timers that have expired, as many as one pass should take on.
 func (p *Pass) due() error {
-	for _, k := range p.loop.timers.expired(p.Now, Budget) {
+	for _, k := range p.loop.timers.expired(p.Now, p.budget) {
 		if err := k.of.Due(p, k.key); err != nil {
 			return err
 		}
@@ -202,8 +206,11 @@ func (p *Pass) finish() error {
 	return nil
 }
 
+// Joined reports whether the pass is written together with what it follows from.
+func (p *Pass) Joined() bool { return p.budget == JoinedBudget }
+
 // Spent reports whether the pass should leave the rest to the next one.
-func (p *Pass) Spent() bool { return p.written >= Budget || p.decoded >= 2*Budget }
+func (p *Pass) Spent() bool { return p.written >= p.budget || p.decoded >= 2*p.budget }
 
 // Snapshot is the store as it was when the pass began.
 func (p *Pass) Snapshot() *store.Snapshot { return p.tx.Snapshot }
