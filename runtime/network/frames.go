@@ -46,11 +46,16 @@ func hardwareAddressOf(bridge string) net.HardwareAddr {
 //     traffic of all pods to the pod that sends it;
 //   - each can use only the hardware address and the IPv4 address that it was given, in the frame, in ARP and in IPv4,
 //     and so neither the gateway's nor another pod's;
-//   - none can answer as a DHCP server.
+//   - none can answer as a DHCP server;
+//   - none can send to the addresses that are for bridges themselves, by which a frame would come past all this to the
+//     host, which takes even a router advertisement from it.
 //
 // The name and the hardware address of a link follow from the pod's address. So the table can list every possible pod:
 // it is written once, and no pod waits for it.
 func (b *bridge) guardFrames() error {
+	if err := b.seeFramesToBridges(); err != nil {
+		return err
+	}
 	conn, err := openNFT()
 	if err != nil {
 		return err
@@ -88,12 +93,39 @@ func (b *bridge) guardFrames() error {
 	fromPods(drop)
 	prerouting := t.hook("prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting,
 		nftables.ChainPriorityRef(bridgedFirst))
-	prerouting(interfaceBegins(expr.MetaKeyIIFNAME, b.linkPrefix()),
-		[]expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: "from-pods"}})
+	input := t.hook("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityRef(bridgedFirst))
+	byPods := interfaceBegins(expr.MetaKeyIIFNAME, b.linkPrefix())
+	for _, chain := range []func(...[]expr.Any){prerouting, input} {
+		chain(byPods, toBridges(), drop)
+	}
+	prerouting(byPods, []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: "from-pods"}})
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s of the bridge family: %w", b.name, err)
 	}
 	return nil
+}
+
+// toBridges returns the expressions that match frames to the addresses 01:80:c2:00:00:00 to 0f of IEEE 802.1D.
+func toBridges() []expr.Any {
+	return []expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseLLHeader, Len: 6},
+		&expr.Bitwise{
+			SourceRegister: 1, DestRegister: 1, Len: 6, Mask: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xf0}, Xor: make([]byte, 6),
+		},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0x01, 0x80, 0xc2, 0, 0, 0}},
+	}
+}
+
+// seeFramesToBridges makes the bridge treat frames to such addresses like any others, so that the rules see them. It
+// would hand them to the host as if they had come in by an interface outside of the bridge, and at least that of LLDP
+// without asking nf_tables at all. The kernel excepts the first three, of which the rules see the first and the last, and
+// the other one goes nowhere.
+func (b *bridge) seeFramesToBridges() error {
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("bridge"))
+	info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.IFLA_BR_GROUP_FWD_MASK, nl.Uint16Attr(0xfff8))
+	return b.host.do(newChange("frames to bridges", unix.RTM_NEWLINK, 0,
+		nl.NewIfInfomsg(unix.AF_UNSPEC), nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(b.name)), info))
 }
 
 // knownPods returns the links that pods of a subnet can have, each with the addresses that belong to it, as elements of

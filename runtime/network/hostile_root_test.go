@@ -632,3 +632,51 @@ func TestPodListensToNoRouter(t *testing.T) {
 		}
 	})
 }
+
+// A frame to an address that is for bridges themselves does not come past the rules to the host: neither as another pod
+// nor with what nobody may send.
+func TestPodDoesNotReachTheHostPastTheBridge(t *testing.T) {
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		if err := n.bridge.guardFrames(); err != nil {
+			t.Skipf("needs a kernel whose nf_tables sees bridged frames: %v", err)
+		}
+		thief, other := setUp(t, n, newPod("thief", 1)), setUp(t, n, newPod("other", 1))
+		socket, err := net.ListenPacket("udp4", "0.0.0.0:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		to := netip.AddrPortFrom(n.Gateway(), socket.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+		if err := inside(t, thief, func() error {
+			for last := range byte(16) {
+				bridges := net.HardwareAddr{0x01, 0x80, 0xc2, 0, 0, last}
+				for _, from := range []Attachment{thief, other} {
+					d := datagram(netip.AddrPortFrom(addressOf(from), 1000), to, fmt.Sprintf("to %s from %s", bridges, from.IPs[0]))
+					if err := sendFrame(bridges, unix.ETH_P_IP, d); err != nil {
+						return err
+					}
+				}
+				if err := sendFrame(bridges, unix.ETH_P_IPV6, routerAdvertisement()); err != nil {
+					return err
+				}
+			}
+			proper := datagram(netip.AddrPortFrom(addressOf(thief), 1000), to, "proper")
+			return sendFrame(hardwareAddressOf(n.bridge.name), unix.ETH_P_IP, proper)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		hears(t, socket, "proper")
+		routes, err := netlink.RouteList(nil, netlink.FAMILY_V6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range routes {
+			if r.Protocol == unix.RTPROT_RA {
+				t.Errorf("the host has taken a route from a pod: %v", r)
+			}
+		}
+	})
+}
