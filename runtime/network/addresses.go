@@ -102,8 +102,9 @@ func (a *addresses) take(uid string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %s are in use: %w", a.subnet, errdefs.ErrResourceExhausted)
 }
 
-// give passes the address of one owner on to another, which has none, and returns it.
+// give passes the address of one owner on to another, and returns it.
 func (a *addresses) give(from, to string) netip.Addr {
+	a.release(to)
 	addr := a.owned[from]
 	delete(a.owned, from)
 	a.owner[addr], a.owned[to] = to, addr

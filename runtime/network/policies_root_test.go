@@ -296,6 +296,54 @@ func TestDatagramsAndPolicies(t *testing.T) {
 	})
 }
 
+// Whoever gets the address of a pod that is gone gets nothing of its conversations, and is not from before the policies.
+func TestNextPodAtAnAddress(t *testing.T) {
+	withAndWithoutBridgedFilter(t, func(t *testing.T) {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		n.prepared.wanted = 1
+		if _, err := n.prepare(); err != nil {
+			t.Fatal(err)
+		}
+		lists := map[string][]Allowance{"nothing": nil}
+		setPolicies(t, n, &Policies{Lists: lists})
+		receiver, sender := setUp(t, n, newPod("receiver", 1)), setUp(t, n, newPod("sender", 1))
+		state := func(pods map[netip.Addr]PolicyPod) { setPolicies(t, n, &Policies{Lists: lists, Pods: pods}) }
+		state(map[netip.Addr]PolicyPod{addressOf(receiver): {}, addressOf(sender): {}})
+		for _, line := range policyContents(t, n) {
+			if strings.HasPrefix(line, "before: ") {
+				t.Errorf("a pod that came later is from before the policies: %s", line)
+			}
+		}
+		in, out := listenUDP(t, receiver, ":80"), listenUDP(t, sender, sender.IPs[0]+":1000")
+		send := func(words string) {
+			t.Helper()
+			if _, err := out.WriteTo([]byte(words), net.UDPAddrFromAddrPort(netip.AddrPortFrom(addressOf(receiver), 80))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send("a question")
+		hears(t, in, "a question")
+		if _, err := in.WriteTo([]byte("the answer"), net.UDPAddrFromAddrPort(netip.AddrPortFrom(addressOf(sender), 1000))); err != nil {
+			t.Fatal(err)
+		}
+		hears(t, out, "the answer")
+		state(map[netip.Addr]PolicyPod{addressOf(sender): {}})
+		state(map[netip.Addr]PolicyPod{addressOf(sender): {}, addressOf(receiver): {Ingress: "nothing"}})
+		send("to the one before")
+		c, err := net.Dial("udp4", receiver.IPs[0]+":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "from the host"); err != nil {
+			t.Fatal(err)
+		}
+		hears(t, in, "from the host")
+	})
+}
+
 // A packet that belongs to no connection does not open a way for one.
 func TestPoliciesLookAtEachBeginning(t *testing.T) {
 	inOwnNetwork(t, func() {

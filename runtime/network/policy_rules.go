@@ -40,8 +40,9 @@ type policyState struct {
 	applied *Policies
 	// sets are the names of the sets that applied has.
 	sets map[string]bool
-	// before are the addresses of pods that may have connections from before the kernel tracked them.
-	before map[netip.Addr]bool
+	// before are the addresses at which there may be connections from before the kernel tracked them, with those who
+	// had them then: whoever gets such an address later has none.
+	before map[netip.Addr]string
 	// api is the port of the API that the rules were made for.
 	api uint16
 }
@@ -72,13 +73,13 @@ func (n *Network) SetPolicies(p *Policies) error {
 	if p != nil && s.applied != nil && p.equal(s.applied) {
 		return nil
 	}
-	was := s.wanted
+	was := s.applied
 	s.wanted = p
 	if p == nil {
+		s.applied, s.sets, s.before = nil, nil, nil // even if only one table can be removed
 		if err := removePolicies(n.bridge.name); err != nil {
 			return fmt.Errorf("network: policies: %w", err)
 		}
-		s.applied, s.sets, s.before = nil, nil, nil
 		return nil
 	}
 	if err := n.writePolicies(); err != nil {
@@ -86,8 +87,8 @@ func (n *Network) SetPolicies(p *Policies) error {
 		return fmt.Errorf("network: policies: %w", err)
 	}
 	if was == nil || tightened(was, p) {
-		if err := endForbidden(p); err != nil {
-			n.logger.Warn("cannot end UDP connections that policies forbid", "error", err)
+		if err := n.bridge.endForbidden(p); err != nil {
+			n.logger.Warn("cannot end conversations that policies forbid", "error", err)
 		}
 	}
 	return nil
@@ -99,28 +100,39 @@ func removePolicies(bridge string) error {
 		removeTable(bridge+policiesSuffix, nftables.TableFamilyIPv4))
 }
 
-// tightened reports whether a pod that was there is treated in another way.
+// tightened reports whether a pod that was there is gone or treated in another way.
 func tightened(was, now *Policies) bool {
 	for at, p := range was.Pods {
-		if q, ok := now.Pods[at]; ok && !p.equal(q) {
+		if q, ok := now.Pods[at]; !ok || !p.equal(q) {
 			return true
 		}
 	}
 	return false
 }
 
-// endForbidden makes the kernel forget the UDP connections that could not begin now, except for those of the host: they
-// last as long as somebody sends.
-func endForbidden(p *Policies) error {
+// endForbidden makes the kernel forget what it tracks of protocols without connections, such as UDP, if it could not begin
+// now, except for what the host has begun: it lasts as long as somebody sends. So does what belongs to an address that no
+// pod has: it must not pass to the next one that gets it.
+func (b *bridge) endForbidden(p *Policies) error {
 	host, err := hostAddresses()
 	if err != nil {
 		return err
 	}
+	nobody := func(a netip.Addr) bool {
+		_, taken := p.Pods[a]
+		return b.subnet.Contains(a) && a != b.address && !taken
+	}
 	return forget(func(f *netlink.ConntrackFlow) bool {
 		from, ok := netip.AddrFromSlice(f.Forward.SrcIP.To4())
 		to, leads := netip.AddrFromSlice(f.Reverse.SrcIP.To4()) // after the translation of Services
-		return f.Forward.Protocol == unix.IPPROTO_UDP && ok && leads && !isLocal(host, f.Forward.SrcIP) &&
-			!p.Allow(Flow{From: from, To: to, Protocol: corev1.ProtocolUDP, Port: f.Reverse.SrcPort})
+		begun := Flow{From: from, To: to, Port: f.Reverse.SrcPort}
+		switch f.Forward.Protocol {
+		case unix.IPPROTO_TCP, unix.IPPROTO_SCTP:
+			return false
+		case unix.IPPROTO_UDP:
+			begun.Protocol = corev1.ProtocolUDP
+		}
+		return ok && leads && (nobody(from) || nobody(to) || !isLocal(host, f.Forward.SrcIP) && !p.Allow(begun))
 	})
 }
 
@@ -150,8 +162,8 @@ func (n *Network) writePolicies() error {
 	if err != nil {
 		return err
 	}
-	for at := range s.before {
-		if n.addresses.owner[at] == "" {
+	for at, owner := range s.before {
+		if n.addresses.owner[at] != owner {
 			delete(s.before, at)
 			if err := w.change(w.before, nil, []nftables.SetElement{{Key: at.AsSlice()}}); err != nil {
 				return err
@@ -198,8 +210,8 @@ func (w *policyWriter) openSets() {
 
 // untracked returns the addresses of the pods whose connections may be older than the tables: all that are there, if
 // there are no tables yet, and otherwise those that the tables have.
-func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]bool, error) {
-	out := map[netip.Addr]bool{}
+func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]string, error) {
+	out := map[netip.Addr]string{}
 	conn, err := openNFT()
 	if err != nil {
 		return nil, err
@@ -209,9 +221,7 @@ func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]bool, error) 
 		return nil, err
 	}
 	if !known {
-		for at := range there.owner {
-			out[at] = true
-		}
+		maps.Copy(out, there.owner)
 		return out, nil
 	}
 	elements, err := conn.GetSetElements(w.before)
@@ -220,7 +230,7 @@ func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]bool, error) 
 	}
 	for _, e := range elements {
 		if at, ok := netip.AddrFromSlice(e.Key); ok && there.owner[at] != "" {
-			out[at] = true
+			out[at] = there.owner[at]
 		}
 	}
 	return out, nil
@@ -238,7 +248,7 @@ func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]bool, error) 
 //   - what begins one of TCP is looked at, whatever is tracked: so nobody turns a connection in which it was allowed to
 //     answer into one that it begins;
 //   - what else is sent by or to pods from before the tables belongs to connections that the kernel has not seen begin.
-func (w *policyWriter) begin(before map[netip.Addr]bool) error {
+func (w *policyWriter) begin(before map[netip.Addr]string) error {
 	w.table = newTable(w.conn, w.table.table.Family, w.table.table.Name)
 	w.frames = newTable(w.conn, w.frames.table.Family, w.frames.table.Name)
 	w.openSets()
@@ -287,6 +297,7 @@ func (w *policyWriter) begin(before map[netip.Addr]bool) error {
 	forward(in, to("pods"))
 	forward(out, to("pods"))
 	input := w.hook("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
+	input(in, protocolIs(corev1.ProtocolTCP), beginsTCP(), find(w.egress, sourceOffset))
 	input(in, established, accept)
 	input(in, find(w.egress, sourceOffset))
 	// The host would tell pods that they could reach each other without it.
