@@ -73,9 +73,10 @@ type Enforcer struct {
 // entry is a pod on the bridge.
 type entry struct {
 	Pod
-	at   netip.Addr
-	made network.PolicyPod
-	gone bool
+	at      netip.Addr
+	version uint64 // of the object that it was made of
+	made    network.PolicyPod
+	gone    bool
 }
 
 // Open lets the policies that there are apply to the pods that are on the bridge. If that fails it is tried again while
@@ -98,23 +99,28 @@ func newEnforcer(s *store.Store, n Network, logger *slog.Logger) *Enforcer {
 func (e *Enforcer) Admit(p *corev1.Pod, at netip.Addr) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.update(func() { e.put(e.stored(p), at) })
+	return e.update(func() {
+		now, version := e.stored(p)
+		e.put(now, version, at)
+	})
 }
 
-// stored returns a pod as it is in the store: whoever starts it may have read it before its labels were changed, and
-// changes of pods that were not admitted are not followed. A pod that is not there any more is returned as it was.
-func (e *Enforcer) stored(p *corev1.Pod) *corev1.Pod {
+// stored returns a pod as it is in the store, and its version: whoever starts it may have read it before its labels were
+// changed, and changes of pods that were not admitted are not followed. A pod that is not there any more is returned as
+// it was.
+func (e *Enforcer) stored(p *corev1.Pod) (_ *corev1.Pod, version uint64) {
 	now := &corev1.Pod{}
 	if err := e.store.View(func(s *store.Snapshot) error {
 		o, ok := s.Get(store.Key(podResource, p.Namespace, p.Name))
 		if !ok {
 			return nil
 		}
+		version = o.Version
 		return scheme.Decode(o.Value, now)
 	}); err != nil || now.UID != p.UID {
-		return p
+		return p, 0
 	}
-	return now
+	return now, version
 }
 
 // Forget is to be called before the address of a pod is given to another. It is no error if the pod has none.
@@ -287,7 +293,7 @@ func (e *Enforcer) load(s *store.Snapshot) (err error) {
 				return false
 			}
 			if at, ok := addresses[string(p.UID)]; ok {
-				pods[p.UID] = e.newEntry(p, at)
+				pods[p.UID] = e.newEntry(p, o.Version, at)
 			}
 			return true
 		})
@@ -305,8 +311,8 @@ func (e *Enforcer) load(s *store.Snapshot) (err error) {
 	return nil
 }
 
-func (e *Enforcer) newEntry(p *corev1.Pod, at netip.Addr) *entry {
-	out := &entry{Pod: Pod{Namespace: p.Namespace, Labels: p.Labels}, at: at}
+func (e *Enforcer) newEntry(p *corev1.Pod, version uint64, at netip.Addr) *entry {
+	out := &entry{Pod: Pod{Namespace: p.Namespace, Labels: p.Labels}, at: at, version: version}
 	for _, port := range core.NamedPorts(p) {
 		out.Ports = append(out.Ports, network.NamedPort{
 			Name: port.Name, Protocol: port.Protocol, Number: uint16(port.ContainerPort),
@@ -317,9 +323,9 @@ func (e *Enforcer) newEntry(p *corev1.Pod, at netip.Addr) *entry {
 }
 
 // put takes in a pod that starts. Whoever had its address before is gone.
-func (e *Enforcer) put(p *corev1.Pod, at netip.Addr) {
+func (e *Enforcer) put(p *corev1.Pod, version uint64, at netip.Addr) {
 	maps.DeleteFunc(e.pods, func(_ types.UID, pod *entry) bool { return pod.at == at })
-	e.pods[p.UID] = e.newEntry(p, at)
+	e.pods[p.UID] = e.newEntry(p, version, at)
 }
 
 // followRules kicks at each change below a prefix, until ctx ends or the store is closed.
@@ -368,7 +374,8 @@ func (e *Enforcer) followPods(ctx context.Context) {
 	}
 }
 
-// take takes in changes of pods. That a pod is gone is said by Forget.
+// take takes in changes of pods, except for those that are older than what is known: a pod that has just been admitted
+// was read ahead of them. That a pod is gone is said by Forget.
 func (e *Enforcer) take(changes []store.Change) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -382,10 +389,10 @@ func (e *Enforcer) take(changes []store.Change) {
 			continue
 		}
 		was := e.pods[p.UID]
-		if was == nil {
+		if was == nil || c.Version <= was.version {
 			continue
 		}
-		if now := e.newEntry(p, was.at); !maps.Equal(now.Labels, was.Labels) || !slices.Equal(now.Ports, was.Ports) {
+		if now := e.newEntry(p, c.Version, was.at); !maps.Equal(now.Labels, was.Labels) || !slices.Equal(now.Ports, was.Ports) {
 			now.gone = was.gone
 			e.pods[p.UID] = now
 			e.kick()

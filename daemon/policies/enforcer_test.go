@@ -217,6 +217,29 @@ func TestPodIsRelabelledBeforeItIsAdmitted(t *testing.T) {
 	}
 }
 
+// Changes of pods are followed at a distance, and those that are older than what a pod was admitted with come still.
+func TestOldChangesOfAPodThatIsAdmitted(t *testing.T) {
+	w := newWorld(t)
+	e := w.open()
+	w.policy(isolateWeb)
+	cursor := w.store.Cursor(e.version(), podPrefix)
+	read, at := w.pod("pod", "db", 2)
+	now := read.DeepCopy()
+	now.Labels["app"] = "web"
+	w.write("pods", "ns", "pod", now)
+	if err := e.Admit(read, at); err != nil {
+		t.Fatal(err)
+	}
+	changes, _, err := cursor.Next(t.Context(), 1)
+	if err != nil || len(changes) != 1 {
+		t.Fatal(changes, err)
+	}
+	e.take(changes)
+	if !e.catchUp() || !w.network.isolated(at) {
+		t.Error("the pod is treated by the labels that it had before it was admitted")
+	}
+}
+
 // The rules of a pod that is gone stay for a while, unless another has its address.
 func TestAddressIsUsedAgain(t *testing.T) {
 	w := newWorld(t)
