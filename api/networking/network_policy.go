@@ -23,6 +23,10 @@ var (
 	policyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 )
 
+// mostAllowances bounds how many peers, each with each of the ports of its rule, a policy has. The kernel has a rule for
+// each of them, and what one policy takes is taken from all pods.
+const mostAllowances = 5000
+
 // SetNetworkPolicyDefaults fills in what a manifest left out: ports are of TCP, and a policy that does not say for which
 // directions it is (NetworkPolicySpec.PolicyTypes) is for ingress, and for egress too if it has rules for that.
 func SetNetworkPolicyDefaults(p *networkingv1.NetworkPolicy) {
@@ -68,11 +72,18 @@ func validateNetworkPolicyUpdate(p, old *networkingv1.NetworkPolicy) field.Error
 
 func validateNetworkPolicySpec(spec *networkingv1.NetworkPolicySpec, path *field.Path) field.ErrorList {
 	errs := validateSelector(&spec.PodSelector, path.Child("podSelector"))
+	allowances := 0
 	for i, rule := range spec.Ingress {
+		allowances += max(1, len(rule.From)) * max(1, len(rule.Ports))
 		errs = append(errs, validatePorts(rule.Ports, path.Child("ingress").Index(i).Child("ports"))...)
 	}
 	for i, rule := range spec.Egress {
+		allowances += max(1, len(rule.To)) * max(1, len(rule.Ports))
 		errs = append(errs, validatePorts(rule.Ports, path.Child("egress").Index(i).Child("ports"))...)
+	}
+	if allowances > mostAllowances {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf(
+			"may not have more than %d peers, counted once for each port of their rules, and has %d", mostAllowances, allowances)))
 	}
 	eachPeer(spec, path, func(peer *networkingv1.NetworkPolicyPeer, path *field.Path) {
 		errs = append(errs, validatePeer(peer, path)...)

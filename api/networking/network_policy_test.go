@@ -57,6 +57,21 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 }
 
+// Peers and ports multiply, so a small manifest could take all the memory of the daemon.
+func TestPoliciesAreBounded(t *testing.T) {
+	many := func(n int, what string) string { return strings.TrimSuffix(strings.Repeat(what+", ", n), ", ") }
+	for spec, want := range map[string]string{
+		`{podSelector: {}, ingress: [{from: [` + many(100, "{podSelector: {}}") + `], ports: [` + many(50, "{port: 1}") + `]}]}`:               "",
+		`{podSelector: {}, ingress: [{from: [` + many(100, "{podSelector: {}}") + `], ports: [` + many(50, "{port: 1}") + `]}], egress: [{}]}`: "spec: Forbidden: may not have more than 5000 peers, counted once for each port of their rules, and has 5001",
+		`{podSelector: {}, egress: [` + many(5001, "{}") + `]}`:                                                                                "and has 5001",
+	} {
+		got := fmt.Sprint(validateNetworkPolicy(parse(t, spec)).ToAggregate())
+		if want == "" && got != "<nil>" || !strings.Contains(got, want) {
+			t.Errorf("%.80s: got %s, want %s", spec, got, want)
+		}
+	}
+}
+
 func TestDefaultsOfNetworkPolicies(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{podSelector: {}}`:                                       "[Ingress]",
