@@ -71,8 +71,9 @@ func (h *host) call(ctx context.Context, expected expectation, l launch) (unix.W
 	return 0, root, context.Cause(ctx)
 }
 
-// killTree kills a claimed child of this process and every process below it. Each is stopped before anything is killed,
-// so that none can escape by forking, or by losing its parent. It does nothing when the child has ended.
+// killTree kills a claimed child of this process and every process below it, and waits for the end of those below it, for
+// killTime at most. Each is stopped before anything is killed, so that none can escape by forking, or by losing its parent.
+// It does nothing when the child has ended.
 func (r *reaper) killTree(root int) {
 	if r.signal(root, unix.SIGSTOP) != nil {
 		return
@@ -109,6 +110,20 @@ func (r *reaper) killTree(root int) {
 	_ = r.signal(root, unix.SIGKILL)
 	for _, fd := range below {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+	late := time.Now().Add(killTime)
+	for _, fd := range below {
+		awaitEnd(fd, late)
+	}
+}
+
+// awaitEnd waits until a process that was killed has ended, by a handle of it, or until it is late.
+func awaitEnd(pidfd int, late time.Time) {
+	for left := time.Until(late); left > 0; left = time.Until(late) {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+		if err != unix.EINTR {
+			return
+		}
 	}
 }
 
