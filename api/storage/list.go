@@ -30,7 +30,10 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	if err != nil {
 		return err
 	}
-	l := list{storage: s, ctx: ctx, opts: opts, prefix: prefix, from: max(prefix, from), items: items}
+	l := list{
+		storage: s, ctx: ctx, opts: opts, prefix: prefix, from: max(prefix, from), items: items,
+		needles: needlesOf(opts.Predicate.Label),
+	}
 	err = s.store.View(func(sn *store.Snapshot) error { return l.read(sn, uint64(at)) })
 	if err != nil {
 		return interpret(prefix, err)
@@ -61,6 +64,7 @@ type list struct {
 	opts         storage.ListOptions
 	prefix, from string
 	items        reflect.Value
+	needles      needles
 
 	version uint64
 	last    string // key of the last object that was looked at
@@ -129,6 +133,9 @@ func (l *list) readAll(past *store.Past) error {
 // add decodes an object and keeps it when it matches. The predicate's error says that the object has no attributes to
 // match, which is no reason to fail the others.
 func (l *list) add(o store.Object) error {
+	if !l.needles.in(o.Value) {
+		return nil
+	}
 	item := reflect.New(l.items.Type().Elem())
 	obj, err := l.storage.decodeNew(o.Key, o.Value, o.Version, item.Interface().(runtime.Object))
 	if err != nil {
