@@ -4,79 +4,236 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	bolt "go.etcd.io/bbolt"
 )
 
-// compactTxBytes is how much a compaction copies in one transaction.
-const compactTxBytes = 16 << 20
+const (
+	// compactTxBytes is how much a compaction copies in one transaction.
+	compactTxBytes = 16 << 20
+	// chases are how often a compaction copies what was written while it copied, before it stops the writers for the rest.
+	chases = 3
+)
 
-// Compact rewrites the file without its free pages and returns its size before and after. Writers wait until it is done;
-// readers wait only while the files are exchanged. The history is kept.
+// Compact rewrites the file without its free pages and returns its size before and after. Readers and writers go on
+// meanwhile, and wait only while the last changes are copied and the files are exchanged. The history is kept, and not cut
+// before the end.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	r := &request{done: make(chan error, 1)}
-	r.alone = func() error {
-		before, after, err = s.compact()
-		return err
-	}
-	if err := s.submit(ctx, r); err != nil {
-		return 0, 0, err
-	}
-	if err := <-r.done; err != nil {
+	if before, after, err = s.compact(ctx); err != nil {
 		return before, after, fmt.Errorf("compact %s: %w", s.path, classify(err))
 	}
 	return before, after, nil
 }
 
-// compact runs on the writer's goroutine, so nothing is written meanwhile.
-func (s *Store) compact() (before, after int64, err error) {
-	tmp := s.path + ".compact"
-	defer os.Remove(tmp)
-	if err := s.copyTo(tmp); err != nil {
+func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
+	s.copying.Store(true)
+	defer s.copying.Store(false)
+	dst, err := s.copy()
+	defer func() { err = errors.Join(err, s.discard(dst)) }() // once it is the store's file, dst is the old one
+	for range chases {
+		if err == nil {
+			err = s.catchUp(dst)
+		}
+	}
+	if err == nil && !s.options.NoSync {
+		err = dst.Sync() // most of it, while others write
+	}
+	if err != nil && !errors.Is(err, ErrCompacted) {
 		return 0, 0, err
 	}
-	if before, err = size(s.path); err != nil {
+	r := &request{done: make(chan error, 1)}
+	r.alone = func() error {
+		if err == nil {
+			err = s.catchUp(dst)
+		}
+		if errors.Is(err, ErrCompacted) { // somebody has cut the history, so what the copy lacks is not known
+			if err = s.discard(dst); err == nil {
+				dst, err = s.copy()
+			}
+		}
+		if err != nil {
+			return err
+		}
+		before, after, dst, err = s.exchange(dst)
+		return err
+	}
+	if err := s.submit(ctx, r); err != nil {
 		return 0, 0, err
 	}
-	if after, err = size(tmp); err != nil {
-		return 0, 0, err
+	err = <-r.done
+	return before, after, err
+}
+
+// copy copies what is durable into a new file, which is not yet flushed to the disk.
+func (s *Store) copy() (*bolt.DB, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.bolt == nil {
+		return nil, ErrClosed
 	}
-	// Opened before it gets its name: once the old file has lost its own, nothing may fail any more.
-	db, err := openBolt(tmp, s.options)
+	path := s.path + ".compact"
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	o := boltOptions(s.options)
+	o.NoSync, o.NoGrowSync = true, true
+	dst, err := bolt.Open(path, 0o600, o)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
+	}
+	if err := s.bolt.View(func(src *bolt.Tx) error { return s.copyBuckets(dst, src) }); err != nil {
+		return nil, errors.Join(err, s.discard(dst))
+	}
+	return dst, nil
+}
+
+// copyBuckets copies what src shows into an empty file. bolt.Compact would commit the last of it after it has let go of what
+// it reads, when writers may have overwritten that.
+func (s *Store) copyBuckets(dst *bolt.DB, src *bolt.Tx) error {
+	tx, err := dst.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	size := 0
+	err = src.ForEach(func(name []byte, from *bolt.Bucket) error {
+		to, err := tx.CreateBucket(name)
+		if err != nil {
+			return err
+		}
+		return from.ForEach(func(k, v []byte) error {
+			if size += len(k) + len(v); size > compactTxBytes {
+				size = 0
+				if err := tx.Commit(); err != nil {
+					return err
+				}
+				if s.closes() {
+					return ErrClosed
+				}
+				if tx, err = dst.Begin(true); err != nil {
+					return err
+				}
+				to = tx.Bucket(name)
+			}
+			to.FillPercent = 0.9 // the keys are in order; later ones come between them
+			return to.Put(k, v)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// closes reports whether the store is being closed.
+func (s *Store) closes() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// discard closes a file, which may be nil, that is not the store's or is so no more. It removes the copy, if there is one.
+func (s *Store) discard(db *bolt.DB) error {
+	if db == nil {
+		return nil
+	}
+	if err := os.Remove(s.path + ".compact"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(err, db.Close())
+	}
+	return db.Close()
+}
+
+// catchUp writes to a copy what has been written since it was made. The error is ErrCompacted when some of that has been
+// cut from the history.
+func (s *Store) catchUp(dst *bolt.DB) error {
+	return s.View(func(src *Snapshot) error {
+		for behind := true; behind; {
+			err := dst.Update(func(btx *bolt.Tx) (err error) {
+				defer recoverCorruption(&err)
+				tx := newTx(newSnapshot(btx))
+				if behind, err = tx.follow(src); err != nil {
+					return err
+				}
+				if _, err = tx.apply(); err != nil || behind {
+					return err
+				}
+				horizon := src.Horizon()
+				for err == nil && tx.Horizon() < horizon {
+					err = cut(tx.Snapshot, func(st state) bool { return st.horizon < horizon })
+				}
+				if err == nil && readState(tx.meta) != readState(src.meta) {
+					err = fmt.Errorf("the copy is at %+v, and should be at %+v", readState(tx.meta), readState(src.meta))
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// follow adds the writes that a later state of the database has, and reports whether they are so many that this is not yet
+// all of them.
+func (t *Tx) follow(later *Snapshot) (behind bool, err error) {
+	size := 0
+	err = later.log(t.version, func(head record) bool {
+		if size > compactTxBytes {
+			behind = true
+			return false
+		}
+		r, n := later.sizedRecord(head.version)
+		if v := t.add(write{deleted: r.deleted, object: r.object()}); v != r.version {
+			corrupt("version %d is missing", v)
+		}
+		size += n
+		return true
+	})
+	return behind, err
+}
+
+// exchange puts a copy in the place of the store's file, and returns the old one. It runs on the writer's goroutine, so
+// nothing is written meanwhile.
+func (s *Store) exchange(dst *bolt.DB) (before, after int64, old *bolt.DB, err error) {
+	if !s.options.NoSync {
+		if err := dst.Sync(); err != nil {
+			return 0, 0, dst, err
+		}
+	}
+	dst.NoSync, dst.NoGrowSync = s.options.NoSync, s.options.NoSync
+	copied := s.path + ".compact"
+	if before, err = size(s.path); err != nil {
+		return 0, 0, dst, err
+	}
+	if after, err = size(copied); err != nil {
+		return 0, 0, dst, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := os.Rename(tmp, s.path); err != nil {
-		return 0, 0, errors.Join(err, db.Close())
+	if err := os.Rename(copied, s.path); err != nil {
+		return 0, 0, dst, err
 	}
-	old := s.bolt
-	s.bolt = db
+	old, s.bolt = s.bolt, dst
 	s.reserved = reserve{}
 	s.options.Logger.Info("compacted the database", "path", s.path, "before", before, "after", after)
-	return before, after, errors.Join(old.Close(), s.syncDirectory())
+	return before, after, old, s.syncDirectory()
 }
 
-func (s *Store) copyTo(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+// historyBytes is how much of what was superseded the next commit keeps: all that a copy may still lack, as long as the
+// disk has room for it.
+func (s *Store) historyBytes() int64 {
+	if s.copying.Load() && !s.reserved.short {
+		return math.MaxInt64
 	}
-	o := boltOptions(s.options)
-	o.NoSync, o.NoGrowSync = true, true // one sync at the end does
-	o.InitialMmapSize = 0
-	dst, err := bolt.Open(path, 0o600, o)
-	if err != nil {
-		return err
-	}
-	err = bolt.Compact(dst, s.bolt, compactTxBytes)
-	if err == nil && !s.options.NoSync {
-		err = dst.Sync()
-	}
-	return errors.Join(err, dst.Close())
+	return s.reserved.history(s.options)
 }
 
 func (s *Store) syncDirectory() error {

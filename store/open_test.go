@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -134,6 +139,97 @@ func TestBackup(t *testing.T) {
 	mustCheck(t, c)
 	if changes, _, err := c.Cursor(FirstVersion, "").Next(t.Context(), 9); err != nil || len(changes) != 2 {
 		t.Errorf("history of the copy: %v, %v", describe(changes), err)
+	}
+}
+
+// TestCompactBesideManyWriters has clients write all that there is to write while the file is exchanged again and again.
+func TestCompactBesideManyWriters(t *testing.T) {
+	for name, cutting := range map[string]bool{"history kept": false, "history cut meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "jobd.db")
+			s := openAt(t, path, Options{NoSync: true, HistoryBytes: 20_000})
+			stop := make(chan struct{})
+			models := make([]map[string]Object, 4)
+			var clients sync.WaitGroup
+			for i := range models {
+				models[i] = map[string]Object{}
+				clients.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(i), 7))
+					for n := 0; ; n++ {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						o := Object{Key: fmt.Sprintf("%d/%d", i, r.IntN(50)), UID: "u", Value: fmt.Append(nil, n, strings.Repeat("v", r.IntN(3000)))}
+						for range r.IntN(3) {
+							o.Owners = append(o.Owners, fmt.Sprintf("owner-%d", r.IntN(5)))
+						}
+						slices.Sort(o.Owners)
+						o.Owners = slices.Compact(o.Owners)
+						if r.IntN(2) == 0 {
+							o.Expires = int64(1 + r.IntN(5))
+						}
+						gone := r.IntN(5) == 0
+						err := s.Update(t.Context(), func(tx *Tx) error {
+							if gone {
+								tx.Delete(o.Key)
+							} else {
+								o.Version = tx.Put(o)
+							}
+							return nil
+						})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if delete(models[i], o.Key); !gone {
+							models[i][o.Key] = o
+						}
+					}
+				})
+			}
+			for range 20 {
+				if cutting {
+					clients.Go(func() {
+						if err := s.Cut(t.Context(), s.Version()); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				before := s.Version()
+				if _, _, err := s.Compact(t.Context()); err != nil {
+					t.Error(err)
+				}
+				for s.Version() == before && !t.Failed() {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			close(stop)
+			clients.Wait()
+			mustCheck(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openAt(t, path, Options{})
+			mustCheck(t, s)
+			for i, model := range models {
+				found := 0
+				_ = s.View(func(sn *Snapshot) error {
+					sn.Range(fmt.Sprintf("%d/", i), "", func(o Object) bool {
+						found++
+						if want := model[o.Key]; !reflect.DeepEqual(o, want) {
+							t.Errorf("%s: version %d expires %d, want version %d expires %d", o.Key, o.Version, o.Expires, want.Version, want.Expires)
+						}
+						return true
+					})
+					return nil
+				})
+				if found != len(model) {
+					t.Errorf("client %d: %d objects, want %d", i, found, len(model))
+				}
+			}
+		})
 	}
 }
 

@@ -69,6 +69,8 @@ type Store struct {
 	bolt *bolt.DB
 	// upkeep keeps a compaction from waiting, with all readers behind it, for what uses bolt for long.
 	upkeep sync.RWMutex
+	// copying: a compaction copies the file.
+	copying atomic.Bool
 
 	reserved reserve // of the writer
 

@@ -108,7 +108,7 @@ func (s *Store) writeGroup(first *request) (next *request) {
 		err = s.invite(&g)
 	}
 	if err == nil {
-		err = g.commit(s.reserved.history(s.options))
+		err = g.commit(s.historyBytes())
 	} else {
 		_ = btx.Rollback()
 	}
