@@ -39,8 +39,8 @@ func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
 			err = s.catchUp(dst)
 		}
 	}
-	if err == nil && !s.options.NoSync {
-		err = dst.Sync() // most of it, while others write
+	if err == nil {
+		err = s.flush(dst) // while others write
 	}
 	if err != nil && !errors.Is(err, ErrCompacted) {
 		return 0, 0, err
@@ -114,6 +114,9 @@ func (s *Store) copyBuckets(dst *bolt.DB, src *bolt.Tx) error {
 				if s.closes() {
 					return ErrClosed
 				}
+				if err := s.flush(dst); err != nil {
+					return err
+				}
 				if tx, err = dst.Begin(true); err != nil {
 					return err
 				}
@@ -127,6 +130,15 @@ func (s *Store) copyBuckets(dst *bolt.DB, src *bolt.Tx) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// flush flushes a copy to the disk. That is done after every few pages: otherwise the commits of others would wait until
+// the file system has written all of it.
+func (s *Store) flush(dst *bolt.DB) error {
+	if s.options.NoSync {
+		return nil
+	}
+	return dst.Sync()
 }
 
 // closes reports whether the store is being closed.
@@ -203,10 +215,8 @@ func (t *Tx) follow(later *Snapshot) (behind bool, err error) {
 // exchange puts a copy in the place of the store's file, and returns the old one. It runs on the writer's goroutine, so
 // nothing is written meanwhile.
 func (s *Store) exchange(dst *bolt.DB) (before, after int64, old *bolt.DB, err error) {
-	if !s.options.NoSync {
-		if err := dst.Sync(); err != nil {
-			return 0, 0, dst, err
-		}
+	if err := s.flush(dst); err != nil {
+		return 0, 0, dst, err
 	}
 	dst.NoSync, dst.NoGrowSync = s.options.NoSync, s.options.NoSync
 	copied := s.path + ".compact"
