@@ -46,6 +46,9 @@ A running daemon keeps working meanwhile. To restore a copy, stop jobd and put i
 			Use:   "compact",
 			Short: "Return the free space of the database to the file system",
 			Args:  cobra.NoArgs,
+			Long: `Return the free space of the database to the file system.
+
+A running daemon keeps working meanwhile. The disk needs room for a second copy of what the database has in use.`,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				before, after, err := maintenance.Compact(cmd.Context(), settings)
 				if err == nil {

@@ -104,6 +104,7 @@ func run(ctx context.Context, b *bench, place string) error {
 		{"controller", b.controller},
 		{"footprint", b.footprint},
 		{"api", b.api},
+		{"curve", b.curve},
 		{"sizes", b.sizes},
 	} {
 		if !strings.Contains(part.name, b.only) {
