@@ -19,7 +19,7 @@ const (
 
 // Compact rewrites the file without its free pages and returns its size before and after. Readers and writers go on
 // meanwhile, and wait only while the last changes are copied and the files are exchanged. The history is kept, and not cut
-// before the end.
+// before the end. When ctx or the store ends before that, nothing has changed.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
@@ -30,13 +30,22 @@ func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 }
 
 func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.closing:
+			cancel(ErrClosed)
+		case <-ctx.Done():
+		}
+	}()
 	s.copying.Store(true)
 	defer s.copying.Store(false)
-	dst, err := s.copy()
+	dst, err := s.copy(ctx)
 	defer func() { err = errors.Join(err, s.discard(dst)) }() // once it is the store's file, dst is the old one
 	for range chases {
 		if err == nil {
-			err = s.catchUp(dst)
+			err = s.catchUp(ctx, dst)
 		}
 	}
 	if err == nil {
@@ -48,11 +57,11 @@ func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
 	r := &request{done: make(chan error, 1)}
 	r.alone = func() error {
 		if err == nil {
-			err = s.catchUp(dst)
+			err = s.catchUp(ctx, dst)
 		}
 		if errors.Is(err, ErrCompacted) { // somebody has cut the history, so what the copy lacks is not known
 			if err = s.discard(dst); err == nil {
-				dst, err = s.copy()
+				dst, err = s.copy(ctx)
 			}
 		}
 		if err != nil {
@@ -62,30 +71,26 @@ func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
 		return err
 	}
 	if err := s.submit(ctx, r); err != nil {
-		return 0, 0, err
+		return 0, 0, errors.Join(err, context.Cause(ctx))
 	}
 	err = <-r.done
 	return before, after, err
 }
 
 // copy copies what is durable into a new file, which is not yet flushed to the disk.
-func (s *Store) copy() (*bolt.DB, error) {
+func (s *Store) copy(ctx context.Context) (*bolt.DB, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.bolt == nil {
 		return nil, ErrClosed
 	}
-	path := s.path + ".compact"
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
 	o := boltOptions(s.options)
 	o.NoSync, o.NoGrowSync = true, true
-	dst, err := bolt.Open(path, 0o600, o)
+	dst, err := bolt.Open(s.compactPath(), 0o600, o)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.bolt.View(func(src *bolt.Tx) error { return s.copyBuckets(dst, src) }); err != nil {
+	if err := s.bolt.View(func(src *bolt.Tx) error { return s.copyBuckets(ctx, dst, src) }); err != nil {
 		return nil, errors.Join(err, s.discard(dst))
 	}
 	return dst, nil
@@ -93,7 +98,7 @@ func (s *Store) copy() (*bolt.DB, error) {
 
 // copyBuckets copies what src shows into an empty file. bolt.Compact would commit the last of it after it has let go of what
 // it reads, when writers may have overwritten that.
-func (s *Store) copyBuckets(dst *bolt.DB, src *bolt.Tx) error {
+func (s *Store) copyBuckets(ctx context.Context, dst *bolt.DB, src *bolt.Tx) error {
 	tx, err := dst.Begin(true)
 	if err != nil {
 		return err
@@ -111,8 +116,8 @@ func (s *Store) copyBuckets(dst *bolt.DB, src *bolt.Tx) error {
 				if err := tx.Commit(); err != nil {
 					return err
 				}
-				if s.closes() {
-					return ErrClosed
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
 				}
 				if err := s.flush(dst); err != nil {
 					return err
@@ -141,32 +146,29 @@ func (s *Store) flush(dst *bolt.DB) error {
 	return dst.Sync()
 }
 
-// closes reports whether the store is being closed.
-func (s *Store) closes() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
-	}
-}
+// compactPath is where a compaction writes its copy.
+func (s *Store) compactPath() string { return s.path + ".compact" }
 
 // discard closes a file, which may be nil, that is not the store's or is so no more. It removes the copy, if there is one.
 func (s *Store) discard(db *bolt.DB) error {
-	if db == nil {
-		return nil
+	err := os.Remove(s.compactPath())
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
 	}
-	if err := os.Remove(s.path + ".compact"); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return errors.Join(err, db.Close())
+	if db != nil {
+		err = errors.Join(err, db.Close())
 	}
-	return db.Close()
+	return err
 }
 
 // catchUp writes to a copy what has been written since it was made. The error is ErrCompacted when some of that has been
 // cut from the history.
-func (s *Store) catchUp(dst *bolt.DB) error {
+func (s *Store) catchUp(ctx context.Context, dst *bolt.DB) error {
 	return s.View(func(src *Snapshot) error {
 		for behind := true; behind; {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			err := dst.Update(func(btx *bolt.Tx) (err error) {
 				defer recoverCorruption(&err)
 				tx := newTx(newSnapshot(btx))
@@ -219,7 +221,7 @@ func (s *Store) exchange(dst *bolt.DB) (before, after int64, old *bolt.DB, err e
 		return 0, 0, dst, err
 	}
 	dst.NoSync, dst.NoGrowSync = s.options.NoSync, s.options.NoSync
-	copied := s.path + ".compact"
+	copied := s.compactPath()
 	if before, err = size(s.path); err != nil {
 		return 0, 0, dst, err
 	}

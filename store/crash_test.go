@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // crashWriter writes pairs of objects, each pair in a transaction, from several goroutines, and says on its standard
-// output which are durable: "writer number version".
+// output which are durable: "writer number version". Meanwhile it compacts the database again and again.
 func crashWriter(path string) error {
 	s, err := Open(path, Options{HistoryBytes: 20_000})
 	if err != nil {
@@ -49,7 +49,16 @@ func crashWriter(path string) error {
 			}
 		}()
 	}
-	return <-errs
+	for {
+		select {
+		case err := <-errs:
+			return err
+		default:
+			if _, _, err := s.Compact(context.Background()); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func pairKey(side string, writer int) string { return fmt.Sprintf("%s/%d", side, writer) }

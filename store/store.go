@@ -125,6 +125,9 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		_ = lock.Close()
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
+	if err := s.discard(nil); err != nil {
+		o.Logger.Warn("cannot remove what a compaction has left", "path", s.compactPath(), "error", err)
+	}
 	s.keepReserve()
 	go s.write()
 	return s, nil
@@ -173,6 +176,8 @@ func (s *Store) Close() error {
 		close(s.closing)
 		<-s.closed
 		s.waiting.close()
+		s.upkeep.Lock() // a compaction gives up first
+		defer s.upkeep.Unlock()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		err = s.bolt.Close()

@@ -76,6 +76,7 @@ func (s *Store) write() {
 			for r != nil {
 				if r.alone != nil {
 					r.done <- r.alone()
+					s.keepReserve() // also of a file that is new
 					break
 				}
 				r = s.writeGroup(r)
