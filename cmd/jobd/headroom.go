@@ -21,16 +21,19 @@ const (
 	leastLive = 16 << 20
 	// ordinary is Go's own percentage.
 	ordinary = 100
+	// least is the percentage of a daemon that uses much: by Go's own it would keep as much again as its pods need.
+	least = 50
 )
 
 // collectionPercent returns by how much the heap may grow until it is collected again, in percent of the bytes that
 // are in use after a collection, which came that long after the one before, with that percentage until then. The daemon
 // counts as busy by how often Go's own rule would have collected: else the headroom itself would end the headroom.
 func collectionPercent(live int64, since time.Duration, percent int) int {
+	busy := max(least, int(headroom*100/max(live, leastLive)))
 	if since > min(often*time.Duration(percent)/ordinary, seldom) {
-		return ordinary
+		return min(ordinary, busy)
 	}
-	return max(ordinary, int(headroom*100/max(live, leastLive)))
+	return busy
 }
 
 // giveHeadroom chooses the percentage anew after each collection. The collection with which the daemon returns memory at

@@ -17,7 +17,12 @@ func TestCollectionPercent(t *testing.T) {
 		{20 << 20, time.Minute, 320, 100},
 		{20 << 20, 100 * time.Millisecond, 100, 320},
 		{64 << 20, 100 * time.Millisecond, 100, 100},
-		{300 << 20, 100 * time.Millisecond, 100, 100},
+		// Much that is in use leaves less room beside it, whether or not the daemon is busy.
+		{80 << 20, 100 * time.Millisecond, 100, 80},
+		{80 << 20, time.Minute, 80, 80},
+		{300 << 20, 100 * time.Millisecond, 100, 50},
+		{300 << 20, time.Minute, 100, 50},
+		{60 << 20, time.Minute, 50, 100},
 		{1 << 20, 100 * time.Millisecond, 100, 400},
 		// What took four seconds with twice the room would have taken two without.
 		{32 << 20, 4 * time.Second, 200, 200},
