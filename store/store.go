@@ -135,11 +135,13 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 
 func boltOptions(o Options) *bolt.Options {
 	return &bolt.Options{
-		Timeout:         lockTimeout,
-		NoSync:          o.NoSync,
-		NoGrowSync:      o.NoSync,
-		NoFreelistSync:  true,
-		FreelistType:    bolt.FreelistMapType,
+		Timeout:        lockTimeout,
+		NoSync:         o.NoSync,
+		NoGrowSync:     o.NoSync,
+		NoFreelistSync: true,
+		// It takes the first free pages that fit, where the other list takes any: that tears apart what larger values
+		// need, and the file grows by a fifth and more. In return a commit costs 0.3 ms more for each 100,000 free pages.
+		FreelistType:    bolt.FreelistArrayType,
 		InitialMmapSize: mapBytes,
 		NoStatistics:    true,
 	}
