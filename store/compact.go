@@ -23,6 +23,9 @@ const (
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
+	if err = ctx.Err(); err != nil { // it may have waited for long
+		return 0, 0, context.Cause(ctx)
+	}
 	if before, after, err = s.compact(ctx); err != nil {
 		return before, after, fmt.Errorf("compact %s: %w", s.path, classify(err))
 	}
@@ -42,7 +45,7 @@ func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
 	s.copying.Store(true)
 	defer s.copying.Store(false)
 	dst, err := s.copy(ctx)
-	defer func() { err = errors.Join(err, s.discard(dst)) }() // once it is the store's file, dst is the old one
+	defer func() { err = errors.Join(err, s.discard(dst)) }() // unless it has become the store's file
 	for range chases {
 		if err == nil {
 			err = s.catchUp(ctx, dst)
@@ -67,11 +70,19 @@ func (s *Store) compact(ctx context.Context) (before, after int64, err error) {
 		if err != nil {
 			return err
 		}
-		before, after, dst, err = s.exchange(dst)
-		return err
+		var old *bolt.DB
+		if before, after, old, err = s.exchange(dst); old == nil {
+			return err
+		}
+		dst = nil
+		// Now, since only then its space is free: the writer takes the reserve next.
+		return errors.Join(err, old.Close())
 	}
 	if err := s.submit(ctx, r); err != nil {
-		return 0, 0, errors.Join(err, context.Cause(ctx))
+		if ctx.Err() != nil {
+			return 0, 0, context.Cause(ctx)
+		}
+		return 0, 0, err
 	}
 	err = <-r.done
 	return before, after, err
@@ -84,11 +95,14 @@ func (s *Store) copy(ctx context.Context) (*bolt.DB, error) {
 	if s.bolt == nil {
 		return nil, ErrClosed
 	}
+	if err := s.removeCopy(); err != nil { // bolt would take it up
+		return nil, err
+	}
 	o := boltOptions(s.options)
 	o.NoSync, o.NoGrowSync = true, true
 	dst, err := bolt.Open(s.compactPath(), 0o600, o)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.removeCopy())
 	}
 	if err := s.bolt.View(func(src *bolt.Tx) error { return s.copyBuckets(ctx, dst, src) }); err != nil {
 		return nil, errors.Join(err, s.discard(dst))
@@ -149,16 +163,20 @@ func (s *Store) flush(dst *bolt.DB) error {
 // compactPath is where a compaction writes its copy.
 func (s *Store) compactPath() string { return s.path + ".compact" }
 
-// discard closes a file, which may be nil, that is not the store's or is so no more. It removes the copy, if there is one.
-func (s *Store) discard(db *bolt.DB) error {
-	err := os.Remove(s.compactPath())
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
+// discard removes a copy, if there is one. It does not touch a file that another process may have begun since the store was
+// closed.
+func (s *Store) discard(dst *bolt.DB) error {
+	if dst == nil {
+		return nil
 	}
-	if db != nil {
-		err = errors.Join(err, db.Close())
+	return errors.Join(s.removeCopy(), dst.Close())
+}
+
+func (s *Store) removeCopy() error {
+	if err := os.Remove(s.compactPath()); !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // catchUp writes to a copy what has been written since it was made. The error is ErrCompacted when some of that has been
@@ -214,29 +232,33 @@ func (t *Tx) follow(later *Snapshot) (behind bool, err error) {
 	return behind, err
 }
 
-// exchange puts a copy in the place of the store's file, and returns the old one. It runs on the writer's goroutine, so
-// nothing is written meanwhile.
+// exchange puts a copy in the place of the store's file, and returns the old one, which is nil when the copy has not become
+// the store's file. It runs on the writer's goroutine, so nothing is written meanwhile.
 func (s *Store) exchange(dst *bolt.DB) (before, after int64, old *bolt.DB, err error) {
 	if err := s.flush(dst); err != nil {
-		return 0, 0, dst, err
+		return 0, 0, nil, err
 	}
 	dst.NoSync, dst.NoGrowSync = s.options.NoSync, s.options.NoSync
 	copied := s.compactPath()
 	if before, err = size(s.path); err != nil {
-		return 0, 0, dst, err
+		return 0, 0, nil, err
 	}
 	if after, err = size(copied); err != nil {
-		return 0, 0, dst, err
+		return 0, 0, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.Rename(copied, s.path); err != nil {
-		return 0, 0, dst, err
+		return 0, 0, nil, err
 	}
 	old, s.bolt = s.bolt, dst
 	s.reserved = reserve{}
 	s.options.Logger.Info("compacted the database", "path", s.path, "before", before, "after", after)
-	return before, after, old, s.syncDirectory()
+	if err := s.syncDirectory(); err != nil {
+		// What is written from here on is in the new file, and a power failure may bring back the old one.
+		return before, after, old, fmt.Errorf("the file is exchanged, but its name may not last: %w", err)
+	}
+	return before, after, old, nil
 }
 
 // historyBytes is how much of what was superseded the next commit keeps: all that a copy may still lack, as long as the

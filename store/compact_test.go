@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func mustNotHaveCopy(t *testing.T, s *Store) {
@@ -57,6 +58,12 @@ func TestCloseEndsACompaction(t *testing.T) {
 		}
 		compacted <- err
 	}()
+	for {
+		if _, err := os.Stat(s.compactPath()); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -70,4 +77,31 @@ func TestCloseEndsACompaction(t *testing.T) {
 		t.Errorf("an object has %d bytes", len(v))
 	}
 	mustCheck(t, s)
+}
+
+// What a compaction finds in its place, for instance after a failed one, is not taken for a part of the copy.
+func TestACompactionBeginsAnew(t *testing.T) {
+	s := openTest(t, Options{})
+	put(t, s, "a", "1")
+	for _, left := range []string{"half a copy", ""} {
+		if err := os.WriteFile(s.compactPath(), []byte(left), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Compact(t.Context()); err != nil {
+			t.Errorf("with %q: %v", left, err)
+		}
+		mustNotHaveCopy(t, s)
+		mustCheck(t, s)
+	}
+}
+
+func TestACompactionTakesTheReserveAgain(t *testing.T) {
+	s := openTest(t, Options{Reserve: 1 << 20})
+	put(t, s, "a", "1")
+	if _, _, err := s.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.reserved.upTo == 0 || s.reserved.short {
+		t.Errorf("the new file has %+v", s.reserved)
+	}
 }

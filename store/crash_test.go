@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 }
 
 // crashWriter writes pairs of objects, each pair in a transaction, from several goroutines, and says on its standard
-// output which are durable: "writer number version". Meanwhile it compacts the database again and again.
+// output which are durable: "writer number version". Meanwhile it compacts the database again and again, with pauses, since
+// the history is not cut while it is copied.
 func crashWriter(path string) error {
 	s, err := Open(path, Options{HistoryBytes: 20_000})
 	if err != nil {
@@ -53,7 +55,7 @@ func crashWriter(path string) error {
 		select {
 		case err := <-errs:
 			return err
-		default:
+		case <-time.After(time.Duration(rand.IntN(20)) * time.Millisecond):
 			if _, _, err := s.Compact(context.Background()); err != nil {
 				return err
 			}
@@ -177,6 +179,9 @@ func killWriter(t *testing.T, path string, after time.Duration) []string {
 		}
 		lines = append(lines, strings.TrimSpace(line))
 	}
-	_ = cmd.Wait()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the writer was not killed: %v", err)
+	}
 	return lines
 }

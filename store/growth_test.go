@@ -46,7 +46,7 @@ func TestTheFileDoesNotGrowForever(t *testing.T) {
 			filled = usedSize(s.bolt)
 		}
 	}
-	if used := usedSize(s.bolt); used > filled+filled/20 {
+	if used := usedSize(s.bolt); used > filled+filled/10 {
 		t.Errorf("the file grew from %d to %d kB", filled>>10, used>>10)
 	} else {
 		t.Logf("the file has %d kB, and had %d", used>>10, filled>>10)

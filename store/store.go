@@ -125,7 +125,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		_ = lock.Close()
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	if err := s.discard(nil); err != nil {
+	if err := s.removeCopy(); err != nil {
 		o.Logger.Warn("cannot remove what a compaction has left", "path", s.compactPath(), "error", err)
 	}
 	s.keepReserve()

@@ -75,8 +75,9 @@ func (s *Store) write() {
 		case r := <-s.requests:
 			for r != nil {
 				if r.alone != nil {
-					r.done <- r.alone()
-					s.keepReserve() // also of a file that is new
+					err := r.alone()
+					s.keepReserve() // of a file that may be new
+					r.done <- err
 					break
 				}
 				r = s.writeGroup(r)
