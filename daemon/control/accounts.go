@@ -37,28 +37,28 @@ type accounts struct {
 	limits history.Limits
 
 	log     *history.Log
-	pods    map[types.UID]*accountedPod // those that run
-	jobs    map[types.UID]*account      // those of which pods run or have ended
-	changed map[types.UID]bool          // those of jobs that the pass has to write or to close
+	pods    map[types.UID]*account     // those that run
+	usages  map[types.UID]*history.Pod // of those of pods of which containers have ended
+	jobs    map[types.UID]*account     // those of which pods run or have ended
+	changed map[types.UID]bool         // those of jobs that the pass has to write or to close
 	// ended are the Jobs that the pass adds to the history.
 	ended []wire.Job
 	// prune: the history may be larger or older than it should be.
 	prune bool
 }
 
-// accountedPod is what is known of a pod that runs.
-type accountedPod struct{ history.Pod }
-
 // account is what is known of a Job.
 type account struct {
 	history.Account
-	running map[types.UID]bool // pods
+	job     types.UID
+	running int // pods
 }
 
 func newAccounts(timers *loop.Timers, limits history.Limits) *accounts {
 	return &accounts{
 		timers: timers, limits: limits,
-		pods: map[types.UID]*accountedPod{}, jobs: map[types.UID]*account{}, changed: map[types.UID]bool{},
+		pods: map[types.UID]*account{}, usages: map[types.UID]*history.Pod{},
+		jobs: map[types.UID]*account{}, changed: map[types.UID]bool{},
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *accounts) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 		if a, err = history.DecodeAccount(o.Value); err == nil {
 			j, _ := s.Get(store.Key(objects.Jobs, a.Job.Namespace, a.Job.Name))
 			a.Gone = j.UID != o.UID
-			c.jobs[types.UID(o.UID)] = &account{Account: *a, running: map[types.UID]bool{}}
+			c.jobs[types.UID(o.UID)] = &account{Account: *a, job: types.UID(o.UID)}
 			if a.Gone { // it is closed if it has no pods either
 				c.changed[types.UID(o.UID)] = true
 			}
@@ -84,41 +84,44 @@ func (c *accounts) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 }
 
 // podBound implements podFollower.
-func (c *accounts) podBound(key string, p *corev1.Pod, _ time.Time) {
+func (c *accounts) podBound(_ string, p *corev1.Pod, _ time.Time) {
 	of := objects.ControllingJob(p)
 	if of == "" || c.pods[p.UID] != nil || pod.Terminal(p) {
 		return
 	}
-	c.pods[p.UID] = &accountedPod{history.Pod{Key: key, Of: string(of)}}
-	c.of(of).running[p.UID] = true
+	a := c.of(of)
+	c.pods[p.UID] = a
+	a.running++
 }
 
 // of returns the account of a Job.
 func (c *accounts) of(job types.UID) *account {
 	a := c.jobs[job]
 	if a == nil {
-		a = &account{running: map[types.UID]bool{}}
+		a = &account{job: job}
 		c.jobs[job] = a
 	}
 	return a
 }
 
-// used returns what is known of a pod that runs; nil if it is none of a Job.
-func (c *accounts) used(p *loop.Pass, uid types.UID) (*accountedPod, error) {
-	use := c.pods[uid]
-	if use == nil || use.Containers != nil {
+// used returns what the containers of a pod have used that have ended; nil if it does not run, or is none of a Job.
+func (c *accounts) used(p *loop.Pass, obj *corev1.Pod) (*history.Pod, error) {
+	of := c.pods[obj.UID]
+	if of == nil {
+		return nil, nil
+	}
+	if use := c.usages[obj.UID]; use != nil {
 		return use, nil
 	}
-	o, ok := p.Get(usageKey(uid))
+	o, ok := p.Get(usageKey(obj.UID))
 	if !ok {
-		return use, nil
+		return &history.Pod{Key: objects.Key(objects.Pods, obj), Of: string(of.job)}, nil
 	}
 	stored, err := history.DecodePod(o.Value)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Key, err)
 	}
-	use.Pod = *stored
-	return use, nil
+	return stored, nil
 }
 
 func usageKey(pod types.UID) string   { return store.Key(objects.Usages, "", string(pod)) }
@@ -126,15 +129,18 @@ func accountKey(job types.UID) string { return store.Key(objects.Accounts, "", s
 
 // observed takes in what was observed of a pod, which the pod's status by now has too.
 func (c *accounts) observed(p *loop.Pass, obj *corev1.Pod, observations []pod.Observation) error {
-	use, err := c.used(p, obj.UID)
+	use, err := c.used(p, obj)
 	if err != nil || use == nil {
 		return err
 	}
 	changed := use.Fold(observations)
+	if changed {
+		c.usages[obj.UID] = use
+	}
 	over := pod.Terminal(obj)
 	// What explains why a container ran out of memory stays as long as the pod.
 	if changed && (!over || len(use.OOMPeaks) > 0) {
-		value, err := json.Marshal(&use.Pod)
+		value, err := json.Marshal(use)
 		if err != nil {
 			return err
 		}
@@ -150,7 +156,7 @@ func (c *accounts) observed(p *loop.Pass, obj *corev1.Pod, observations []pod.Ob
 
 // podGone takes in that the object of a pod is gone.
 func (c *accounts) podGone(p *loop.Pass, obj *corev1.Pod) error {
-	use, err := c.used(p, obj.UID)
+	use, err := c.used(p, obj)
 	p.Delete(usageKey(obj.UID))
 	if err != nil || use == nil {
 		return err
@@ -159,11 +165,13 @@ func (c *accounts) podGone(p *loop.Pass, obj *corev1.Pod) error {
 }
 
 // end adds a pod to the account of its Job.
-func (c *accounts) end(p *loop.Pass, obj *corev1.Pod, use *accountedPod) error {
+func (c *accounts) end(p *loop.Pass, obj *corev1.Pod, use *history.Pod) error {
+	known := c.pods[obj.UID]
+	known.running--
 	delete(c.pods, obj.UID)
-	of := types.UID(use.Of)
-	a := c.of(of)
-	delete(a.running, obj.UID)
+	delete(c.usages, obj.UID)
+	of := known.job
+	a := c.of(of) // another one if the Job has ended before
 	if a.Job.UID == "" { // so that it is known whose it is, if the Job goes first
 		j, ok, err := c.job(p, obj)
 		if err != nil {
@@ -253,7 +261,7 @@ func (c *accounts) Finish(p *loop.Pass) error {
 		a := c.jobs[uid]
 		switch {
 		case a == nil: // closed
-		case a.Gone && len(a.running) == 0 && a.Job.UID != "":
+		case a.Gone && a.running == 0 && a.Job.UID != "":
 			c.close(p, uid, a.Close(nil, nil, p.Now))
 		default:
 			value, err := json.Marshal(&a.Account)

@@ -92,9 +92,9 @@ func (c *Control) Live(ctx context.Context, max int) (jobs, pods []string, err e
 				jobs = append(jobs, rec.key)
 			}
 		}
-		for _, running := range c.accounts.pods {
-			if len(pods) < max {
-				pods = append(pods, running.Key)
+		for uid := range c.accounts.pods {
+			if rec, ok := c.pods.known[uid]; ok && len(pods) < max {
+				pods = append(pods, rec.key)
 			}
 		}
 		for uid, rec := range c.pods.known {

@@ -39,7 +39,7 @@ func (b Specs) join(ctx context.Context, in *worker.SpecInput) error {
 		sandbox.Namespaces = map[specs.LinuxNamespaceType]string{}
 	}
 	in.Sandbox = &sandbox
-	if sandbox.Handler.Foreign {
+	if sandbox.Foreign() {
 		if added.TargetContainerName != "" {
 			return fmt.Errorf("targetContainerName: the pod's OCI runtime shares no processes between containers: %w",
 				errdefs.ErrNotImplemented)

@@ -46,9 +46,11 @@ func RuntimeClass(objects Objects, runtimes Runtimes, dir string) worker.Step {
 			if err != nil {
 				return err
 			}
-			if sandbox.Handler, err = runtimes.Handler(ctx, class.Handler); err != nil {
+			handler, err := runtimes.Handler(ctx, class.Handler)
+			if err != nil {
 				return err
 			}
+			sandbox.Handler = &handler
 			return records.write(p.UID, sandbox.Handler)
 		},
 		TearDown: func(_ context.Context, uid types.UID) error { return records.remove(uid) },
@@ -75,18 +77,19 @@ type handlerRecords string
 func (dir handlerRecords) path(uid types.UID) string { return filepath.Join(string(dir), string(uid)) }
 
 // read returns fs.ErrNotExist where there is no record.
-func (dir handlerRecords) read(uid types.UID) (h runtime.Handler, err error) {
+func (dir handlerRecords) read(uid types.UID) (*runtime.Handler, error) {
 	content, err := os.ReadFile(dir.path(uid))
+	h := &runtime.Handler{}
 	if err == nil {
-		err = json.Unmarshal(content, &h)
+		err = json.Unmarshal(content, h)
 	}
 	if err != nil {
-		return runtime.Handler{}, fmt.Errorf("OCI runtime of the pod: %w", err)
+		return nil, fmt.Errorf("OCI runtime of the pod: %w", err)
 	}
 	return h, nil
 }
 
-func (dir handlerRecords) write(uid types.UID, h runtime.Handler) error {
+func (dir handlerRecords) write(uid types.UID, h *runtime.Handler) error {
 	content, err := json.Marshal(h)
 	if err == nil {
 		err = os.MkdirAll(string(dir), 0o700)

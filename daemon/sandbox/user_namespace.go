@@ -21,7 +21,7 @@ func UserNamespace(u *userns.Namespaces, byDefault bool, n *network.Network) wor
 			uid := string(p.UID)
 			// What a pod has been given stays, although the setting may have changed since.
 			before := u.Has(uid) || n.Has(uid)
-			if before && !u.Has(uid) || !before && !hasOwnUsers(p, byDefault && !sandbox.Handler.Foreign) {
+			if before && !u.Has(uid) || !before && !hasOwnUsers(p, byDefault && !sandbox.Foreign()) {
 				return nil
 			}
 			own, err := u.SetUp(uid)

@@ -58,7 +58,7 @@ func (p *Pool) exited(s runtime.Status) {
 	}
 	obj := &corev1.Pod{}
 	obj.UID = types.UID(s.PodUID)
-	if w := p.pods[obj.UID]; w != nil && w.pod != nil {
+	if w := p.pods[obj.UID]; w != nil && w.work != nil && w.pod != nil {
 		obj = w.pod
 		if l := w.launching(s.Name, s.Attempt); l != nil {
 			l.exit = &o

@@ -261,6 +261,7 @@ func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Obser
 		}
 		crash.At("set-up", step.Name, "after")
 	}
+	sandbox.Yield = nil
 	p.mu.Lock()
 	w.sandbox = sandbox
 	p.mu.Unlock()
@@ -311,9 +312,13 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	if err != nil {
 		return fail(pod.CreateContainerConfig, err)
 	}
+	handler := runtime.Handler{}
+	if w.sandbox.Handler != nil {
+		handler = *w.sandbox.Handler
+	}
 	request := runtime.Container{
 		ID: containerID(obj, c.Name, l.attempt), PodUID: string(obj.UID), Name: c.Name, Attempt: l.attempt,
-		Image: l.image.Image, Handler: w.sandbox.Handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
+		Image: l.image.Image, Handler: handler, Spec: spec, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 		Alone: alone(obj, w.sandbox), Joins: podspec.FindEphemeral(&obj.Spec, c.Name) != nil,
 	}
 	crash.At("launch.spec.after")

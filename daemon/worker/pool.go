@@ -32,16 +32,22 @@ type Pool struct {
 	checks map[string]*checks
 }
 
-// worker is what is known of one pod between its first launch and its tear-down.
+// worker is what is known of one pod between its first launch and its tear-down. It is small, since most of very many pods
+// just run.
 type worker struct {
-	pod     *corev1.Pod // as it was passed to Do last; nil when there is nothing to do for it
-	queue   []pod.Action
-	busy    bool
-	slot    *slot    // of the goroutine that works off the queue
 	sandbox *Sandbox // nil until the steps are done
+	ending  bool     // the pod ends: its liveness and startup probes have stopped
+	*work            // nil when there is nothing to do for the pod
+}
+
+// work is what there is to do for a pod.
+type work struct {
+	pod   *corev1.Pod // as it was passed to Do last; nil between two tear-downs
+	queue []pod.Action
+	busy  bool
+	slot  *slot // of the goroutine that works off the queue
 	// launches are those that are queued or under way.
 	launches []*launch
-	ending   bool // the pod ends: its liveness and startup probes have stopped
 	// leftovers are containers to be removed that the pod's status does not mention.
 	leftovers []string
 	failed    int // tear-downs that failed in a row
@@ -99,6 +105,9 @@ func (p *Pool) Do(obj *corev1.Pod, actions []pod.Action) {
 		w = &worker{}
 		p.pods[obj.UID] = w
 	}
+	if w.work == nil {
+		w.work = &work{}
+	}
 	w.pod = obj
 	for _, a := range actions {
 		if a.Ends && !w.ending {
@@ -153,8 +162,7 @@ func (p *Pool) work(w *worker) {
 	for {
 		p.mu.Lock()
 		if len(w.queue) == 0 || p.ctx.Err() != nil {
-			w.busy, w.pod, w.slot = false, nil, nil
-			w.queue = nil // its memory too: for 100,000 pods that is 10 MB
+			w.rest()
 			p.mu.Unlock()
 			return
 		}
@@ -183,6 +191,14 @@ func (p *Pool) work(w *worker) {
 		default:
 			p.launch(obj, w, launches)
 		}
+	}
+}
+
+// rest ends the work for a pod, but keeps what a tear-down that failed is to be repeated with. Pool.mu is held.
+func (w *worker) rest() {
+	w.pod, w.queue, w.busy, w.slot = nil, nil, false, nil
+	if w.failed == 0 && len(w.launches) == 0 {
+		w.work = nil
 	}
 }
 

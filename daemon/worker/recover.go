@@ -62,7 +62,7 @@ func (p *Pool) Recover(ctx context.Context, pods iter.Seq[*corev1.Pod], rebooted
 	for uid, statuses := range held {
 		gone := &corev1.Pod{}
 		gone.UID = uid
-		w := &worker{pod: gone, queue: []pod.Action{{Kind: pod.TearDown}}}
+		w := &worker{work: &work{pod: gone, queue: []pod.Action{{Kind: pod.TearDown}}}}
 		for _, s := range statuses {
 			w.leftovers = append(w.leftovers, s.ID)
 		}

@@ -27,13 +27,16 @@ type Sandbox struct {
 	Mounts map[string][]specs.Mount
 	// Cgroup is the parent of the containers' control groups. Empty: they are beside those of all pods.
 	Cgroup string
-	// Handler is the OCI runtime of the containers.
-	Handler runtime.Handler
+	// Handler is the OCI runtime of the containers; nil: the ordinary one.
+	Handler *runtime.Handler
 	// Devices are those assigned to the containers.
 	Devices devices.Assigned
-	// Yield lets other pods be worked on while wait blocks a step.
+	// Yield lets other pods be worked on while wait blocks a step. It is nil outside of the steps.
 	Yield func(wait func())
 }
+
+// Foreign reports whether the containers have an OCI runtime that is neither crun nor runc.
+func (s *Sandbox) Foreign() bool { return s.Handler != nil && s.Handler.Foreign }
 
 // Step is one thing that is set up for a pod before its first container is started, and undone after the last one has
 // ended. SetUp and TearDown must be idempotent.

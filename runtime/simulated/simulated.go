@@ -8,6 +8,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,8 +20,9 @@ import (
 
 // Runtime is a runtime.Runtime. Its clock is that of package time, so it works in a synctest bubble.
 type Runtime struct {
-	wake chan struct{} // capacity 1: there is something new for the goroutine
-	done chan struct{} // closed when the goroutine has ended
+	began time.Time     // its times count from then
+	wake  chan struct{} // capacity 1: there is something new for the goroutine
+	done  chan struct{} // closed when the goroutine has ended
 
 	mu         sync.Mutex
 	containers map[string]*simulated
@@ -33,18 +35,41 @@ type Runtime struct {
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// simulated is a simulated container.
+// simulated is a simulated container. It is small: there may be a hundred thousand of them.
 type simulated struct {
-	runtime.Status
-	due      time.Time
-	exitCode int    // what it exits with when it is due
-	sequence uint64 // order of starts, for those that are due at the same time
-	place    int    // in the heap, -1 when not running
+	id, podUID, name string
+	attempt          int32
+	exitCode         int32         // what it exits with when it is due
+	started          int64         // Unix time in nanoseconds
+	due              time.Duration // since the runtime began
+	sequence         uint64        // order of starts, for those that are due at the same time
+	place            int           // in the heap, -1 when not running
+	ended            *runtime.Status
+}
+
+// status returns what is known of a container.
+func (s *simulated) status() runtime.Status {
+	if s.ended != nil {
+		return *s.ended
+	}
+	return runtime.Status{
+		ID: s.id, PodUID: s.podUID, Name: s.name, Attempt: int(s.attempt),
+		State: runtime.Running, StartedAt: time.Unix(0, s.started),
+	}
+}
+
+// shared returns a string that is a part of another one, if it is, without memory of its own.
+func shared(part, of string) string {
+	if i := strings.Index(of, part); i >= 0 {
+		return of[i : i+len(part)]
+	}
+	return part
 }
 
 // New starts the one goroutine that ends containers. Close stops it.
 func New() *Runtime {
 	r := &Runtime{
+		began:      time.Now(),
 		wake:       make(chan struct{}, 1),
 		done:       make(chan struct{}),
 		containers: map[string]*simulated{},
@@ -72,7 +97,7 @@ func (r *Runtime) Containers(context.Context) ([]runtime.Status, error) {
 	defer r.mu.Unlock()
 	list := make([]runtime.Status, 0, len(r.containers))
 	for _, c := range r.containers {
-		list = append(list, c.Status)
+		list = append(list, c.status())
 	}
 	return list, nil
 }
@@ -86,32 +111,28 @@ func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status,
 			errdefs.ErrUnavailable)
 	}
 	if held, ok := r.containers[c.ID]; ok {
-		return held.Status, nil
+		return held.status(), nil
 	}
 	now := time.Now()
 	r.sequence++
 	s := &simulated{
-		Status: runtime.Status{
-			ID: c.ID, PodUID: c.PodUID, Name: c.Name, Attempt: c.Attempt,
-			State: runtime.Running, StartedAt: now,
-		},
-		sequence: r.sequence,
-		place:    -1,
+		id: c.ID, podUID: shared(c.PodUID, c.ID), name: shared(c.Name, c.ID), attempt: int32(c.Attempt),
+		started: now.UnixNano(), sequence: r.sequence, place: -1,
 	}
 	r.containers[c.ID] = s
 
 	p, err := planOf(c)
 	if err != nil {
-		s.StartedAt, s.StartError = time.Time{}, err.Error()
 		r.end(s, startErrorCode, 0, now)
-		return s.Status, nil
+		s.ended.StartedAt, s.ended.StartError = time.Time{}, err.Error()
+		return s.status(), nil
 	}
-	s.due, s.exitCode = now.Add(p.duration), p.exitCode
+	s.due, s.exitCode = now.Sub(r.began)+p.duration, int32(p.exitCode)
 	heap.Push(&r.running, s)
 	if s.place == 0 {
 		r.nudge()
 	}
-	return s.Status, nil
+	return s.status(), nil
 }
 
 // Usage finds nothing: there are no processes.
@@ -129,7 +150,7 @@ func (r *Runtime) Signal(_ context.Context, id string, sig syscall.Signal, _ boo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, ok := r.containers[id]
-	if !ok || s.State != runtime.Running {
+	if !ok || s.ended != nil {
 		return fmt.Errorf("signal container %s: it is not running: %w", id, errdefs.ErrNotFound)
 	}
 	heap.Remove(&r.running, s.place)
@@ -145,7 +166,7 @@ func (r *Runtime) Remove(_ context.Context, id string) error {
 	if !ok {
 		return nil
 	}
-	if s.State == runtime.Running {
+	if s.ended == nil {
 		heap.Remove(&r.running, s.place)
 		r.end(s, 128+int(syscall.SIGKILL), int(syscall.SIGKILL), time.Now())
 	}
@@ -165,7 +186,9 @@ func (r *Runtime) Close() error {
 
 // end marks a container as ended and leaves the report to the goroutine, so that exits are reported in order.
 func (r *Runtime) end(s *simulated, code, signal int, at time.Time) {
-	s.State, s.ExitCode, s.Signal, s.FinishedAt = runtime.Exited, code, signal, at
+	end := s.status()
+	end.State, end.ExitCode, end.Signal, end.FinishedAt = runtime.Exited, code, signal, at
+	s.ended = &end
 	r.ended = append(r.ended, s)
 	r.nudge()
 }
@@ -188,20 +211,20 @@ func (r *Runtime) run() {
 			r.mu.Unlock()
 			return
 		}
-		now, next := time.Now(), time.Duration(-1)
+		at, next := time.Now(), time.Duration(-1)
+		now := at.Sub(r.began)
 		for len(r.running) > 0 {
 			first := r.running[0]
-			if wait := first.due.Sub(now); wait > 0 {
+			if wait := first.due - now; wait > 0 {
 				next = wait
 				break
 			}
 			heap.Pop(&r.running)
-			first.State, first.ExitCode, first.FinishedAt = runtime.Exited, first.exitCode, first.due
-			r.ended = append(r.ended, first)
+			r.end(first, int(first.exitCode), 0, at.Add(first.due-now))
 		}
 		ended := make([]runtime.Status, len(r.ended))
 		for i, s := range r.ended {
-			ended[i] = s.Status
+			ended[i] = s.status()
 		}
 		r.ended = r.ended[:0]
 		tell := r.onExit
@@ -226,8 +249,8 @@ type timers []*simulated
 
 func (t timers) Len() int { return len(t) }
 func (t timers) Less(i, j int) bool {
-	if !t[i].due.Equal(t[j].due) {
-		return t[i].due.Before(t[j].due)
+	if t[i].due != t[j].due {
+		return t[i].due < t[j].due
 	}
 	return t[i].sequence < t[j].sequence
 }
