@@ -171,7 +171,7 @@ func (c *accounts) end(p *loop.Pass, obj *corev1.Pod, use *history.Pod) error {
 	delete(c.pods, obj.UID)
 	delete(c.usages, obj.UID)
 	of := known.job
-	a := c.of(of) // another one if the Job has ended before
+	a := c.of(of)        // another one if the Job has ended before
 	if a.Job.UID == "" { // so that it is known whose it is, if the Job goes first
 		j, ok, err := c.job(p, obj)
 		if err != nil {
