@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -22,6 +23,12 @@ func main() {
 	bin := flag.String("bin", "bin", "directory of jobd, jobd-shim and jobctl")
 	rounds := flag.Int("rounds", 5, "rounds of everything that alternates, at least; medians are reported")
 	most := flag.Int("most", 20, "rounds of the part throughput at most: it goes on until its ratios are known to 10 %")
+	parallels := []int{1, 2, 4, 8, 32}
+	flag.Func("parallel", "measure the part throughput only with so many pods at a time", func(value string) error {
+		n, err := strconv.Atoi(value)
+		parallels = []int{n}
+		return err
+	})
 	pods := flag.Int("pods", 200, "pods of a Job whose throughput is measured")
 	place := flag.String("disk", "loop", "where root directories are: loop (an ext4 with a journal, in a file in /var/tmp), machine (/var/tmp) or a directory")
 	perf := flag.Bool("perf", false, "have the part profile show where perf sees the processors' time")
@@ -40,7 +47,7 @@ func main() {
 		*against = abs(*against)
 	}
 	b := &bench{
-		bin: abs(*bin), against: *against, rounds: *rounds, most: *most, pods: *pods, quick: *quick, only: *only,
+		bin: abs(*bin), against: *against, rounds: *rounds, most: *most, parallels: parallels, pods: *pods, quick: *quick, only: *only,
 		perf: *perf, strace: *strace, report: &report{machine: *machine},
 	}
 	if err := run(ctx, b, *place); err != nil {
@@ -61,6 +68,7 @@ type bench struct {
 	bin          string
 	against      string // empty: nothing
 	rounds, most int    // of what alternates
+	parallels    []int  // of the part throughput
 	pods         int
 	quick        bool
 	only         string

@@ -33,7 +33,7 @@ func (b *bench) throughput(ctx context.Context) error {
 		return err
 	}
 	defer crunSpec.close()
-	parallels := []int{1, 2, 4, 8, 32}
+	parallels := b.parallels
 	measured := map[int]figures{}
 	for _, parallel := range parallels {
 		f := figures{}
