@@ -40,11 +40,10 @@ func Empty(dir string) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	file := os.NewFile(uintptr(fd), dir)
-	defer file.Close()
+	defer unix.Close(fd)
 	r := remover{top: fd}
 	for {
-		if some, err := r.pass(file, fd, 1); err != nil {
+		if some, err := r.pass(fd, 1); err != nil {
 			return fmt.Errorf("remove what is in %s: %w", dir, err)
 		} else if !some {
 			return nil
@@ -56,6 +55,8 @@ func Empty(dir string) error {
 type remover struct {
 	top   int // the directory that all of it is in; -1 until it is open
 	moved int // directories that were moved up
+	// buffer is what entries are read into; nil until then.
+	buffer []byte
 }
 
 func (r *remover) remove(parent int, name string, depth int) error {
@@ -84,13 +85,12 @@ func (r *remover) removeDir(parent int, name string, depth int) error {
 	if err != nil {
 		return err
 	}
-	dir := os.NewFile(uintptr(fd), name)
-	defer dir.Close()
+	defer unix.Close(fd)
 	if r.top < 0 {
 		r.top = fd
 	}
 	for {
-		some, err := r.pass(dir, fd, depth+1)
+		some, err := r.pass(fd, depth+1)
 		if err != nil {
 			return err
 		}
@@ -100,23 +100,32 @@ func (r *remover) removeDir(parent int, name string, depth int) error {
 	}
 }
 
-// pass removes the entries that a directory has, and reports whether it has found any. More may come up from below.
-func (r *remover) pass(dir *os.File, fd, depth int) (some bool, err error) {
-	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+// pass removes entries that a directory has, and reports whether it has found any. There may be more of them, and more
+// may come up from below.
+func (r *remover) pass(dir, depth int) (some bool, err error) {
+	if _, err := unix.Seek(dir, 0, io.SeekStart); err != nil {
 		return false, err
 	}
+	if r.buffer == nil {
+		r.buffer = make([]byte, 16<<10)
+	}
 	for {
-		names, err := dir.Readdirnames(1024)
+		n, err := unix.ReadDirent(dir, r.buffer)
+		if err == unix.EINTR {
+			continue
+		} else if err != nil || n == 0 {
+			return some, err
+		}
+		_, _, names := unix.ParseDirent(r.buffer[:n], -1, nil) // strings of their own: the buffer is used again below
 		for _, name := range names {
 			some = true
-			if err := r.remove(fd, name, depth); err != nil {
+			if err := r.remove(dir, name, depth); err != nil {
 				return some, err
 			}
 		}
-		if err == io.EOF {
+		// That most likely were all of them, which the caller finds out for less than another look costs.
+		if some && n < len(r.buffer)/2 {
 			return some, nil
-		} else if err != nil {
-			return some, err
 		}
 	}
 }
