@@ -220,6 +220,17 @@ func (t *Tokens) Read(resource, namespace, name string, into Object) (found bool
 	return found, nil
 }
 
+// find returns what a token says about an object, nil if there is none of that name. The object is not decoded.
+func (t *Tokens) find(resource, namespace, name string) (ref *Ref, err error) {
+	err = t.store.View(func(s *store.Snapshot) error {
+		if o, ok := s.Get(store.Key(resource, namespace, name)); ok {
+			ref = &Ref{name, types.UID(o.UID)}
+		}
+		return nil
+	})
+	return ref, err
+}
+
 func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 	found, err := t.Read(resource, namespace, ref.Name, obj)
 	if err != nil {
@@ -243,18 +254,17 @@ const maxAge = 24 * time.Hour
 // ForPod returns a token of a pod for an audience, empty for the API: the current one until four fifths of its life are
 // over, then a new one (ServiceAccountTokenProjection).
 func (t *Tokens) ForPod(pod *corev1.Pod, audience string, life time.Duration, current string) (string, error) {
-	account := &corev1.ServiceAccount{}
-	found, err := t.Read("serviceaccounts", pod.Namespace, pod.Spec.ServiceAccountName, account)
+	account, err := t.find("serviceaccounts", pod.Namespace, pod.Spec.ServiceAccountName)
 	if err != nil {
 		return "", err
-	} else if !found {
+	} else if account == nil {
 		return "", fmt.Errorf("failed to fetch token: serviceaccounts %q not found", pod.Spec.ServiceAccountName)
 	}
 	if audience == "" {
 		audience = Audience
 	}
 	r := Request{
-		Namespace: pod.Namespace, Account: Ref{account.Name, account.UID}, Audiences: []string{audience}, Life: life,
+		Namespace: pod.Namespace, Account: *account, Audiences: []string{audience}, Life: life,
 		Pod: &Ref{pod.Name, pod.UID},
 	}
 	if r.Node, err = t.NodeOf(pod); err != nil {
@@ -272,11 +282,11 @@ func (t *Tokens) NodeOf(pod *corev1.Pod) (*Ref, error) {
 	if pod.Spec.NodeName == "" {
 		return nil, nil
 	}
-	node := &corev1.Node{}
-	if _, err := t.Read("nodes", "", pod.Spec.NodeName, node); err != nil {
-		return nil, err
+	node, err := t.find("nodes", "", pod.Spec.NodeName)
+	if node == nil && err == nil {
+		node = &Ref{Name: pod.Spec.NodeName}
 	}
-	return &Ref{pod.Spec.NodeName, node.UID}, nil
+	return node, err
 }
 
 func (t *Tokens) stillFresh(token string, r Request) bool {
