@@ -29,6 +29,7 @@ import (
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime/logs"
+	"github.com/jobd/jobd/smallfile"
 	"github.com/jobd/jobd/store"
 )
 
@@ -115,7 +116,7 @@ const keptAttempts = 5
 // Begin creates the directory for the logs of an attempt that is about to start, and removes the logs of the
 // container's oldest attempts. It may be called again.
 func (k *Logs) Begin(p *corev1.Pod, container string, attempt int) error {
-	if err := os.MkdirAll(k.podDir(p), 0o755); err != nil {
+	if err := smallfile.MkdirAll(k.podDir(p), 0o755); err != nil {
 		return err
 	}
 	r := newLogRecord(p)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/smallfile"
 )
 
 // launch is one start of a container that was asked for and has not been reported yet.
@@ -330,7 +330,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 				return fail(pod.CreateContainer, fmt.Errorf("directory of the log: %w", err))
 			}
 		}
-		if err := os.MkdirAll(filepath.Dir(request.LogPath), 0o755); err != nil {
+		if err := smallfile.MkdirAll(filepath.Dir(request.LogPath), 0o755); err != nil {
 			return fail(pod.CreateContainer, fmt.Errorf("directory of the log: %w", err))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/smallfile"
 )
 
 // hasFiles reports whether a volume consists of files that jobd writes: from objects of the API, or the pod's own
@@ -31,7 +32,7 @@ func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) 
 		return "", err
 	}
 	dir, inMemory := v.filesDir(pod, volume)
-	if err := mkdirAll(filepath.Dir(dir), 0o711); err != nil {
+	if err := smallfile.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return "", err
 	}
 	group, mode := podFSGroup(pod), uint32(0o777)

@@ -54,7 +54,7 @@ func (v *Volumes) Files(pod *corev1.Pod, container *corev1.Container, attempt in
 			o.Warn("DNSConfigForming", message)
 		}
 	}
-	if err := mkdirAll(dir, 0o711); err != nil {
+	if err := smallfile.MkdirAll(dir, 0o711); err != nil {
 		return files, err
 	}
 	for path, content := range map[string][]byte{

@@ -331,19 +331,3 @@ func makeDir(path string, mode os.FileMode, unixMode uint32) error {
 	}
 	return unix.Chmod(path, unixMode)
 }
-
-// mkdirAll is os.MkdirAll for directories that are most often new, while the one above their parents is there: it does not
-// look before.
-func mkdirAll(path string, mode os.FileMode) error {
-	err := unix.Mkdir(path, uint32(mode.Perm()))
-	if err == unix.ENOENT {
-		if err := mkdirAll(filepath.Dir(path), mode); err != nil {
-			return err
-		}
-		err = unix.Mkdir(path, uint32(mode.Perm()))
-	}
-	if err != nil && err != unix.EEXIST {
-		return &os.PathError{Op: "mkdir", Path: path, Err: err}
-	}
-	return nil
-}
