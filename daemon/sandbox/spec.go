@@ -29,6 +29,7 @@ type Specs struct {
 	// RuntimeDefault.
 	SeccompDir     string
 	SeccompDefault bool
+	Profiles       *oci.Profiles
 	// Sysctls are those that pods may set.
 	Sysctls oci.Sysctls
 	// DropNetRaw gives CAP_NET_RAW only to containers that add it.
@@ -94,6 +95,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		PidsLimit:   b.PidsLimit,
 
 		SeccompDefault:  b.SeccompDefault,
+		Profiles:        b.Profiles,
 		Sysctls:         b.Sysctls,
 		DropNetRaw:      b.DropNetRaw,
 		AppArmorDefault: b.AppArmor.Default(),

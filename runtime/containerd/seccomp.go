@@ -46,6 +46,14 @@ type filters struct {
 	// entry that is evicted is removed.
 	known     *lru.Cache
 	compiling singleflight.Group
+	// names remembers what hashes are of, by madeFor: to encode a profile takes longer than all else here.
+	names *lru.Cache
+}
+
+// madeFor is a profile, which nobody changes, and the OCI runtime that it is compiled by.
+type madeFor struct {
+	profile *specs.LinuxSeccomp
+	runtime string
 }
 
 func newFilters(c Config, s *shards) (*filters, error) {
@@ -60,6 +68,7 @@ func newFilters(c Config, s *shards) (*filters, error) {
 
 // openFilters loads the filters that an earlier process has kept.
 func openFilters(f *filters) (*filters, error) {
+	f.names = lru.New(mostFilters)
 	f.known = lru.NewWithEvictionFunc(mostFilters, func(name lru.Key, _ any) {
 		if err := os.Remove(f.path(name.(string))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.logger.Warn("cannot remove an unused seccomp filter", "error", err)
@@ -117,11 +126,10 @@ func (f *filters) apply(ctx context.Context, runtime ociRuntime, spec *specs.Spe
 }
 
 func (f *filters) of(ctx context.Context, runtime ociRuntime, profile *specs.LinuxSeccomp) (string, error) {
-	encoded, err := json.Marshal(profile)
+	name, err := f.name(runtime, profile)
 	if err != nil {
-		return "", fmt.Errorf("encode seccomp profile: %w", err)
+		return "", err
 	}
-	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(runtime.fingerprint+"\n"+form+"\n"), encoded...)))
 	for {
 		filter, err, _ := f.compiling.Do(name, func() (any, error) {
 			if filter, ok := f.known.Get(name); ok {
@@ -138,6 +146,21 @@ func (f *filters) of(ctx context.Context, runtime ociRuntime, profile *specs.Lin
 			return "", err
 		}
 	}
+}
+
+// name returns the hash of a profile, and of all else that its filter depends on.
+func (f *filters) name(runtime ociRuntime, profile *specs.LinuxSeccomp) (string, error) {
+	of := madeFor{profile, runtime.fingerprint}
+	if name, ok := f.names.Get(of); ok {
+		return name.(string), nil
+	}
+	encoded, err := json.Marshal(profile)
+	if err != nil {
+		return "", fmt.Errorf("encode seccomp profile: %w", err)
+	}
+	name := fmt.Sprintf("%x", sha256.Sum256(append([]byte(runtime.fingerprint+"\n"+form+"\n"), encoded...)))
+	f.names.Add(of, name)
+	return name, nil
 }
 
 // add compiles a profile and keeps the result.

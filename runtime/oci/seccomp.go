@@ -5,12 +5,39 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/lru"
 )
+
+// mostProfiles is how many profiles are remembered. Hardly any host has containers with so many sets of capabilities.
+const mostProfiles = 64
+
+// Profiles remembers the profiles RuntimeDefault that it has made, one for each set of capabilities. Those that Spec
+// returns must not be changed. A nil pointer remembers none.
+type Profiles struct{ made *lru.Cache }
+
+// NewProfiles returns Profiles that remember none yet.
+func NewProfiles() *Profiles { return &Profiles{lru.New(mostProfiles)} }
+
+// standard returns the profile RuntimeDefault for a process with the capabilities of a spec, of which it depends on the
+// bounding set.
+func (p *Profiles) standard(spec *specs.Spec) *specs.LinuxSeccomp {
+	if p == nil {
+		return seccomp.DefaultProfile(spec)
+	}
+	of := strings.Join(spec.Process.Capabilities.Bounding, " ")
+	if made, ok := p.made.Get(of); ok {
+		return made.(*specs.LinuxSeccomp)
+	}
+	profile := seccomp.DefaultProfile(spec)
+	p.made.Add(of, profile)
+	return profile
+}
 
 // seccompProfile returns the container's profile, or else the pod's. A pod without either gets none unless
 // SeccompDefault is on; a privileged container gets none at all.
@@ -24,13 +51,13 @@ func seccompProfile(in Input, spec *specs.Spec) (*specs.LinuxSeccomp, error) {
 	}
 	if profile == nil {
 		if in.SeccompDefault {
-			return seccomp.DefaultProfile(spec), nil
+			return in.Profiles.standard(spec), nil
 		}
 		return nil, nil
 	}
 	switch profile.Type {
 	case corev1.SeccompProfileTypeRuntimeDefault:
-		return seccomp.DefaultProfile(spec), nil
+		return in.Profiles.standard(spec), nil
 	case corev1.SeccompProfileTypeUnconfined:
 		return nil, nil
 	case corev1.SeccompProfileTypeLocalhost:

@@ -50,6 +50,8 @@ type Input struct {
 
 	// SeccompDefault gives the profile RuntimeDefault to what asks for none, like the kubelet's setting of that name.
 	SeccompDefault bool
+	// Profiles remembers what RuntimeDefault is; nil: it is made anew.
+	Profiles *Profiles
 	// Sysctls are those that pods may set.
 	Sysctls Sysctls
 	// DropNetRaw leaves CAP_NET_RAW out of the default capabilities.
