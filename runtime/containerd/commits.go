@@ -3,13 +3,14 @@ package containerd
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"go.etcd.io/bbolt"
 )
 
 // commits makes changes to containerd's database durable. Those that come while the disk is busy with earlier ones are
-// committed together; one that comes alone waits for nothing.
+// committed together; one that comes alone waits for nothing, unless it may wait for company.
 type commits struct {
 	update    func(func(*bbolt.Tx) error) error
 	snapshots snapshotLock
@@ -17,7 +18,13 @@ type commits struct {
 	mu      sync.Mutex
 	waiting []*commit
 	writing bool
+	// company is set while all that wait may wait for others.
+	company *time.Timer
 }
+
+// companyDelay is how long a change that nobody is eager for waits for others. Where pods come and go, the next start takes
+// the removal of the last container along.
+const companyDelay = 5 * time.Millisecond
 
 type commit struct {
 	ctx  context.Context
@@ -28,15 +35,43 @@ type commit struct {
 // run returns once the changes that do makes are durable, or with an error when none of them is kept. do is called
 // again, alone, when another change in the same commit has failed.
 func (c *commits) run(ctx context.Context, do func(context.Context) error) error {
+	return c.join(ctx, do, false)
+}
+
+// runLater is run for a change that may wait for company.
+func (c *commits) runLater(ctx context.Context, do func(context.Context) error) error {
+	return c.join(ctx, do, true)
+}
+
+func (c *commits) join(ctx context.Context, do func(context.Context) error, later bool) error {
 	one := &commit{ctx: ctx, do: do, done: make(chan error, 1)}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, one)
-	if !c.writing {
-		c.writing = true
-		go c.write()
+	switch {
+	case c.writing:
+	case !later:
+		c.begin()
+	case c.company == nil:
+		c.company = time.AfterFunc(companyDelay, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if c.company != nil {
+				c.begin()
+			}
+		})
 	}
 	c.mu.Unlock()
 	return <-one.done
+}
+
+// begin lets what waits be written. mu is held.
+func (c *commits) begin() {
+	if c.company != nil {
+		c.company.Stop()
+		c.company = nil
+	}
+	c.writing = true
+	go c.write()
 }
 
 // write commits what is waiting, until nothing is.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/containerd/v2/core/metadata/boltutil"
 	"go.etcd.io/bbolt"
@@ -55,4 +58,40 @@ func TestCommits(t *testing.T) {
 	if before := updates; put("alone", nil) != nil || updates != before+1 {
 		t.Error("a lone change is one commit")
 	}
+}
+
+// What may wait for company is committed with the next change that does not wait, or alone after a while.
+func TestCommitsWaitForCompany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var batches atomic.Int32
+		c := &commits{update: func(f func(*bbolt.Tx) error) error { batches.Add(1); return f(nil) }}
+		var committed atomic.Int32
+		do := func(context.Context) error { committed.Add(1); return nil }
+		begin := time.Now()
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				if err := c.runLater(t.Context(), do); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := committed.Load(); n != 0 {
+			t.Errorf("%d changes did not wait", n)
+		}
+		if err := c.run(t.Context(), do); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+		if n, b := committed.Load(), batches.Load(); n != 4 || b != 1 || time.Since(begin) != 0 {
+			t.Errorf("%d changes in %d commits after %v", n, b, time.Since(begin))
+		}
+		if err := c.runLater(t.Context(), do); err != nil {
+			t.Error(err)
+		}
+		if b, took := batches.Load(), time.Since(begin); b != 2 || took != companyDelay {
+			t.Errorf("alone: %d commits after %v", b, took)
+		}
+	})
 }

@@ -50,7 +50,7 @@ func (r *Runtime) remove(ctx context.Context, id string) error {
 	}
 	crash.At("remove.ended")
 	store, snapshotter := r.server.containers(), r.server.snapshots()
-	err := r.server.commits.run(ctx, func(ctx context.Context) error {
+	err := r.server.commits.runLater(ctx, func(ctx context.Context) error {
 		return deleteContainer(ctx, store, snapshotter, id)
 	})
 	if err != nil {
