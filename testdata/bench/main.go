@@ -33,6 +33,7 @@ func main() {
 	place := flag.String("disk", "loop", "where root directories are: loop (an ext4 with a journal, in a file in /var/tmp), machine (/var/tmp) or a directory")
 	perf := flag.Bool("perf", false, "have the part profile show where perf sees the processors' time")
 	strace := flag.Bool("strace", false, "have the part profile count the system calls of a pod with strace")
+	otherCrun := flag.String("crun", "", "another crun, such as one of testdata/crun/static.sh, which jobd uses in tables of their own in the part throughput")
 	against := flag.String("against", "", "directory of another build of jobd, which the part network measures in turns with -bin")
 	machine := flag.Bool("json", false, "print figures for benchstat instead of tables")
 	quick := flag.Bool("quick", false, "one round, and nothing with 100,000 pods")
@@ -46,8 +47,11 @@ func main() {
 	if *against != "" {
 		*against = abs(*against)
 	}
+	if *otherCrun != "" {
+		*otherCrun = abs(*otherCrun)
+	}
 	b := &bench{
-		bin: abs(*bin), against: *against, rounds: *rounds, most: *most, parallels: parallels, pods: *pods, quick: *quick, only: *only,
+		bin: abs(*bin), against: *against, crun: *otherCrun, rounds: *rounds, most: *most, parallels: parallels, pods: *pods, quick: *quick, only: *only,
 		perf: *perf, strace: *strace, report: &report{machine: *machine},
 	}
 	if err := run(ctx, b, *place); err != nil {
@@ -67,6 +71,7 @@ func abs(path string) string {
 type bench struct {
 	bin          string
 	against      string // empty: nothing
+	crun         string // the same
 	rounds, most int    // of what alternates
 	parallels    []int  // of the part throughput
 	pods         int

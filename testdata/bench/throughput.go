@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // throughput compares pods of `true` with crun in turns, both on one disk: jobd's pods without a network, which have a network
@@ -20,13 +21,22 @@ func (b *bench) throughput(ctx context.Context) error {
 		return err
 	}
 	defer machine.remove()
-	var places []place
-	for _, p := range []place{{name: "jobd", disk: b.disk, network: "none"}, {name: "bridge", disk: b.disk, network: "bridge"}, {name: "machine", disk: machine, network: "none"}} {
-		if p.daemon, err = startDaemon(ctx, b.bin, p.disk.dir, "--network", p.network); err != nil {
+	places := []place{
+		{name: "jobd", disk: b.disk, flags: []string{"--network", "none"}},
+		{name: "bridge", disk: b.disk, flags: []string{"--network", "bridge"}},
+		{name: "machine", disk: machine, flags: []string{"--network", "none"}},
+	}
+	if b.crun != "" {
+		places = append(places,
+			place{name: "crun-jobd", disk: b.disk, flags: []string{"--network", "none", "--oci-runtime", b.crun}},
+			place{name: "crun-bridge", disk: b.disk, flags: []string{"--network", "bridge", "--oci-runtime", b.crun}})
+	}
+	for i := range places {
+		p := &places[i]
+		if p.daemon, err = startDaemon(ctx, b.bin, p.disk.dir, p.flags...); err != nil {
 			return err
 		}
 		defer p.daemon.close()
-		places = append(places, p)
 	}
 	crunSpec, err := newPeer(ctx, b.raw, places[0].daemon)
 	if err != nil {
@@ -56,8 +66,8 @@ func (b *bench) throughput(ctx context.Context) error {
 				}
 			}
 		}
-		for _, name := range []string{"jobd", "bridge", "machine"} {
-			f[name+"/crun"], f[name+"/spec"] = f[name].per(f["crun"]), f[name].per(f["spec"])
+		for _, p := range places {
+			f[p.name+"/crun"], f[p.name+"/spec"] = f[p.name].per(f["crun"]), f[p.name].per(f["spec"])
 		}
 	}
 	b.report.table(fmt.Sprintf("Pods of `true` per second, Indexed Job of %d", b.pods),
@@ -65,38 +75,63 @@ func (b *bench) throughput(ctx context.Context) error {
 		"machine's disk", "/ crun", "rounds")
 	for _, parallel := range parallels {
 		f := measured[parallel]
-		row := []string{strconv.Itoa(parallel)}
-		for _, name := range []string{"crun", "spec", "jobd", "jobd/crun", "jobd/spec", "bridge", "bridge/crun", "bridge/spec", "machine", "machine/crun"} {
-			format, unit := "%.0f", "pods/s"
-			if slices.Contains([]string{"jobd/crun", "jobd/spec", "bridge/crun", "bridge/spec", "machine/crun"}, name) {
-				format, unit = "%.2f", "ratio"
-			}
-			row = append(row, f[name].cell(format))
-			b.report.figure(fmt.Sprintf("Throughput/%s/parallel=%d", name, parallel), f[name], unit)
-		}
+		row := f.cells(b.report, parallel, "crun", "spec", "jobd", "jobd/crun", "jobd/spec", "bridge", "bridge/crun", "bridge/spec", "machine", "machine/crun")
 		b.report.row(append(row, strconv.Itoa(len(f["crun"])))...)
 	}
 	b.report.table("CPU ms of such a pod", "parallel", "crun with jobd's spec", "jobd, all", "daemon", "shards", "crun and container", "kernel and others",
 		"bridge, all", "daemon", "shards", "crun and container", "kernel and others")
 	for _, parallel := range parallels {
-		f := measured[parallel]
-		row := []string{strconv.Itoa(parallel), f["spec-cpu"].cell("%.1f")}
-		for _, name := range []string{"jobd", "bridge"} {
-			for _, of := range parts {
-				row = append(row, f[name+of].cell("%.1f"))
-				b.report.figure(fmt.Sprintf("CPU/%s%s/parallel=%d", name, of, parallel), f[name+of], "ms/pod")
-			}
-		}
-		b.report.row(row...)
+		b.report.row(append(measured[parallel].cells(b.report, parallel, "spec-cpu"), measured[parallel].costs(b.report, parallel, "jobd", "bridge")...)...)
+	}
+	if b.crun == "" {
+		return nil
+	}
+	b.report.table("The same where jobd uses "+b.crun, "parallel", "jobd", "/ crun", "/ crun, jobd's spec", "bridge", "/ crun", "/ crun, jobd's spec")
+	for _, parallel := range parallels {
+		b.report.row(measured[parallel].cells(b.report, parallel, "crun-jobd", "crun-jobd/crun", "crun-jobd/spec", "crun-bridge", "crun-bridge/crun", "crun-bridge/spec")...)
+	}
+	b.report.table("CPU ms of such a pod", "parallel", "jobd, all", "daemon", "shards", "crun and container", "kernel and others",
+		"bridge, all", "daemon", "shards", "crun and container", "kernel and others")
+	for _, parallel := range parallels {
+		b.report.row(append([]string{strconv.Itoa(parallel)}, measured[parallel].costs(b.report, parallel, "crun-jobd", "crun-bridge")...)...)
 	}
 	return nil
 }
 
+// cells begins a row: how many pods are run at a time, and figures by name.
+func (f figures) cells(r *report, parallel int, names ...string) []string {
+	row := []string{strconv.Itoa(parallel)}
+	for _, name := range names {
+		format, unit := "%.0f", "pods/s"
+		switch {
+		case strings.Contains(name, "/"):
+			format, unit = "%.2f", "ratio"
+		case strings.HasSuffix(name, "-cpu"):
+			format, unit = "%.1f", "ms/pod"
+		}
+		row = append(row, f[name].cell(format))
+		r.figure(fmt.Sprintf("Throughput/%s/parallel=%d", name, parallel), f[name], unit)
+	}
+	return row
+}
+
+// costs returns where the CPU time of a pod goes at each of those places.
+func (f figures) costs(r *report, parallel int, places ...string) (row []string) {
+	for _, name := range places {
+		for _, of := range parts {
+			row = append(row, f[name+of].cell("%.1f"))
+			r.figure(fmt.Sprintf("CPU/%s%s/parallel=%d", name, of, parallel), f[name+of], "ms/pod")
+		}
+	}
+	return row
+}
+
 // place is a daemon whose pods are measured.
 type place struct {
-	name, network string
-	disk          *disk
-	daemon        *daemon
+	name   string
+	disk   *disk
+	flags  []string
+	daemon *daemon
 }
 
 // figures are those of the rounds, by name.
