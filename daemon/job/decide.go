@@ -219,7 +219,7 @@ func (d *decision) run() {
 // remove deletes an active pod. Unless the Job fails, the pod is not counted, so its finalizer is removed at once.
 func (d *decision) remove(p *pod) {
 	d.Delete = append(d.Delete, p.ref())
-	d.Events = append(d.Events, deleted(p.name()))
+	d.Events = append(d.Events, deleted(p.name))
 	d.active--
 	if p.is(isReady) {
 		d.ready--

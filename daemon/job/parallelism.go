@@ -161,6 +161,6 @@ func expendable(p, q *pod) int {
 		cmp.Compare(q.readySince, p.readySince),
 		cmp.Compare(q.restarts, p.restarts),
 		cmp.Compare(q.created, p.created),
-		cmp.Compare(p.name(), q.name()),
+		cmp.Compare(p.name, q.name),
 	)
 }

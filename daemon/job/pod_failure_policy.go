@@ -70,5 +70,5 @@ func earlier(p, q *pod) bool {
 	if p.created != q.created {
 		return p.created < q.created
 	}
-	return p.name() < q.name()
+	return p.name < q.name
 }

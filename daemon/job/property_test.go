@@ -302,10 +302,10 @@ type sums struct {
 func sumsOf(r *Record) sums {
 	var strays, failJobs []string
 	for p := range r.strays {
-		strays = append(strays, p.name())
+		strays = append(strays, p.name)
 	}
 	for p, message := range r.failJobs {
-		failJobs = append(failJobs, p.name()+": "+message)
+		failJobs = append(failJobs, p.name+": "+message)
 	}
 	slices.Sort(strays)
 	slices.Sort(failJobs)
@@ -321,7 +321,7 @@ func sumsOf(r *Record) sums {
 		Backoff: r.backoff.clone(),
 	}
 	for _, p := range r.pods {
-		s.Places[p.name()] = p.place
+		s.Places[p.name] = p.place
 	}
 	for _, rule := range r.successRules {
 		s.Have = append(s.Have, rule.have)

@@ -199,7 +199,7 @@ func (r *Record) SetPod(p Pod) {
 	case c == foreign || c == ours && !q.is(isTracked) && q.terminal():
 		r.drop(old)
 	case old == nil:
-		r.pods[types.UID(q.uid())] = q
+		r.pods[q.uid] = q
 		r.killed(q, &p)
 		r.enter(q)
 		if q.place == done {
@@ -217,6 +217,7 @@ func (r *Record) SetPod(p Pod) {
 		if wasDone && !q.is(isTracked) {
 			r.remember(&r.counted, old)
 		}
+		q.uid, q.name = old.uid, old.name // the strings that the pod is known by, which others have too
 		*old = *q
 		r.killed(old, &p)
 		r.enter(old)
@@ -253,7 +254,7 @@ func (r *Record) forget(p *pod) {
 	r.leave(p)
 	delete(r.failJobs, p)
 	delete(r.grown, p)
-	delete(r.pods, types.UID(p.uid()))
+	delete(r.pods, p.uid)
 }
 
 // matched records the message of a FailJob rule that matches a pod. With a podFailurePolicy only the phase makes a pod

@@ -59,8 +59,9 @@ func (d *decision) writeStatus() {
 			*d.time()) || d.forced
 	}
 	d.next.Active = d.active
-	d.next.Ready = &d.ready
-	d.next.Terminating = &d.terminating
+	// Not pointers to the decision's own: the status is kept, and would keep all of the decision.
+	d.next.Ready = ptr.To(d.ready)
+	d.next.Terminating = ptr.To(d.terminating)
 	d.next.UncountedTerminatedPods = &batchv1.UncountedTerminatedPods{}
 	// A pod that somebody deletes has failed at once, whatever it ends as, so that must not wait either: not when it is
 	// replaced in this very decision.

@@ -12,8 +12,9 @@ import (
 
 // pod is what a Record keeps of a pod. It is small, since a Job may have a hundred thousand of them.
 type pod struct {
-	id   string // UID and name in one allocation
-	next *pod   // of the same index
+	uid  types.UID
+	name string
+	next *pod // of the same index
 
 	index, failures, ignored int32
 	restarts                 int32
@@ -21,11 +22,10 @@ type pod struct {
 	created, readySince      uint32 // Unix seconds
 	finished                 uint32
 
-	uidLength uint8
-	phase     phase
-	flags     flags
-	action    action
-	place     place
+	phase  phase
+	flags  flags
+	action action
+	place  place
 }
 
 type phase uint8
@@ -80,9 +80,7 @@ const (
 	held // failed, to be counted when their index gets its next pod, or ends
 )
 
-func (p *pod) uid() string       { return p.id[:p.uidLength] }
-func (p *pod) name() string      { return p.id[p.uidLength:] }
-func (p *pod) ref() Ref          { return Ref{types.UID(p.uid()), p.name()} }
+func (p *pod) ref() Ref          { return Ref{p.uid, p.name} }
 func (p *pod) is(f flags) bool   { return p.flags&f != 0 }
 func (p *pod) terminal() bool    { return p.phase >= succeededPhase }
 func (p *pod) active() bool      { return !p.terminal() && !p.is(isDeleting) }
@@ -99,9 +97,8 @@ func (p *pod) same(q *pod) bool {
 // compact returns what is kept of a pod, and the message of a FailJob rule that it matches.
 func (r *Record) compact(p *Pod, c claim) (*pod, string) {
 	q := &pod{
-		id:        string(p.UID) + p.Name,
-		uidLength: uint8(len(p.UID)),
-		index:     p.Index, failures: p.Failures, ignored: p.IgnoredFailures,
+		uid: p.UID, name: p.Name,
+		index: p.Index, failures: p.Failures, ignored: p.IgnoredFailures,
 		restarts: p.Restarts,
 		created:  seconds(p.Created), readySince: seconds(p.ReadySince), finished: seconds(p.Finished),
 	}
