@@ -295,7 +295,7 @@ func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 func requestOf(p *corev1.Pod, of *jobRecord) *node.Pod {
 	request := node.PodOf(pod.Allocated(p))
 	if of != nil {
-		request.Ahead = of.ahead
+		request.Ahead = node.Ahead(of.ahead)
 	}
 	return request
 }
@@ -305,7 +305,7 @@ func (c *pods) reorder(of *jobRecord) {
 	for uid, rec := range c.known {
 		if rec.job == of {
 			moved := *rec.request
-			moved.Ahead = of.ahead
+			moved.Ahead = node.Ahead(of.ahead)
 			rec.request = &moved
 			c.admission.capacity.Reorder(uid, of.ahead)
 		}

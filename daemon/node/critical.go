@@ -18,6 +18,13 @@ const criticalPriority = 2_000_000_000
 // Critical reports whether the node evicts other pods for a pod that is bound to it, where there is no room.
 func (p *Pod) Critical() bool { return p.Priority >= criticalPriority }
 
+// class is the quality of service class of a pod, as its place in classes: those that a node evicts last come first.
+type class uint8
+
+var classes = []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
+
+func classOf(qos corev1.PodQOSClass) class { return class(max(0, slices.Index(classes, qos))) }
+
 // need is how much of a resource a pod lacks.
 type need struct {
 	name   corev1.ResourceName
@@ -78,17 +85,15 @@ func (n *Node) forgetExpected(uid types.UID) {
 // displace chooses pods that have what is needed: no Guaranteed one if others have enough, no Burstable one if those of
 // BestEffort do. The rest of the needs is what all of them together do not have.
 func displace(may []*bound, needs []need) (victims []*bound, left []need) {
-	classes := []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
-	rank := func(b *bound) int { return max(0, slices.Index(classes, b.QOS)) }
 	if left = without(needs, may...); len(left) > 0 {
 		return nil, left
 	}
-	for class := range classes {
+	for class := range class(len(classes)) {
 		var these, lower []*bound
 		for _, b := range may {
-			if rank(b) == class {
+			if b.class == class {
 				these = append(these, b)
-			} else if rank(b) > class {
+			} else if b.class > class {
 				lower = append(lower, b)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 func TestTheNodeMakesRoomForCriticalPods(t *testing.T) {
 	const critical, nodeCritical = 2_000_000_000, 2_000_001_000
-	class := func(qos corev1.PodQOSClass) func(*Pod) { return func(p *Pod) { p.QOS = qos } }
+	class := func(qos corev1.PodQOSClass) func(*Pod) { return func(p *Pod) { p.class = classOf(qos) } }
 	type pods []*Pod
 	for rule, c := range map[string]struct {
 		bound   pods

@@ -60,12 +60,12 @@ func (n *Node) place(w *waiter) {
 // Reorder changes how far ahead of others a pod waits (Pod.Ahead).
 func (n *Node) Reorder(uid types.UID, ahead time.Time) {
 	w, ok := n.waiting[uid]
-	if !ok || w.Ahead.Equal(ahead) {
+	if !ok || w.Ahead == Ahead(ahead) {
 		return
 	}
 	n.remove(w)
 	moved := *w.Pod
-	moved.Ahead = ahead
+	moved.Ahead = Ahead(ahead)
 	w.Pod = &moved
 	n.place(w)
 }
@@ -73,6 +73,9 @@ func (n *Node) Reorder(uid types.UID, ahead time.Time) {
 // leave removes a pod that waits from its line.
 func (n *Node) leave(w *waiter) {
 	delete(n.waiting, w.UID)
+	if len(n.waiting) == 0 {
+		n.waiting = map[types.UID]*waiter{} // a map keeps the memory of the most that it has ever had
+	}
 	n.remove(w)
 	if w.nominated {
 		n.keep(w, false)
@@ -184,11 +187,11 @@ func before(a, b *waiter) bool {
 	if a.Priority != b.Priority {
 		return a.Priority > b.Priority
 	}
-	if !a.Ahead.Equal(b.Ahead) {
-		return a.Ahead.After(b.Ahead)
+	if a.Ahead != b.Ahead {
+		return a.Ahead > b.Ahead
 	}
-	if !a.Created.Equal(b.Created) {
-		return a.Created.Before(b.Created)
+	if a.Created != b.Created {
+		return a.Created < b.Created
 	}
 	if a.arrival != b.arrival {
 		return a.arrival < b.arrival

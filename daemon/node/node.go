@@ -65,8 +65,16 @@ type facts struct {
 // bound is a pod that is bound to the node.
 type bound struct {
 	*Pod
-	started time.Time
+	started uint32 // Unix time in seconds; 0: not yet
 	ending  bool
+}
+
+// startedAt returns when the pod has started, the zero time if it has not.
+func (b *bound) startedAt() time.Time {
+	if b.started == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(b.started), 0)
 }
 
 // New returns a node that takes that many pods, and as much as is allocatable.
@@ -132,7 +140,7 @@ func (n *Node) Bound(p *Pod, started time.Time, ending bool) {
 		b = &bound{Pod: p}
 		n.occupy(b)
 	}
-	b.started = started
+	b.started = seconds(started)
 	n.end(b, ending)
 }
 

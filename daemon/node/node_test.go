@@ -18,7 +18,7 @@ func want(uid types.UID, created int64, cpu int64) *Pod {
 	if cpu == 0 {
 		ask = nil
 	}
-	return &Pod{UID: uid, Created: time.Unix(created, 0), shape: newShape(ask, nil, terms{}, false)}
+	return &Pod{UID: uid, Created: uint32(created), shape: newShape(ask, nil, terms{}, false)}
 }
 
 func (p *Pod) with(change func(*Pod)) *Pod {

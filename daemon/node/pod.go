@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,25 +16,30 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
-// Pod is what admission needs of a pod. It must not be changed once it was passed to a Node.
+// Pod is what admission needs of a pod. It must not be changed once it was passed to a Node. It is small, since very many
+// are kept: what pods have in common lies behind pointers.
 type Pod struct {
-	UID      types.UID
-	Priority int32
-	Created  time.Time
-	// Ahead puts it before the other pods of its priority, the latest such time first; zero: in the order of creation.
-	Ahead time.Time
-	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
-	Polite bool
-	// QOS is its quality of service class, by which a node evicts pods for critical ones.
-	QOS corev1.PodQOSClass
+	UID types.UID
 	// Group is the namespace and name of its PodGroup, empty for none (PodSpec.SchedulingGroup).
 	Group string
+	// Ahead puts it before the other pods of its priority, the latest first (Ahead); 0: in the order of creation.
+	Ahead int64
+	// labels are what others may select it by.
+	labels   podLabels
+	shape    *shape
+	Priority int32
+	Created  uint32 // Unix time in seconds
+	// Polite says that it never preempts others (PodSpec.PreemptionPolicy).
+	Polite bool
+	class  class
+}
 
-	shape *shape
-	// namespace and labels are what others may select it by, and relations what it asks of others.
-	namespace string
-	labels    podLabels
-	relations []*relation
+// Ahead returns how far ahead of others a time puts pods (Pod.Ahead); the zero time does not.
+func Ahead(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, t.UnixNano())
 }
 
 // shape is what pods that are alike have in common: all that decides, but for their priority, whether they fit.
@@ -45,9 +51,11 @@ type shape struct {
 	terms terms
 	pods  int // of this shape on the node or waiting
 
-	// own are what such pods ask of others, and matches the rules that count them, in order.
-	own     []owned
-	matches []int
+	// relations are what such pods ask of others, own the same with the rules, and matches the rules that count them, in
+	// order.
+	relations []*relation
+	own       []owned
+	matches   []int
 
 	// unfit is why the node takes no such pod, valid if judged.
 	unfit  string
@@ -71,21 +79,25 @@ type port struct {
 // PodOf returns what admission needs of a pod.
 func PodOf(pod *corev1.Pod) *Pod {
 	p := &Pod{
-		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: pod.CreationTimestamp.Time,
-		QOS: pod.Status.QOSClass, Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
+		UID: pod.UID, Priority: corev1helpers.PodPriority(pod), Created: seconds(pod.CreationTimestamp.Time),
+		labels: encodeLabels(pod.Namespace, pod.Labels), class: classOf(pod.Status.QOSClass),
+		Polite: ptr.Deref(pod.Spec.PreemptionPolicy, "") == corev1.PreemptNever,
 	}
 	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 		p.Group = GroupKey(pod.Namespace, *g.PodGroupName)
 	}
 	p.shape = newShape(requests(pod), hostPorts(&pod.Spec), termsOf(&pod.Spec), p.Polite)
-	p.namespace, p.labels, p.relations = pod.Namespace, encodeLabels(pod.Labels), relationsOf(pod)
+	p.shape.relations = relationsOf(pod)
 	return p
 }
+
+// seconds returns a time in Unix seconds, 0 for the zero time.
+func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }
 
 // Alike reports whether two pods have the same requests, ports, constraints and labels.
 func (p *Pod) Alike(other *Pod) bool {
 	return p.shape.base == other.shape.base && p.labels == other.labels &&
-		slices.EqualFunc(p.relations, other.relations, func(a, b *relation) bool { return a.key == b.key })
+		slices.EqualFunc(p.shape.relations, other.shape.relations, func(a, b *relation) bool { return a.key == b.key })
 }
 
 // newShape distinguishes polite pods from others: behind a polite pod that does not fit, another one may preempt.
@@ -102,6 +114,11 @@ func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
 	}
 	return &shape{key: key.String(), base: key.String(), ask: ask, ports: ports, terms: t}
+}
+
+// plain returns the shape without what depends on the rules of other pods.
+func (s *shape) plain() *shape {
+	return &shape{key: s.base, base: s.base, ask: s.ask, ports: s.ports, terms: s.terms, relations: s.relations}
 }
 
 func termsOf(spec *corev1.PodSpec) terms {

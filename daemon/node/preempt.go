@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -79,7 +78,7 @@ func (n *Node) with(stays tally, pods []*bound) (tally, bool) {
 type candidate struct {
 	pods     []*bound
 	priority int32
-	started  time.Time
+	started  uint32
 	uid      types.UID
 }
 
@@ -102,13 +101,11 @@ func (n *Node) candidates(priority int32) (all []*candidate) {
 		}
 		c.pods = append(c.pods, b)
 		c.priority = max(c.priority, b.Priority)
-		if b.started.Before(c.started) {
-			c.started = b.started
-		}
+		c.started = min(c.started, b.started)
 		c.uid = min(c.uid, b.UID)
 	}
 	slices.SortFunc(all, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), a.started.Compare(b.started), cmp.Compare(a.uid, b.uid))
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.started, b.started), cmp.Compare(a.uid, b.uid))
 	})
 	for _, c := range all {
 		slices.SortFunc(c.pods, func(a, b *bound) int { return cmp.Compare(a.UID, b.UID) })

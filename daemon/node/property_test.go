@@ -23,7 +23,7 @@ func (l *life) newPod() *Pod {
 	l.made++
 	p := &Pod{
 		UID:      types.UID(fmt.Sprintf("p%03d", l.made)),
-		Created:  time.Unix(int64(rapid.IntRange(0, 5).Draw(l.T, "created")), 0),
+		Created:  uint32(rapid.IntRange(0, 5).Draw(l.T, "created")),
 		Priority: int32(rapid.IntRange(0, 3).Draw(l.T, "priority")),
 		Polite:   rapid.IntRange(0, 9).Draw(l.T, "polite") == 0,
 	}
@@ -215,7 +215,7 @@ func TestLivesOfANode(t *testing.T) {
 			"a pod begins to end": func(t *rapid.T) {
 				l.T = t
 				if uid, ok := l.pick(keys(n.bound)); ok {
-					n.Bound(n.bound[uid].Pod, n.bound[uid].started, true)
+					n.Bound(n.bound[uid].Pod, n.bound[uid].startedAt(), true)
 				}
 			},
 			"a pod starts": func(t *rapid.T) {

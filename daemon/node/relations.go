@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unique"
 
@@ -153,33 +154,53 @@ func newRelation(kind relationKind, terms []term) *relation {
 	return r
 }
 
-// podLabels are the labels of a pod, of which very many are kept. The pods of a Job differ only in their indexes.
+// podLabels are the namespace and the labels of a pod, of which very many are kept. The pods of a Job differ only in
+// their indexes.
 type podLabels struct {
-	common unique.Handle[string]
-	index  string // the label batch.kubernetes.io/job-completion-index, unless it is empty
+	common unique.Handle[commonLabels] // zero: none
+	// index is the label batch.kubernetes.io/job-completion-index plus one; 0 if it is missing or not a number, and then
+	// it is one of common.
+	index int32
 }
 
-func encodeLabels(set map[string]string) podLabels {
+type commonLabels struct{ namespace, encoded string }
+
+func encodeLabels(namespace string, set map[string]string) (l podLabels) {
+	if value := set[batchv1.JobCompletionIndexAnnotation]; value != "" {
+		if n, err := strconv.ParseUint(value, 10, 31); err == nil && n < math.MaxInt32 && strconv.FormatUint(n, 10) == value {
+			l.index = int32(n) + 1
+		}
+	}
 	var b strings.Builder
-	index := set[batchv1.JobCompletionIndexAnnotation]
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if index == "" || name != batchv1.JobCompletionIndexAnnotation {
+		if l.index == 0 || name != batchv1.JobCompletionIndexAnnotation {
 			b.WriteString(name + pairEnd + set[name] + pairEnd)
 		}
 	}
-	return podLabels{unique.Make(b.String()), strings.Clone(index)}
+	l.common = unique.Make(commonLabels{namespace, b.String()})
+	return l
 }
+
+// shared returns what other pods have too.
+func (l podLabels) shared() commonLabels {
+	if l.common == (unique.Handle[commonLabels]{}) {
+		return commonLabels{}
+	}
+	return l.common.Value()
+}
+
+func (l podLabels) namespace() string { return l.shared().namespace }
 
 func (l podLabels) set() labels.Set {
 	set := labels.Set{}
-	for encoded := l.common.Value(); encoded != ""; {
+	for encoded := l.shared().encoded; encoded != ""; {
 		var name, value string
 		name, encoded, _ = strings.Cut(encoded, pairEnd)
 		value, encoded, _ = strings.Cut(encoded, pairEnd)
 		set[name] = value
 	}
-	if l.index != "" {
-		set[batchv1.JobCompletionIndexAnnotation] = l.index
+	if l.index > 0 {
+		set[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(int(l.index - 1))
 	}
 	return set
 }
@@ -191,7 +212,8 @@ func (n *Node) matches(r *rule, p *Pod, own labels.Set) bool {
 		if r.kind == spread && t.selects.Empty() {
 			return false // a scheduler counts nobody then
 		}
-		if !slices.Contains(t.Namespaces, p.namespace) && !t.inNamespace.Matches(labels.Set(n.namespaces[p.namespace])) ||
+		in := p.labels.namespace()
+		if !slices.Contains(t.Namespaces, in) && !t.inNamespace.Matches(labels.Set(n.namespaces[in])) ||
 			!t.selects.Matches(own) {
 			return false
 		}
@@ -201,7 +223,7 @@ func (n *Node) matches(r *rule, p *Pod, own labels.Set) bool {
 
 // register makes known what a pod asks of others. Pods that are known may match a rule that is new.
 func (n *Node) register(p *Pod) {
-	for _, r := range p.relations {
+	for _, r := range p.shape.relations {
 		known := n.rules[r.rule]
 		if known == nil {
 			n.lastRule++
@@ -216,7 +238,7 @@ func (n *Node) register(p *Pod) {
 
 // unregister forgets what a pod asked of others.
 func (n *Node) unregister(p *Pod) {
-	for _, r := range p.relations {
+	for _, r := range p.shape.relations {
 		if known := n.rules[r.rule]; known != nil {
 			if known.users--; known.users == 0 {
 				delete(n.rules, r.rule)
@@ -228,11 +250,11 @@ func (n *Node) unregister(p *Pod) {
 
 // classify adds to the shape of a pod what it asks of others, and which rules it matches.
 func (n *Node) classify(p *Pod) {
-	if len(n.rules) == 0 && len(p.relations) == 0 {
+	if len(n.rules) == 0 && len(p.shape.relations) == 0 {
 		return
 	}
-	s := &shape{base: p.shape.base, key: p.shape.base, ask: p.shape.ask, ports: p.shape.ports, terms: p.shape.terms}
-	for _, r := range p.relations {
+	s := p.shape.plain()
+	for _, r := range s.relations {
 		s.own = append(s.own, owned{r, n.rules[r.rule].id})
 		s.key += "|" + r.key
 	}
@@ -284,14 +306,14 @@ func (n *Node) reclassify(of func(*Pod) bool) {
 
 func (n *Node) reshape(p *Pod) {
 	n.unshare(p)
-	p.shape = &shape{base: p.shape.base, key: p.shape.base, ask: p.shape.ask, ports: p.shape.ports, terms: p.shape.terms}
+	p.shape = p.shape.plain()
 	n.classify(p)
 	n.share(p)
 }
 
 // Relabel folds in that the labels of a pod have changed.
 func (n *Node) Relabel(p *Pod, pod *corev1.Pod) {
-	now := encodeLabels(pod.Labels)
+	now := encodeLabels(pod.Namespace, pod.Labels)
 	if p.labels == now {
 		return
 	}
@@ -313,7 +335,7 @@ func (n *Node) SetNamespace(name string, set map[string]string) {
 	}
 	for _, r := range n.rules {
 		if r.labels {
-			n.reclassify(func(p *Pod) bool { return p.namespace == name })
+			n.reclassify(func(p *Pod) bool { return p.labels.namespace() == name })
 			return
 		}
 	}

@@ -13,10 +13,10 @@ func TestPodsThatArePutAheadComeFirstOfTheirPriority(t *testing.T) {
 	n.Bound(&Pod{UID: "runs"}, time.Unix(1, 0), false)
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	for i, uid := range []types.UID{"a", "b", "c"} {
-		n.Wait(&Pod{UID: uid, Created: at(int64(i))}, false)
+		n.Wait(&Pod{UID: uid, Created: uint32(i)}, false)
 	}
-	n.Wait(&Pod{UID: "d", Created: at(9), Ahead: at(10)}, false)
-	n.Wait(&Pod{UID: "high", Priority: 1, Polite: true, Created: at(20)}, false)
+	n.Wait(&Pod{UID: "d", Created: 9, Ahead: Ahead(at(10))}, false)
+	n.Wait(&Pod{UID: "high", Priority: 1, Polite: true, Created: 20}, false)
 	if _, ok := n.Next(); ok {
 		t.Fatal("there is no room")
 	}
@@ -48,7 +48,7 @@ func TestPodsOfOneSecondStartInTheOrderInWhichTheyCame(t *testing.T) {
 	n.Bound(&Pod{UID: "runs"}, time.Unix(1, 0), false)
 	want := []types.UID{"c", "a", "d", "b"}
 	for _, uid := range want {
-		n.Wait(&Pod{UID: uid, Created: time.Unix(2, 0)}, false)
+		n.Wait(&Pod{UID: uid, Created: 2}, false)
 	}
 	runs := types.UID("runs")
 	for _, uid := range want {

@@ -170,10 +170,10 @@ func (n *Node) holders(r *Room) (all []Holder) {
 		}
 	}
 	slices.SortFunc(holding, func(a, b *bound) int {
-		return cmp.Or(cmp.Compare(share(b), share(a)), a.started.Compare(b.started), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(a.started, b.started), cmp.Compare(a.UID, b.UID))
 	})
 	for _, b := range holding {
-		all = append(all, Holder{UID: b.UID, Priority: b.Priority, Started: b.started, Ending: b.ending, Requests: b.shape.ask})
+		all = append(all, Holder{UID: b.UID, Priority: b.Priority, Started: b.startedAt(), Ending: b.ending, Requests: b.shape.ask})
 	}
 	return all
 }
