@@ -46,15 +46,39 @@ type Action struct {
 // Issued records which actions the worker of one pod was given since the daemon started, and which launches have failed
 // since. It is the only state outside the pod's status, and may be lost at any time together with the workers: then the
 // actions are asked for again. The zero value is ready for use. It is small, because very many pods run at a time: what
-// only some pods need lies behind pointers.
+// a pod that simply runs does not need lies behind a pointer.
 type Issued struct {
+	open     *unsettled // nil: the zero value; see look and change
+	tornDown bool
+	// filesDropped says that the files of the pod are not kept any longer after its end.
+	filesDropped bool
+}
+
+// unsettled is what is under way in a pod.
+type unsettled struct {
 	// containers are those of which something is left to be remembered: not those that simply run.
 	containers []issued
 	resize     *resizing  // nil: the zero value
 	end        *issuedEnd // nil unless the pod is to end
-	tornDown   bool
-	// filesDropped says that the files of the pod are not kept any longer after its end.
-	filesDropped bool
+}
+
+// settled is what is under way in most pods. It is never written.
+var settled unsettled
+
+// look returns what is under way in the pod, which must not be changed.
+func (i *Issued) look() *unsettled {
+	if i.open == nil {
+		return &settled
+	}
+	return i.open
+}
+
+// change returns what is under way in the pod, to be changed.
+func (i *Issued) change() *unsettled {
+	if i.open == nil {
+		i.open = &unsettled{}
+	}
+	return i.open
 }
 
 // issuedEnd says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
@@ -114,8 +138,9 @@ func (i *Issued) Record(actions []Action, now time.Time) {
 
 // Retry ends the back-off of launches that have failed: what they lacked may be there now.
 func (i *Issued) Retry() {
-	for n := range i.containers {
-		i.containers[n].failed, i.containers[n].failedAt = 0, time.Time{}
+	containers := i.look().containers
+	for n := range containers {
+		containers[n].failed, containers[n].failedAt = 0, time.Time{}
 	}
 }
 
@@ -124,25 +149,30 @@ func (i *Issued) of(name string) *issued {
 	if c := i.find(name); c != nil {
 		return c
 	}
-	i.containers = append(i.containers, issued{name: name})
-	return &i.containers[len(i.containers)-1]
+	open := i.change()
+	open.containers = append(open.containers, issued{name: name})
+	return &open.containers[len(open.containers)-1]
 }
 
 // started forgets the launch of a main container, of which the pod's status now says all that is left to know.
 func (i *Issued) started(name string) {
-	i.containers = slices.DeleteFunc(i.containers, func(c issued) bool {
+	if i.open == nil {
+		return
+	}
+	i.open.containers = slices.DeleteFunc(i.open.containers, func(c issued) bool {
 		return c == issued{name: name, launched: c.launched}
 	})
-	if len(i.containers) == 0 {
-		i.containers = nil
+	if len(i.open.containers) == 0 && i.open.resize == nil && i.open.end == nil {
+		i.open = nil
 	}
 }
 
 // find returns the entry of a container or nil.
 func (i *Issued) find(name string) *issued {
-	for n := range i.containers {
-		if i.containers[n].name == name {
-			return &i.containers[n]
+	containers := i.look().containers
+	for n := range containers {
+		if containers[n].name == name {
+			return &containers[n]
 		}
 	}
 	return nil

@@ -243,7 +243,7 @@ func (f *folder) run(c container, o Observation) {
 	f.sandbox(true)
 	c.keepLast()
 	c.begin(f.pod, o)
-	if r := f.issued.resize; r != nil {
+	if r := f.issued.look().resize; r != nil {
 		r.partly, r.entirely = false, false // it may have been started with other resources
 	}
 	c.status.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: seconds(o.Status.StartedAt)}}

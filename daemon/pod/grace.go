@@ -15,20 +15,22 @@ const (
 
 // ending notes that the pod is to end, and when somebody has made its grace period shorter.
 func (i *Issued) ending(s stop, now time.Time) {
-	if i.end == nil {
-		i.end = &issuedEnd{}
-	} else if s.grace < i.end.grace {
-		i.end.cut = now
+	open := i.change()
+	if open.end == nil {
+		open.end = &issuedEnd{}
+	} else if s.grace < open.end.grace {
+		open.end.cut = now
 	}
-	i.end.grace = s.grace
+	open.end.grace = s.grace
 }
 
 // cut returns when somebody made the grace period of the pod shorter, zero if nobody has.
 func (i *Issued) cut() time.Time {
-	if i.end == nil {
+	end := i.look().end
+	if end == nil {
 		return time.Time{}
 	}
-	return i.end.cut
+	return end.cut
 }
 
 // endPod ends what runs or is being launched of a pod that is to end.

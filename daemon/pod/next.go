@@ -117,16 +117,17 @@ func (p *planner) due(c container) {
 
 // condemn stops containers that have failed a probe or hook.
 func (p *planner) condemn() {
-	for n := range p.issued.containers {
-		if p.issued.containers[n].unhealthy == 0 {
+	containers := p.issued.look().containers
+	for n := range containers {
+		if containers[n].unhealthy == 0 {
 			continue
 		}
-		c := find(p.pod, p.issued.containers[n].name)
+		c := find(p.pod, containers[n].name)
 		if c.spec == nil {
 			continue
 		}
 		if grace, ok := p.issued.condemned(p.pod, c); ok {
-			from := p.issued.containers[n].stopping
+			from := containers[n].stopping
 			if from.IsZero() {
 				from = p.now
 			}

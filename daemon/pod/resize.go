@@ -38,15 +38,17 @@ type resizing struct {
 
 // resizing returns what was asked for, to be changed.
 func (i *Issued) resizing() *resizing {
-	if i.resize == nil {
-		i.resize = &resizing{}
+	open := i.change()
+	if open.resize == nil {
+		open.resize = &resizing{}
 	}
-	return i.resize
+	return open.resize
 }
 
 // restartResize forgets how far a resize has come, but for what is under way.
 func (i *Issued) restartResize() {
-	i.resize = &resizing{underWay: i.resize != nil && i.resize.underWay}
+	open := i.change()
+	open.resize = &resizing{underWay: open.resize != nil && open.resize.underWay}
 }
 
 // Verdict is what the node says to the resources that a pod is to have. Without a Reason it has room for them.
@@ -290,12 +292,12 @@ func (f *folder) finishResize() {
 		f.drop(corev1.PodResizeInProgress)
 		return
 	}
-	if r := f.issued.resize; r == nil || !r.entirely || !admitted(f.pod) || differs(f.pod) {
+	if r := f.issued.look().resize; r == nil || !r.entirely || !admitted(f.pod) || differs(f.pod) {
 		return
 	}
 	f.resizeEvent(corev1.EventTypeNormal, "ResizeCompleted", "Pod resize completed", "")
 	f.drop(corev1.PodResizeInProgress)
-	f.issued.resize = nil
+	f.issued.change().resize = nil
 }
 
 // resizeEvent records an event with the resources that the pod is to have, in the format of a kubelet.

@@ -34,7 +34,7 @@ func restartsAll(pod *corev1.Pod) (at time.Time, ok bool) {
 
 // restartsAll is restartsAll of a pod that has not come to its end: after that a sidecar ends because it is told to.
 func (i *Issued) restartsAll(pod *corev1.Pod) (at time.Time, ok bool) {
-	if i.end != nil {
+	if i.look().end != nil {
 		return time.Time{}, false
 	}
 	return restartsAll(pod)

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func BenchmarkTransition(b *testing.B) {
 	}
 	pod, issued := newPod(corev1.RestartPolicyNever, "c"), Issued{}
 	for _, turn := range turns {
-		before, memory := pod.DeepCopy(), issued
+		before, memory := pod.DeepCopy(), slices.Clone(issued.look().containers)
 		b.Run(strings.ReplaceAll(turn.name, " ", "-"), func(b *testing.B) {
 			b.ReportAllocs()
 			pods := make([]*corev1.Pod, 8192)
@@ -44,7 +45,7 @@ func BenchmarkTransition(b *testing.B) {
 					}
 					b.StartTimer()
 				}
-				issued := Issued{containers: memory.containers}
+				issued := Issued{open: &unsettled{containers: slices.Clone(memory)}}
 				Apply(pods[i%len(pods)], &issued, turn.seen, epoch)
 				Next(pods[i%len(pods)], &issued, epoch)
 			}

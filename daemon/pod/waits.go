@@ -18,8 +18,9 @@ type Launching struct {
 
 // Launchings returns the launches that have failed and are to be repeated.
 func (i *Issued) Launchings() (all []Launching) {
-	for n := range i.containers {
-		c := &i.containers[n]
+	containers := i.look().containers
+	for n := range containers {
+		c := &containers[n]
 		if c.failed == 0 {
 			continue
 		}
