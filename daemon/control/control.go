@@ -145,7 +145,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		claims    = newClaims(timers, config, pods, admission)
 		taints    = newTaints(timers)
 		files     = newFiles(pods)
-		tokens    = newTokenRenewal(timers, files)
+		tokens    = newTokenRenewal(timers, files, pods)
 		disk      = newDiskLimits(timers, pods)
 		ttl       = newJobTTL(timers, jobs)
 		accounts  = newAccounts(timers, config.History)

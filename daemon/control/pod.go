@@ -45,6 +45,8 @@ type podRecord struct {
 	job     *jobRecord // the Job that knows of it; nil if there is none
 	request *node.Pod
 	issued  pod.Issued
+	// renewal is when its tokens are to be looked at, see tokenRenewal; 0: never.
+	renewal uint32
 }
 
 // podFollower is a concern that follows pods through their life on the node, whoever writes the changes. noPods
@@ -250,6 +252,9 @@ func (c *pods) keepFiles(obj *corev1.Pod) {
 // do hands actions to the workers of a pod once the pass is durable.
 func (c *pods) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
 	if len(actions) > 0 {
+		if rec := c.known[obj.UID]; rec != nil {
+			obj.UID = rec.request.UID // the string that is kept here anyway, since the workers keep it too
+		}
 		allocated := pod.Allocated(obj)
 		p.After(func() { c.workers.Do(allocated, actions) })
 	}
@@ -270,6 +275,9 @@ func (c *pods) touch(p *loop.Pass, key string, obj *corev1.Pod) error {
 // set folds in a pod as it now is, for itself and for the Job that counts it.
 func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 	of := c.jobs.known[owner]
+	if c.known[p.UID] == nil {
+		key = share(key, p)
+	}
 	c.budgets.podSet(p)
 	c.jobs.podChanged(of, p)
 	if rec, ok := c.known[p.UID]; ok && rec.job != of { // another Job controls it now
@@ -289,6 +297,14 @@ func (c *pods) set(key string, p *corev1.Pod, owner types.UID) {
 		}
 	}
 	c.admission.setPod(rec, p, known)
+}
+
+// share makes the name and the UID of a pod parts of one string with its key, and returns the key: many records keep them.
+func share(key string, p *corev1.Pod) string {
+	all := key + string(p.UID)
+	key, p.UID = all[:len(key)], types.UID(all[len(key):])
+	p.Name = key[len(key)-len(p.Name):]
+	return key
 }
 
 // requestOf returns what admission needs of a pod of a Job, which may be nil.

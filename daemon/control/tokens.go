@@ -2,6 +2,7 @@ package control
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,20 +22,21 @@ const (
 )
 
 // tokenRenewal refreshes the files of running pods so often that their tokens are renewed in time. One timer serves all of
-// them: very many pods have a token.
+// them, and what is kept of a pod is one number in its record (podRecord.renewal): very many pods have a token. Times are
+// seconds since it began, from 1 on.
 type tokenRenewal struct {
 	loop.Base
 	noPods
 	timers *loop.Timers
 	files  *files
+	pods   *pods
 	began  time.Time
-	next   time.Duration            // when the timer is due, since began; 0 if it is not set
-	due    map[string]time.Duration // when to look at a pod, since began, by its key
-	now    []string                 // to be looked at
+	next   uint32       // when the timer is due; 0 if it is not set
+	now    []*podRecord // to be looked at
 }
 
-func newTokenRenewal(timers *loop.Timers, files *files) *tokenRenewal {
-	return &tokenRenewal{timers: timers, files: files, due: map[string]time.Duration{}}
+func newTokenRenewal(timers *loop.Timers, files *files, pods *pods) *tokenRenewal {
+	return &tokenRenewal{timers: timers, files: files, pods: pods}
 }
 
 // Rebuild implements loop.Controller.
@@ -44,21 +46,24 @@ func (t *tokenRenewal) Rebuild(_ *store.Snapshot, now time.Time) error {
 }
 
 // watch sets the next time to refresh a pod, if it has a token.
-func (t *tokenRenewal) watch(key string, p *corev1.Pod, now time.Time) {
+func (t *tokenRenewal) watch(p *corev1.Pod, now time.Time) {
 	life := volume.TokenLife(&p.Spec)
-	if life == 0 {
+	rec := t.pods.known[p.UID]
+	if life == 0 || rec == nil {
 		return
 	}
-	due := now.Add(tokens.Patience(life)).Sub(t.began)
-	t.due[key] = due
-	if t.next == 0 || due < t.next {
-		t.set(due)
+	rec.renewal = t.since(now.Add(tokens.Patience(life)))
+	if t.next == 0 || rec.renewal < t.next {
+		t.set(rec.renewal)
 	}
 }
 
-func (t *tokenRenewal) set(next time.Duration) {
+// since returns a time as it is kept.
+func (t *tokenRenewal) since(at time.Time) uint32 { return uint32(max(1, at.Sub(t.began)/time.Second)) }
+
+func (t *tokenRenewal) set(next uint32) {
 	t.next = next
-	t.timers.Set(t, "", t.began.Add(next))
+	t.timers.Set(t, "", t.began.Add(time.Duration(next)*time.Second))
 }
 
 func (t *tokenRenewal) podRecovered(key string, p *corev1.Pod) {
@@ -67,46 +72,43 @@ func (t *tokenRenewal) podRecovered(key string, p *corev1.Pod) {
 	}
 }
 
-func (t *tokenRenewal) podBound(key string, p *corev1.Pod, now time.Time) { t.watch(key, p, now) }
-func (t *tokenRenewal) podForgotten(key string)                           { delete(t.due, key) }
+func (t *tokenRenewal) podBound(_ string, p *corev1.Pod, now time.Time) { t.watch(p, now) }
 
 // Due refreshes the pods whose time has come, and sets their next time while they run.
 func (t *tokenRenewal) Due(p *loop.Pass, _ string) error {
 	if len(t.now) == 0 {
-		until := p.Now.Sub(t.began) + renewedTogether
-		for key, due := range t.due {
-			if due <= until {
-				t.now = append(t.now, key)
+		until := t.since(p.Now.Add(renewedTogether))
+		for _, rec := range t.pods.known {
+			if rec.renewal > 0 && rec.renewal <= until {
+				t.now = append(t.now, rec)
 			}
 		}
-		slices.Sort(t.now)
+		slices.SortFunc(t.now, func(a, b *podRecord) int { return strings.Compare(a.key, b.key) })
 	}
 	n := min(len(t.now), renewedAtOnce)
-	for _, key := range t.now[:n] {
-		delete(t.due, key)
-		obj, ok, err := p.Pods.Get(key)
+	for _, rec := range t.now[:n] {
+		rec.renewal = 0
+		obj, ok, err := p.Pods.Get(rec.key)
 		if err != nil {
 			return err
 		}
 		if ok && objects.Runs(obj) {
-			t.watch(key, obj, p.Now)
-			t.files.refresh.Add(key)
+			t.watch(obj, p.Now)
+			t.files.refresh.Add(rec.key)
 		}
 	}
-	t.now = t.now[n:]
-	switch {
-	case len(t.now) > 0:
-		t.set(p.Now.Sub(t.began))
-	case len(t.due) == 0:
-		t.now, t.next = nil, 0
-	default:
-		t.now, t.next = nil, 0
-		earliest := time.Duration(0)
-		for _, due := range t.due {
-			if earliest == 0 || due < earliest {
-				earliest = due
-			}
+	if t.now = t.now[n:]; len(t.now) > 0 {
+		t.set(t.since(p.Now))
+		return nil
+	}
+	t.now, t.next = nil, 0
+	earliest := uint32(0)
+	for _, rec := range t.pods.known {
+		if rec.renewal > 0 && (earliest == 0 || rec.renewal < earliest) {
+			earliest = rec.renewal
 		}
+	}
+	if earliest > 0 {
 		t.set(earliest)
 	}
 	return nil
