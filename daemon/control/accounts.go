@@ -49,9 +49,9 @@ type accounts struct {
 
 // account is what is known of a Job.
 type account struct {
-	history.Account
-	job     types.UID
-	running int // pods
+	*history.Account // nil until a pod, or the Job itself, has ended or is gone, see open
+	job              types.UID
+	running          int // pods
 }
 
 func newAccounts(timers *loop.Timers, limits history.Limits) *accounts {
@@ -72,7 +72,7 @@ func (c *accounts) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 		if a, err = history.DecodeAccount(o.Value); err == nil {
 			j, _ := s.Get(store.Key(objects.Jobs, a.Job.Namespace, a.Job.Name))
 			a.Gone = j.UID != o.UID
-			c.jobs[types.UID(o.UID)] = &account{Account: *a, job: types.UID(o.UID)}
+			c.jobs[types.UID(o.UID)] = &account{Account: a, job: types.UID(o.UID)}
 			if a.Gone { // it is closed if it has no pods either
 				c.changed[types.UID(o.UID)] = true
 			}
@@ -100,6 +100,15 @@ func (c *accounts) of(job types.UID) *account {
 	if a == nil {
 		a = &account{job: job}
 		c.jobs[job] = a
+	}
+	return a
+}
+
+// open returns the account of a Job, in which something is to be written.
+func (c *accounts) open(job types.UID) *account {
+	a := c.of(job)
+	if a.Account == nil {
+		a.Account = &history.Account{}
 	}
 	return a
 }
@@ -171,7 +180,7 @@ func (c *accounts) end(p *loop.Pass, obj *corev1.Pod, use *history.Pod) error {
 	delete(c.pods, obj.UID)
 	delete(c.usages, obj.UID)
 	of := known.job
-	a := c.of(of)        // another one if the Job has ended before
+	a := c.open(of)      // another one if the Job has ended before
 	if a.Job.UID == "" { // so that it is known whose it is, if the Job goes first
 		j, ok, err := c.job(p, obj)
 		if err != nil {
@@ -220,7 +229,7 @@ func forgetCreator(p *loop.Pass, key string, uid types.UID) {
 
 // jobEnded takes in that a Job is to have a status that says that it has ended.
 func (c *accounts) jobEnded(p *loop.Pass, j *batchv1.Job, status *batchv1.JobStatus) {
-	a := c.of(j.UID)
+	a := c.open(j.UID)
 	a.Describe(j, creator(p, objects.Key(objects.Jobs, j), j.UID))
 	c.close(p, j.UID, a.Close(j, status, p.Now))
 }
@@ -233,7 +242,7 @@ func (c *accounts) jobGone(p *loop.Pass, j *batchv1.Job) {
 	if objects.Finished(j) {
 		return
 	}
-	a := c.of(j.UID)
+	a := c.open(j.UID)
 	a.Describe(j, user)
 	a.Gone, c.changed[j.UID] = true, true
 }
@@ -260,11 +269,11 @@ func (c *accounts) Finish(p *loop.Pass) error {
 	for _, uid := range slices.Sorted(maps.Keys(c.changed)) {
 		a := c.jobs[uid]
 		switch {
-		case a == nil: // closed
+		case a == nil || a.Account == nil: // closed
 		case a.Gone && a.running == 0 && a.Job.UID != "":
 			c.close(p, uid, a.Close(nil, nil, p.Now))
 		default:
-			value, err := json.Marshal(&a.Account)
+			value, err := json.Marshal(a.Account)
 			if err != nil {
 				return err
 			}

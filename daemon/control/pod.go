@@ -253,7 +253,7 @@ func (c *pods) keepFiles(obj *corev1.Pod) {
 func (c *pods) do(p *loop.Pass, obj *corev1.Pod, actions ...pod.Action) {
 	if len(actions) > 0 {
 		if rec := c.known[obj.UID]; rec != nil {
-			obj.UID = rec.request.UID // the string that is kept here anyway, since the workers keep it too
+			obj.UID = rec.request.UID // the string that is kept anyway, see share
 		}
 		allocated := pod.Allocated(obj)
 		p.After(func() { c.workers.Do(allocated, actions) })
@@ -361,6 +361,7 @@ func (c *pods) get(p *loop.Pass, uid types.UID) (string, *corev1.Pod, error) {
 	if err != nil || !ok || obj.UID != uid {
 		return "", nil, err
 	}
+	obj.UID = rec.request.UID // the string that is kept anyway, see share
 	return rec.key, obj, nil
 }
 
