@@ -285,7 +285,7 @@ func (d *decision) account() {
 
 // releaseAll releases pods that are still tracked when the Job has finished.
 func (d *decision) releaseAll() {
-	for _, p := range d.r.pods {
+	for p := range d.r.pods.all() {
 		if p.is(isTracked) && !p.is(isOrphan) {
 			d.Release = append(d.Release, Release{Ref: p.ref()})
 		}

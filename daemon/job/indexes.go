@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-const chunkBits = 1024
+const chunkBits = 256
 
 // chunk holds the indexes of one aligned stretch of chunkBits indexes.
 type chunk struct {

@@ -102,7 +102,7 @@ func (d *decision) surplus(atLeast int) []*pod {
 	var same []*pod
 	for i := range r.duplicates {
 		var pods []*pod
-		for p := r.byIndex[i]; p != nil; p = p.next {
+		for p := r.byIndex.get(i); p != nil; p = p.next {
 			if p.active() {
 				pods = append(pods, p)
 			}

@@ -320,7 +320,7 @@ func sumsOf(r *Record) sums {
 		Strays:     strays, FailJobs: failJobs,
 		Backoff: r.backoff.clone(),
 	}
-	for _, p := range r.pods {
+	for p := range r.pods.all() {
 		s.Places[p.name] = p.place
 	}
 	for _, rule := range r.successRules {
@@ -426,7 +426,7 @@ func (r *run) checkSettled(t *rapid.T, wake time.Time) {
 			continue
 		}
 		sum := Summarize(p)
-		q := r.record.pods[p.UID]
+		q := r.record.pods.get(p.UID)
 		switch {
 		case p.DeletionTimestamp == nil && !ended(p):
 			active[sum.Index]++

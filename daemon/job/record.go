@@ -29,8 +29,8 @@ type Record struct {
 	deleting      bool
 	written       time.Time // when the status last changed, zero if it is not known
 
-	pods    map[types.UID]*pod
-	byIndex map[int32]*pod // of an Indexed Job: the pods that count, chained
+	pods    table[types.UID]
+	byIndex table[int32] // of an Indexed Job: the pods that count, chained
 
 	// Every pod is in at most one of these, see place.
 	lists [places][]*pod
@@ -44,7 +44,7 @@ type Record struct {
 	completed, failedSet Indexes         // also of tracked pods
 	changedIndexes       bool            // these sets differ from the status
 	occupied             Indexes         // indexes that need no pod
-	blocked              Indexes         // occupied indexes, and those whose back-off is not over
+	blocked              Indexes         // with backoffLimitPerIndex: occupied indexes, and those whose back-off is not over
 	duplicates           map[int32]bool  // indexes with several active pods
 	strays               map[*pod]bool   // active pods without an index of the Job
 	failJobs             map[*pod]string // failed pods that matched a FailJob rule, with its message
@@ -107,7 +107,6 @@ func NewRecord(job *batchv1.Job, m *Memory) *Record {
 		failurePolicy: job.Spec.PodFailurePolicy,
 		successPolicy: job.Spec.SuccessPolicy,
 		selector:      labels.Nothing(),
-		pods:          map[types.UID]*pod{},
 	}
 	if s, err := metav1.LabelSelectorAsSelector(job.Spec.Selector); err == nil {
 		r.selector = s // admission lets no other through
@@ -149,8 +148,8 @@ func (r *Record) fold(job *batchv1.Job) {
 
 // recount rebuilds all sums from the pods, the status and the memory.
 func (r *Record) recount() {
-	all := make([]*pod, 0, len(r.pods))
-	for _, p := range r.pods {
+	all := make([]*pod, 0, r.pods.len())
+	for p := range r.pods.all() {
 		p.next, p.place, p.pos = nil, nowhere, 0
 		all = append(all, p)
 	}
@@ -160,7 +159,7 @@ func (r *Record) recount() {
 		}
 		return 1
 	})
-	r.byIndex, r.duplicates, r.strays = nil, nil, nil
+	r.byIndex, r.duplicates, r.strays = table[int32]{}, nil, nil
 	r.lists, r.held, r.hasty = [places][]*pod{}, nil, 0
 	r.active, r.ready, r.terminating, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0
 	r.completed, r.failedSet, r.occupied, r.blocked = Indexes{}, Indexes{}, Indexes{}, Indexes{}
@@ -174,7 +173,9 @@ func (r *Record) recount() {
 			r.occupied.Add(i)
 		}
 		for first, last, ok := r.occupied.run(0); ok; first, last, ok = r.occupied.run(last + 1) {
-			r.blocked.addRange(first, last)
+			if r.spec.perIndex >= 0 {
+				r.blocked.addRange(first, last)
+			}
 		}
 		r.changedIndexes = !r.completed.is(r.status.CompletedIndexes) || !r.failedSet.is(ptr.Deref(r.status.FailedIndexes, ""))
 	}
@@ -190,7 +191,7 @@ func (r *Record) recount() {
 func (r *Record) SetPod(p Pod) {
 	c := r.claim(&p)
 	q, message := r.compact(&p, c)
-	old := r.pods[p.UID]
+	old := r.pods.get(p.UID)
 	over := old != nil && (old.place == done || old.place == held) // and not counted yet
 	switch {
 	case c == foreign && over && q.is(isTracked):
@@ -199,7 +200,7 @@ func (r *Record) SetPod(p Pod) {
 	case c == foreign || c == ours && !q.is(isTracked) && q.terminal():
 		r.drop(old)
 	case old == nil:
-		r.pods[q.uid] = q
+		r.pods.set(q.uid, q)
 		r.killed(q, &p)
 		r.enter(q)
 		if q.place == done {
@@ -234,7 +235,7 @@ func (r *Record) SetPod(p Pod) {
 }
 
 // DropPod folds in that a pod is gone. A tracked pod that had ended has been counted, or it could not be gone.
-func (r *Record) DropPod(uid types.UID) { r.drop(r.pods[uid]) }
+func (r *Record) DropPod(uid types.UID) { r.drop(r.pods.get(uid)) }
 
 func (r *Record) drop(p *pod) {
 	if p == nil {
@@ -254,7 +255,7 @@ func (r *Record) forget(p *pod) {
 	r.leave(p)
 	delete(r.failJobs, p)
 	delete(r.grown, p)
-	delete(r.pods, p.uid)
+	r.pods.remove(p.uid)
 }
 
 // matched records the message of a FailJob rule that matches a pod. With a podFailurePolicy only the phase makes a pod
@@ -308,4 +309,4 @@ func (r *Record) accepted() {
 }
 
 // Empty reports whether the Job has no pods left that count or have to be released.
-func (r *Record) Empty() bool { return len(r.pods) == 0 }
+func (r *Record) Empty() bool { return r.pods.len() == 0 }

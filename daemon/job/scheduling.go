@@ -68,7 +68,7 @@ func Join(pod *corev1.Pod, g *schedulingv1beta1.PodGroup) {
 
 // Started reports whether the Job has, or has had, pods. If it has, it does not become a gang by default any more.
 func (r *Record) Started() bool {
-	return len(r.pods) > 0 || r.status.Succeeded+r.status.Failed > 0
+	return r.pods.len() > 0 || r.status.Succeeded+r.status.Failed > 0
 }
 
 // AtOnce returns how many pods the Job will have at a time from now on: towards its end a gang has fewer than it began

@@ -165,10 +165,8 @@ func (r *Record) enter(p *pod) {
 		}
 		return
 	}
-	if r.byIndex == nil {
-		r.byIndex = map[int32]*pod{}
-	}
-	p.next, r.byIndex[p.index] = r.byIndex[p.index], p
+	p.next = r.byIndex.get(p.index)
+	r.byIndex.set(p.index, p)
 	if r.counts(p) {
 		r.endIndex(p)
 	}
@@ -194,11 +192,11 @@ func (r *Record) detach(p *pod) {
 	if !r.spec.indexed || !r.inRange(p) {
 		return
 	}
-	if first := r.byIndex[p.index]; first == p {
+	if first := r.byIndex.get(p.index); first == p {
 		if p.next == nil {
-			delete(r.byIndex, p.index)
+			r.byIndex.remove(p.index)
 		} else {
-			r.byIndex[p.index] = p.next
+			r.byIndex.set(p.index, p.next)
 		}
 	} else {
 		for first.next != p {
@@ -262,7 +260,7 @@ func (r *Record) refresh(i int32) {
 	var active int
 	var terminating bool
 	var last *pod
-	for p := r.byIndex[i]; p != nil; p = p.next {
+	for p := r.byIndex.get(i); p != nil; p = p.next {
 		switch {
 		case p.active():
 			active++
@@ -278,7 +276,7 @@ func (r *Record) refresh(i int32) {
 		last = nil
 	}
 	if r.spec.perIndex >= 0 {
-		for p := r.byIndex[i]; p != nil; p = p.next {
+		for p := r.byIndex.get(i); p != nil; p = p.next {
 			to := done
 			if p == last {
 				to = held
@@ -291,7 +289,9 @@ func (r *Record) refresh(i int32) {
 	}
 	occupied := ended || active > 0 || terminating && r.spec.replaceFailed
 	r.occupied.set(i, occupied)
-	r.blocked.set(i, occupied || last != nil)
+	if r.spec.perIndex >= 0 {
+		r.blocked.set(i, occupied || last != nil)
+	}
 	if active > 1 {
 		add(&r.duplicates, i)
 	} else {
