@@ -481,15 +481,16 @@ type walker struct {
 func (w walker) fields(v reflect.Value, path *field.Path) {
 	t := v.Type()
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		value := v.Field(i)
+		if !isSet(value) { // most are not, and their names take longer to find
+			continue
+		}
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if name == "" { // inlined
 			w.fields(value, path)
 			continue
 		}
-		if isSet(value) {
-			w.value(podSupport[t][name], reflect.Indirect(value), v, path.Child(name))
-		}
+		w.value(podSupport[t][name], reflect.Indirect(value), v, path.Child(name))
 	}
 }
 
