@@ -25,6 +25,7 @@ import (
 	"k8s.io/kube-openapi/pkg/builder3"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/util"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/jobd/jobd/api/scheme"
 )
@@ -146,6 +147,7 @@ func (g *groups) install(models *common.OpenAPIV3Config, admit admission.Interfa
 // types returns what server-side apply knows of the fields of all kinds.
 func (g *groups) types(models *common.OpenAPIV3Config) (managedfields.TypeConverter, error) {
 	var names []string
+	samples := map[schema.GroupVersionKind]runtime.Object{}
 	for gv, served := range g.served {
 		for _, storage := range served {
 			kind, err := endpoints.GetResourceKind(gv, storage, scheme.Scheme)
@@ -157,13 +159,22 @@ func (g *groups) types(models *common.OpenAPIV3Config) (managedfields.TypeConver
 				return nil, err
 			}
 			names = append(names, util.GetCanonicalTypeName(sample))
+			samples[kind] = sample
 		}
 	}
 	definitions, err := builder3.BuildOpenAPIDefinitionsForResources(models, names...)
 	if err != nil {
 		return nil, err
 	}
-	return managedfields.NewTypeConverter(definitions, false)
+	converter, err := managedfields.NewTypeConverter(definitions, false)
+	if err != nil {
+		return nil, err
+	}
+	known := &fieldTypes{converter, map[schema.GroupVersionKind]*typed.TypedValue{}}
+	for kind, sample := range samples {
+		known.add(kind, sample)
+	}
+	return known, nil
 }
 
 // paths returns what is served, as the index of the API lists it.
