@@ -60,7 +60,7 @@ e2e: build ## real containers, a real kubectl, kill -9, with RUNTIME=crun or run
 # in `make e2e` TestCharts and TestTools use the machine's own helm, for three charts, kustomize and stern, and skip what it lacks.
 E2E_TOOLS := $(CURDIR)/.tools
 e2e-tools: OLDER = $(shell sed -n 's|^\tk8s.io/kubectl v0\([^ ]*\).*|v1\1|p' testdata/tools/kubectl-older.mod)
-e2e-tools: build ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python, cdk8s
+e2e-tools: build test-deps ## charts and other people's tools: two versions of Helm, an older kubectl, kustomize, stern, Python, cdk8s
 	@mkdir -p $(E2E_TOOLS)
 	go build -modfile=testdata/tools/helm3.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm3 helm.sh/helm/v3/cmd/helm
 	go build -modfile=testdata/tools/helm4.mod -ldflags '-s -w' -o $(E2E_TOOLS)/helm4 helm.sh/helm/v4/cmd/helm
@@ -71,7 +71,7 @@ e2e-tools: build ## charts and other people's tools: two versions of Helm, an ol
 
 # A tag or commit.
 FROM ?=
-upgrade: build ## running pods of an older jobd, that of FROM=v0.1.0, taken over; with RECORD=1 its database is kept in testdata/upgrade
+upgrade: build test-deps ## running pods of an older jobd, that of FROM=v0.1.0, taken over; with RECORD=1 its database is kept in testdata/upgrade
 	@test -n "$(FROM)" || { echo "upgrade: needs FROM=a tag or commit"; exit 1; }
 	@rm -rf .upgrade && mkdir -p .upgrade/src && git archive $(FROM) | tar -C .upgrade/src -x
 	cd .upgrade/src && go build -ldflags '$(subst $(VERSION),$(FROM),$(LDFLAGS))' -o ../bin/ ./cmd/...
@@ -105,11 +105,11 @@ e2e-packages: test-deps ## deb, rpm and tar.gz installed, upgraded from FROM's w
 	@go run ./testdata/images/cmd/mkimage perl docker.io/library/perl:5.34.0 >$(PACKAGED)/perl.tar
 	@PODS=$(PODS) testdata/packages/run.sh $(PACKAGED)
 
-crash: build ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc
+crash: build test-deps ## the daemon and its shards killed at each step of a pod's life, with RUNTIME=crun or runc
 	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_MATRIX=all go test -count=1 -timeout 0 -v -run '^TestCrashMatrix$$' ./daemon/e2e
 
 HAMMER ?= 10m
-crash-hammer: build ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have
+crash-hammer: build test-deps ## 500 pods in a row and 50 at a time for HAMMER=10m, under random kill -9, with the seed that JOBD_HAMMER_SEED may have
 	JOBD_E2E=$(CURDIR)/bin JOBD_CRASH_HAMMER=$(HAMMER) go test -count=1 -timeout 0 -v -run '^TestCrashHammer$$' ./daemon/e2e
 
 hammer: ## random requests from many clients for HAMMER=10m, with the seed that JOBD_HAMMER_SEED may have
