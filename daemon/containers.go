@@ -156,7 +156,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 				Sysctls:    sysctls,
 				SeccompDir: c.RootLayout().Seccomp(), SeccompDefault: c.SeccompDefault, Profiles: oci.NewProfiles(),
 				DropNetRaw: c.DropNetRaw,
-				AppArmor: appArmor, SELinux: sandbox.SELinux(),
+				AppArmor:   appArmor, SELinux: sandbox.SELinux(),
 				Devices: m.devices, PidsLimit: m.floors.containerPids(c.PidsLimit), NameServer: nameServer, Services: objects.Services, Processes: shared,
 			},
 			Steps: []worker.Step{
@@ -203,6 +203,10 @@ func (d *daemon) openNetwork(from sources) (*network.Network, error) {
 // openUserNamespaces finds the ids of the host that pods are given. Where the host has no user namespaces for them, pods
 // that ask for one are told, and a daemon that is to give one to all does not start.
 func openUserNamespaces(c *config.Config) (*userns.Namespaces, error) {
+	shim, err := c.ShimPath()
+	if err != nil {
+		return nil, err
+	}
 	files, err := userns.ReadFiles()
 	if err != nil {
 		return nil, err
@@ -212,7 +216,7 @@ func openUserNamespaces(c *config.Config) (*userns.Namespaces, error) {
 		return nil, err
 	}
 	users, err := userns.Open(userns.Options{
-		Dir: c.StateLayout().UserNamespaces(), IDs: ids, Owner: c.Root, On: []string{c.Root, c.State},
+		Dir: c.StateLayout().UserNamespaces(), IDs: ids, Owner: c.Root, On: []string{c.Root, c.State}, Program: shim,
 	})
 	switch {
 	case err != nil:

@@ -2,7 +2,8 @@
 // The daemon starts it and speaks to it over a socket; see package runtime/shard/server. With --init it is the first
 // process of a pod whose containers share a PID namespace; see package runtime/processes. With --guard it waits for the
 // death of a `jobd run` to clear up after it; see package daemon/ephemeral. With --files it copies files in a container, as
-// one of the container's processes; see package runtime/archive.
+// one of the container's processes; see package runtime/archive. With --namespaces it makes the user namespace of a pod; see
+// package runtime/userns/holder.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 	"github.com/jobd/jobd/runtime/shard/server"
+	"github.com/jobd/jobd/runtime/userns/holder"
 )
 
 // version is stamped by the linker.
@@ -36,6 +38,7 @@ func main() {
 	idle := flag.Bool("idle", false, "do nothing until killed")
 	files := flag.Bool("files", false, "copy files in a container: pack PATH, or unpack PATH NAME")
 	guard := flag.Bool("guard", false, "wait for the end of the standard input, and then become the program that follows")
+	namespaces := flag.String(holder.Flag[2:], "", "make `namespaces` with a range of ids, until the end of the standard input")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
@@ -48,6 +51,13 @@ func main() {
 			if errors.Is(err, fs.ErrNotExist) {
 				os.Exit(archive.NotExist)
 			}
+			os.Exit(1)
+		}
+		return
+	}
+	if *namespaces != "" {
+		if err := holder.Main(*namespaces, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return

@@ -17,7 +17,7 @@ func (n *Namespaces) try(on []string) error {
 	fail := func(what string, err error) error {
 		return fmt.Errorf("user namespaces are not possible on this host: %s: %w", what, errors.Join(err, errdefs.ErrNotImplemented))
 	}
-	if err := enter(n.ids.First, 0, func(pid int) error {
+	if err := n.enter(n.ids.First, 0, func(pid int) error {
 		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
 		if err != nil {
 			return err

@@ -24,6 +24,7 @@ import (
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/userns/holder"
 )
 
 // Options configure Namespaces.
@@ -36,6 +37,8 @@ type Options struct {
 	Owner string
 	// On are the directories whose files containers get to see. Their file systems have to support idmapped mounts.
 	On []string
+	// Program makes the namespaces: see holder.By. Empty: this process does.
+	Program string
 }
 
 // Namespaces is safe for concurrent use; calls for one pod must not overlap.
@@ -44,6 +47,7 @@ type Namespaces struct {
 	ids       IDs
 	begin     int   // the range that is given away first
 	supported error // why no pod can have any
+	program   string
 
 	mu    sync.Mutex
 	pods  map[string]uint32 // the first ID of each, by the pod's UID
@@ -76,7 +80,7 @@ var kinds = []struct {
 // Open returns the Namespaces, with what an earlier run has given away. If pods cannot have user namespaces on this
 // host, Supported says why.
 func Open(o Options) (*Namespaces, error) {
-	n := &Namespaces{dir: o.Dir, ids: o.IDs, pods: map[string]uint32{}, taken: map[uint32]bool{}}
+	n := &Namespaces{dir: o.Dir, ids: o.IDs, program: o.Program, pods: map[string]uint32{}, taken: map[uint32]bool{}}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(o.Owner))
 	n.begin = int(hash.Sum32() % uint32(o.IDs.Pods()))
@@ -164,7 +168,7 @@ func (n *Namespaces) make(podUID string, first uint32) error {
 	if err := n.unpin(podUID); err != nil { // what a crash has left
 		return err
 	}
-	return enter(first, unix.CLONE_NEWNET|unix.CLONE_NEWIPC, func(pid int) error {
+	return n.enter(first, unix.CLONE_NEWNET|unix.CLONE_NEWIPC, func(pid int) error {
 		for _, k := range kinds {
 			at := n.path(podUID, k.name)
 			if err := os.WriteFile(at, nil, 0o444); err != nil {
@@ -177,6 +181,16 @@ func (n *Namespaces) make(podUID string, first uint32) error {
 		}
 		return nil
 	})
+}
+
+// enter calls fn with the PID of a process that stands still in a new user namespace of a range, and in other new
+// namespaces that belong to it.
+func (n *Namespaces) enter(first uint32, others uintptr, fn func(pid int) error) error {
+	wanted := holder.Namespaces{First: int(first), Size: Size, Others: others}
+	if n.program == "" {
+		return holder.Fork(wanted, fn)
+	}
+	return holder.By(n.program, wanted, fn)
 }
 
 func pinned(path string) bool {
