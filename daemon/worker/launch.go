@@ -141,23 +141,7 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 			p.stopStarted(obj, launches, o)
 		}
 	}
-	w.settled = startsOnce(obj, seen)
 	p.mu.Unlock()
-}
-
-// startsOnce reports whether all containers of a pod have started, and none is to be started again or after them. If one is
-// nevertheless, because somebody adds an ephemeral container, the steps of the set-up are taken again, as after a restart
-// of the daemon.
-func startsOnce(obj *corev1.Pod, seen []pod.Observation) bool {
-	started := 0
-	for _, o := range seen {
-		if o.What == pod.Started {
-			started++
-		}
-	}
-	again := func(c corev1.Container) bool { return c.RestartPolicy != nil || len(c.RestartPolicyRules) > 0 }
-	return started == len(obj.Spec.Containers) && len(obj.Spec.InitContainers)+len(obj.Spec.EphemeralContainers) == 0 &&
-		obj.Spec.RestartPolicy == corev1.RestartPolicyNever && !slices.ContainsFunc(obj.Spec.Containers, again)
 }
 
 // stopStarted stops a container that has started although its launch was called off. The Stop came too late for the

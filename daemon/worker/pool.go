@@ -32,9 +32,8 @@ type Pool struct {
 	checks map[string]*checks
 }
 
-// worker is what is known of one pod between its first launch and its tear-down. A pod that a previous run of the daemon has
-// started has none before there is something to do for it, and one that just runs and needs no second start has none either
-// (settled).
+// worker is what is known of one pod between its first launch and its tear-down. It is small, since most of very many pods
+// just run.
 type worker struct {
 	sandbox *Sandbox // nil until the steps are done
 	ending  bool     // the pod ends: its liveness and startup probes have stopped
@@ -51,8 +50,7 @@ type work struct {
 	launches []*launch
 	// leftovers are containers to be removed that the pod's status does not mention.
 	leftovers []string
-	failed    int  // tear-downs that failed in a row
-	settled   bool // all containers have started, and none is to be started again
+	failed    int // tear-downs that failed in a row
 }
 
 // New makes a pool, and sets the runtime's OnExit. Goroutines live only as long as there are actions.
@@ -164,7 +162,7 @@ func (p *Pool) work(w *worker) {
 	for {
 		p.mu.Lock()
 		if len(w.queue) == 0 || p.ctx.Err() != nil {
-			p.rest(w)
+			w.rest()
 			p.mu.Unlock()
 			return
 		}
@@ -196,18 +194,12 @@ func (p *Pool) work(w *worker) {
 	}
 }
 
-// rest ends the work for a pod, but keeps what a tear-down that failed is to be repeated with. Of a pod of which nothing is
-// left to be known it forgets all. Pool.mu is held.
-func (p *Pool) rest(w *worker) {
-	obj := w.pod
+// rest ends the work for a pod, but keeps what a tear-down that failed is to be repeated with. Pool.mu is held.
+func (w *worker) rest() {
 	w.pod, w.queue, w.busy, w.slot = nil, nil, false, nil
-	if w.failed > 0 || len(w.launches) > 0 {
-		return
+	if w.failed == 0 && len(w.launches) == 0 {
+		w.work = nil
 	}
-	if !w.ending && (w.settled || w.sandbox == nil) && p.pods[obj.UID] == w {
-		delete(p.pods, obj.UID)
-	}
-	w.work = nil
 }
 
 // report hands observations to the loop.

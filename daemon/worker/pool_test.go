@@ -225,61 +225,6 @@ func TestWorkers(t *testing.T) {
 			time.Sleep(time.Minute)
 			h.want(t, nil, []string{"Exited c/0"})
 		},
-		"nothing is known of a pod that just runs and is not started again": func(t *testing.T) {
-			h := newHost(t, withSteps)
-			defer h.close()
-			known := func() int {
-				synctest.Wait()
-				h.workers.mu.Lock()
-				defer h.workers.mu.Unlock()
-				return len(h.workers.pods)
-			}
-			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0), launchOf("b", 0)})
-			if h.take(); known() != 0 {
-				t.Error("its set-up is kept")
-			}
-			h.workers.Do(obj, []pod.Action{{Kind: pod.Refresh}})
-			if h.take(); known() != 0 {
-				t.Error("it is known because it was refreshed")
-			}
-			h.workers.Do(obj, []pod.Action{stopOf("a", 0, term)})
-			h.want(t, nil, []string{"Exited a/0"})
-			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
-			did, _ := h.take()
-			want := []string{"Remove " + containerID(obj, "a", 0), "Remove " + containerID(obj, "b", 0), "TearDown net", "TearDown volumes"}
-			if !slices.Equal(did, want) || known() != 0 {
-				t.Errorf("did %q, want %q; %d pods are known", did, want, known())
-			}
-		},
-		"what one container of a pod was set up with is kept for the others": func(t *testing.T) {
-			h := newHost(t, withSteps)
-			defer h.close()
-			obj := lasting(newPod(corev1.RestartPolicyNever, "a", "b"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0)})
-			h.take()
-			h.workers.Do(obj, []pod.Action{launchOf("b", 0)})
-			h.want(t, []string{"Start b/0"}, []string{"Pulled b/0, Started b/0"})
-		},
-		"an ephemeral container of a pod that just runs is set up with the same steps": func(t *testing.T) {
-			h := newHost(t, withSteps)
-			defer h.close()
-			obj := lasting(newPod(corev1.RestartPolicyNever, "a"), "1h")
-			h.workers.Do(obj, []pod.Action{launchOf("a", 0)})
-			h.take()
-			added := obj.DeepCopy()
-			added.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
-				EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "shell", Image: "busybox"},
-			}}
-			h.workers.Do(added, []pod.Action{launchOf("shell", 0)})
-			did, batches := h.take()
-			if want := []string{"SetUp volumes", "SetUp net", "Start shell/0"}; !slices.Equal(did, want) {
-				t.Errorf("did %q, want %q", did, want)
-			}
-			if all := strings.Join(batches, ", "); !strings.HasPrefix(all, "SetUp, Pulled shell/0, Started shell/0") {
-				t.Errorf("reported %q", all)
-			}
-		},
 		"a restart removes the attempt before, and sets up nothing anew": func(t *testing.T) {
 			h := newHost(t, withSteps)
 			defer h.close()
