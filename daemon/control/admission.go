@@ -148,7 +148,7 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 			started = p.Status.StartTime.Time
 		}
 		delete(a.held, p.UID)
-		a.capacity.Relabel(rec.request, p)
+		a.capacity.Relabel(p)
 		a.capacity.Bound(rec.request, started, pod.Ends(p))
 	case len(p.Spec.SchedulingGates) > 0:
 	default:

@@ -66,8 +66,9 @@ func (n *Node) Allocate(uid types.UID, now *Pod, keep bool) (reason, message str
 	n.end(b, false)
 	n.used.add(b.Pod, -1)
 	n.drop(b.Pod)
+	delete(n.bound, uid) // what it asks of others may be known anew, and others are then looked at
 	n.take(now)
-	b.Pod = now
+	b.Pod, n.bound[uid] = now, b
 	n.used.add(b.Pod, 1)
 	n.end(b, ending)
 	n.unblock()

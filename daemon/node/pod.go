@@ -34,12 +34,18 @@ type Pod struct {
 	class  class
 }
 
-// Ahead returns how far ahead of others a time puts pods (Pod.Ahead); the zero time does not.
+// Ahead returns how far ahead of others a time puts pods (Pod.Ahead); the zero time does not. Times that do not fit are
+// those that do which are nearest.
 func Ahead(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Before(time.Unix(0, 1)):
+		return 1
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
 	}
-	return max(1, t.UnixNano())
+	return t.UnixNano()
 }
 
 // shape is what pods that are alike have in common: all that decides, but for their priority, whether they fit.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
@@ -311,16 +312,28 @@ func (n *Node) reshape(p *Pod) {
 	n.share(p)
 }
 
-// Relabel folds in that the labels of a pod have changed.
-func (n *Node) Relabel(p *Pod, pod *corev1.Pod) {
+// Relabel folds in the labels that a pod has now, if it is known.
+func (n *Node) Relabel(pod *corev1.Pod) {
+	p := n.pod(pod.UID)
 	now := encodeLabels(pod.Namespace, pod.Labels)
-	if p.labels == now {
+	if p == nil || p.labels == now {
 		return
 	}
 	p.labels = now
 	if len(n.rules) > 0 {
 		n.reclassify(func(other *Pod) bool { return other == p })
 	}
+}
+
+// pod returns a pod that is bound or waits, nil if it does neither.
+func (n *Node) pod(uid types.UID) *Pod {
+	if b, ok := n.bound[uid]; ok {
+		return b.Pod
+	}
+	if w, ok := n.waiting[uid]; ok {
+		return w.Pod
+	}
+	return nil
 }
 
 // SetNamespace folds in the labels of a namespace, which terms may select; nil if it is gone.

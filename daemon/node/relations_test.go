@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -238,7 +239,7 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 					}
 				}
 			})
-			what := rapid.IntRange(0, 9).Draw(t, "what")
+			what := rapid.IntRange(0, 10).Draw(t, "what")
 			switch {
 			case what < 5 || len(uids) == 0:
 				newPod(i)
@@ -249,12 +250,19 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 			case what == 7:
 				uid := rapid.SampledFrom(uids).Draw(t, "relabelled")
 				objects[uid].Labels = map[string]string{"app": apps.Draw(t, "to")}
-				n.Relabel(mine[uid], objects[uid])
+				n.Relabel(objects[uid])
 			case what == 8:
 				uid := rapid.SampledFrom(uids).Draw(t, "ending")
 				if _, ok := n.bound[uid]; ok {
 					n.Bound(mine[uid], time.Time{}, true)
 				}
+			case what == 9:
+				uid := rapid.SampledFrom(uids).Draw(t, "resized")
+				cpu := *resource.NewMilliQuantity(rapid.Int64Range(1, 3).Draw(t, "cpu"), resource.DecimalSI)
+				objects[uid].Spec.Containers = []corev1.Container{{
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": cpu}},
+				}}
+				n.Allocate(uid, PodOf(objects[uid]), false)
 			default:
 				ns, team := spaces.Draw(t, "named"), rapid.SampledFrom([]string{"red", "blue"}).Draw(t, "team")
 				teams[ns] = team

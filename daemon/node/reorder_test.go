@@ -60,3 +60,16 @@ func TestPodsOfOneSecondStartInTheOrderInWhichTheyCame(t *testing.T) {
 		runs = uid
 	}
 }
+
+func TestAhead(t *testing.T) {
+	year := func(y int) int64 { return Ahead(time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC)) }
+	if Ahead(time.Time{}) != 0 {
+		t.Error("a pod that nobody has put ahead is ahead")
+	}
+	// Most of these years are beyond what nanoseconds in 64 bits can tell.
+	for y, before := range map[int]int{1000: 1980, 1500: 1980, 1960: 1980, 1980: 2026, 2026: 2200, 2200: 3000} {
+		if year(y) <= 0 || year(y) >= year(before) {
+			t.Errorf("%d is %d, %d is %d", y, year(y), before, year(before))
+		}
+	}
+}
