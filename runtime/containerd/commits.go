@@ -23,7 +23,8 @@ type commits struct {
 }
 
 // companyDelay is how long a change that nobody is eager for waits for others. Where pods come and go, the next start takes
-// the removal of the last container along.
+// the removal of the last container along. A container that is started again after it has failed waits as long, for the
+// removal of the one before.
 const companyDelay = 5 * time.Millisecond
 
 type commit struct {
@@ -55,7 +56,7 @@ func (c *commits) join(ctx context.Context, do func(context.Context) error, late
 		c.company = time.AfterFunc(companyDelay, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if c.company != nil {
+			if c.company != nil { // of others, if this comes too late: then they wait for less
 				c.begin()
 			}
 		})

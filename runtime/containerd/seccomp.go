@@ -33,6 +33,9 @@ const form = "tree 1"
 // number of times.
 const mostFilters = 64
 
+// mostNames is for how many profiles the hash is remembered.
+const mostNames = 8
+
 // filters holds seccomp profiles that crun has compiled. Otherwise it would compile the profile for each container,
 // which takes more CPU than everything else it does for one. The result stays the same for as long as the program and
 // the kernel do. It is kept as a tree, which the kernel loads faster.
@@ -46,7 +49,8 @@ type filters struct {
 	// entry that is evicted is removed.
 	known     *lru.Cache
 	compiling singleflight.Group
-	// names remembers what hashes are of, by madeFor: to encode a profile takes longer than all else here.
+	// names remembers what hashes are of, by madeFor: to encode a profile takes longer than all else here. A profile from a
+	// file is another one each time, so few are remembered.
 	names *lru.Cache
 }
 
@@ -68,7 +72,7 @@ func newFilters(c Config, s *shards) (*filters, error) {
 
 // openFilters loads the filters that an earlier process has kept.
 func openFilters(f *filters) (*filters, error) {
-	f.names = lru.New(mostFilters)
+	f.names = lru.New(mostNames)
 	f.known = lru.NewWithEvictionFunc(mostFilters, func(name lru.Key, _ any) {
 		if err := os.Remove(f.path(name.(string))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			f.logger.Warn("cannot remove an unused seccomp filter", "error", err)
