@@ -25,13 +25,17 @@ func hasFiles(v *corev1.Volume) bool {
 }
 
 // files writes a volume of files and returns its path. Those of ConfigMaps lie on disk, all others in memory, as with a
-// kubelet.
+// kubelet. As there, a pod that has its files goes on with them when what they were made from is gone: the set-up is repeated
+// after a restart of the daemon.
 func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
+	dir, inMemory := v.filesDir(pod, volume)
 	content, err := v.content(pod, volume)
 	if err != nil {
+		if _, missing := os.Lstat(filepath.Join(dir, dataLink)); missing == nil {
+			return dir, nil
+		}
 		return "", err
 	}
-	dir, inMemory := v.filesDir(pod, volume)
 	if err := smallfile.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return "", err
 	}

@@ -174,6 +174,39 @@ func TestFilesChangeAtOnce(t *testing.T) {
 	}
 }
 
+// A pod goes on with the files that it has when the set-up is repeated, and does not begin without them.
+func TestFilesOutliveTheirObject(t *testing.T) {
+	v := newVolumes(t)
+	have := &objects{configMaps: map[string]map[string]string{"c": {"a": "1"}}}
+	v.node.Objects = have
+	p := podWith(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c")}}, corev1.VolumeMount{MountPath: "/v"})
+	for _, c := range []struct {
+		rule   string
+		before func()
+		want   string
+	}{
+		{"it is set up", func() {}, "a -rw-r--r-- 1"},
+		{"its object is gone", func() { delete(have.configMaps, "c") }, "a -rw-r--r-- 1"},
+		{"it was torn down", func() {
+			if err := v.TearDown("uid"); err != nil {
+				t.Fatal(err)
+			}
+		}, `MountVolume.SetUp failed for volume "v" : configmap "c" not found`},
+	} {
+		c.before()
+		mounts, err := setUp(v, p)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = strings.Join(tree(t, mounts[0].Source), "|")
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", c.rule, got, c.want)
+		}
+	}
+}
+
 func TestFilesBelongToTheFSGroup(t *testing.T) {
 	v := newVolumes(t)
 	v.node.Objects = &objects{secrets: map[string]map[string][]byte{"s": {"key": []byte("1")}}}
