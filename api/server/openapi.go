@@ -21,9 +21,13 @@ import (
 )
 
 // serveOpenAPI serves /openapi/v2 and /openapi/v3. The documents are built on the first request: that takes as long as
-// the rest of the start together.
+// the rest of the start together, and the models of all kinds take more than two megabytes.
 func (s *Server) serveOpenAPI(v2 *common.Config, v3 *common.OpenAPIV3Config) {
 	documents := sync.OnceValue(func() http.Handler {
+		v3.Definitions = v3.GetDefinitions(func(path string) spec.Ref { // once for all groups
+			name, _ := v3.GetDefinitionName(path)
+			return spec.MustCreateRef("#/components/schemas/" + common.EscapeJsonPointer(name))
+		})
 		m := mux.NewPathRecorderMux("openapi")
 		routes.OpenAPI{Config: v2}.InstallV2(s.groups.container, m)
 		routes.OpenAPI{V3Config: v3}.InstallV3(s.groups.container, m)
@@ -48,10 +52,6 @@ func openAPI() (*common.Config, *common.OpenAPIV3Config) {
 		DefaultResponse:                &spec3.Response{ResponseProps: spec3.ResponseProps{Description: "Default Response."}},
 		GetOperationIDAndTagsFromRoute: operationOf, GetDefinitionName: names.GetDefinitionName, GetDefinitions: models,
 	}
-	v3.Definitions = models(func(path string) spec.Ref {
-		name, _ := names.GetDefinitionName(path)
-		return spec.MustCreateRef("#/components/schemas/" + common.EscapeJsonPointer(name))
-	})
 	return v2, v3
 }
 
