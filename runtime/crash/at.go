@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -43,8 +44,9 @@ func At(parts ...string) {
 	if string(content) != order {
 		order, times = string(content), 0
 	}
-	name, last := "", 0
-	if fmt.Sscan(order, &name, &last); name != point {
+	number, found := strings.CutPrefix(order, point+" ") // there may be blanks in a name
+	last, err := strconv.Atoi(number)
+	if !found || err != nil {
 		return
 	}
 	if times++; times < last || os.Rename(filepath.Join(dir, armed), filepath.Join(dir, fired)) != nil {
