@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,9 @@ func (t *tokenRenewal) watch(p *corev1.Pod, now time.Time) {
 }
 
 // since returns a time as it is kept.
-func (t *tokenRenewal) since(at time.Time) uint32 { return uint32(max(1, at.Sub(t.began)/time.Second)) }
+func (t *tokenRenewal) since(at time.Time) uint32 {
+	return uint32(min(max(1, at.Sub(t.began)/time.Second), math.MaxUint32))
+}
 
 func (t *tokenRenewal) set(next uint32) {
 	t.next = next
