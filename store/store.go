@@ -77,6 +77,7 @@ type Store struct {
 	requests chan *request
 	// invitations go to whoever follows the store, if anybody does.
 	invitations chan *Invitation
+	missed      chan struct{}
 	closing     chan struct{} // closed by Close; nothing new is accepted
 	closed      chan struct{} // closed when the writer has ended
 	once        sync.Once
@@ -117,6 +118,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		path: path, options: o, lock: lock, bolt: db,
 		requests:    make(chan *request),
 		invitations: make(chan *Invitation),
+		missed:      make(chan struct{}, 1),
 		closing:     make(chan struct{}),
 		closed:      make(chan struct{}),
 	}

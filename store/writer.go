@@ -106,8 +106,9 @@ func (s *Store) writeGroup(first *request) (next *request) {
 			break
 		}
 	}
+	joined := false
 	if err == nil && len(g.keys) > 0 {
-		err = s.invite(&g)
+		joined, err = s.invite(&g)
 	}
 	if err == nil {
 		err = g.commit(s.historyBytes())
@@ -117,6 +118,9 @@ func (s *Store) writeGroup(first *request) (next *request) {
 	if err == nil && len(g.keys) > 0 {
 		s.version.Store(g.version)
 		s.waiting.advance(g.version, g.keys)
+		if !joined {
+			s.miss()
+		}
 	}
 	for _, r := range g.members {
 		r.done <- err
@@ -149,28 +153,34 @@ type group struct {
 }
 
 // add runs a transaction. The error is one of the group, not of the transaction's function.
-func (g *group) add(r *request) (err error) {
+func (g *group) add(r *request) error {
 	tx := newTx(newSnapshot(g.btx))
 	r.tx <- tx
+	_, err := g.take(r, tx)
+	return err
+}
+
+// take waits until the function of a request has run, and adds what it wrote if it has succeeded.
+func (g *group) take(r *request, tx *Tx) (ok bool, err error) {
 	if !<-r.ran {
-		return nil
+		return false, nil
 	}
 	g.members = append(g.members, r)
 	g.cut = max(g.cut, tx.cut)
 	if len(tx.writes) == 0 {
-		return nil
+		return true, nil
 	}
 	defer recoverCorruption(&err)
 	n, err := tx.apply()
 	if err != nil {
-		return fmt.Errorf("write: %w", classify(err))
+		return true, fmt.Errorf("write: %w", classify(err))
 	}
 	g.bytes += n
 	g.version = tx.next - 1
 	for _, w := range tx.writes {
 		g.keys = append(g.keys, w.object.Key)
 	}
-	return nil
+	return true, nil
 }
 
 func (g *group) commit(historyBytes int64) (err error) {

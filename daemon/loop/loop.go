@@ -11,7 +11,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jobd/jobd/daemon/events"
@@ -68,13 +67,6 @@ func New(c Config) *Loop {
 
 // Run turns until ctx ends. It returns nil then, and an error when the store is of no use any more.
 func (l *Loop) Run(ctx context.Context) error {
-	following, stop := context.WithCancel(ctx)
-	var follower sync.WaitGroup
-	from := l.folded
-	follower.Go(func() { l.follow(following, from) })
-	defer follower.Wait()
-	defer stop()
-
 	for {
 		more, err := l.turn(ctx)
 		switch {
@@ -113,6 +105,7 @@ func (l *Loop) wait(ctx context.Context) bool {
 	case <-l.Inbox.wake:
 	case <-due:
 	case l.invited = <-l.Store.Invitations():
+	case <-l.Store.Missed():
 	case q := <-l.questions:
 		q.answer()
 	}
@@ -194,15 +187,6 @@ func (l *Loop) Rebuild() error {
 		l.folded = cmp.Or(l.folded, s.Version())
 		return nil
 	})
-}
-
-// follow nudges the loop when others have written after a version. The nudge comes last: whatever is written after
-// version was read brings another one.
-func (l *Loop) follow(ctx context.Context, version uint64) {
-	for l.Store.Wait(ctx, version) == nil {
-		version = l.Store.Version()
-		l.Inbox.Nudge()
-	}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
