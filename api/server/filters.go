@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -43,21 +42,6 @@ func (s *Server) chain(h http.Handler, access access, sharing *sharing) http.Han
 
 // requestInfo reads from a request what it is about.
 var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-
-// withDeepStack makes the stack as large as most requests need it while there is little on it. The timeout runs each on
-// a new goroutine, and its stack would be copied again and again on the way in: a tenth of the CPU of a GET.
-func withDeepStack(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		deepen()
-		next.ServeHTTP(w, r)
-	})
-}
-
-//go:noinline
-func deepen() {
-	var frame [9 << 10]byte // a little more than half of the stack that this makes
-	runtime.KeepAlive(&frame)
-}
 
 // errStopping is the cause of the end of requests that the server has ended.
 var errStopping = errors.New("jobd is stopping")

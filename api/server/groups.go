@@ -113,7 +113,7 @@ func (g *groups) install(models *common.OpenAPIV3Config, admit admission.Interfa
 				Storage: g.served[gv], Root: rootOf(gv), GroupVersion: gv, AllServedVersionsByResource: all,
 				OptionsExternalVersion: &schema.GroupVersion{Version: "v1"},
 				Serializer:             g.codecs, ParameterCodec: scheme.ParameterCodec,
-				Typer: scheme.Scheme, Creater: scheme.Scheme, Convertor: scheme.Scheme, ConvertabilityChecker: scheme.Scheme,
+				Typer: scheme.Scheme, Creater: deepCreater{scheme.Scheme}, Convertor: scheme.Scheme, ConvertabilityChecker: scheme.Scheme,
 				Defaulter: scheme.Scheme, Namer: runtime.Namer(meta.NewAccessor()),
 				UnsafeConvertor: runtime.UnsafeObjectConvertor(scheme.Scheme), TypeConverter: types,
 				EquivalentResourceRegistry: equivalent, Authorizer: allowed, Admit: admit,
