@@ -11,7 +11,7 @@ type Invitation struct {
 // receives at that moment. The receiver has to call Update or Decline of each at once, since all writers wait for it.
 func (s *Store) Invitations() <-chan *Invitation { return s.invitations }
 
-// Missed receives after commits of changes in which the receiver of the invitations had no part.
+// Missed receives after commits of changes in which nobody took part by an invitation.
 func (s *Store) Missed() <-chan struct{} { return s.missed }
 
 // Update is Store.Update with the last transaction of the group, which sees what the others have written. If it fails, the

@@ -24,6 +24,8 @@ type reserve struct {
 	upTo  int64 // the file has the disk space up to this offset
 	ahead int64 // it is written up to this one
 	short bool  // the disk is too full for more
+	// file is the file that was written in advance first, nil before that.
+	file os.FileInfo
 }
 
 // history is how much of what was superseded a commit keeps.
@@ -40,6 +42,9 @@ func (s *Store) keepReserve() {
 		return
 	}
 	used := usedSize(s.bolt)
+	if used == 0 { // it cannot be read
+		return
+	}
 	s.takeReserve(used)
 	s.writeAhead(used)
 }
@@ -68,7 +73,7 @@ func (s *Store) takeReserve(used int64) {
 // commits take longer.
 func (s *Store) writeAhead(used int64) {
 	r := &s.reserved
-	if s.options.NoSync || used+aheadBytes/2 <= r.ahead {
+	if s.options.NoSync || r.upTo == math.MaxInt64 || used+aheadBytes/2 <= r.ahead {
 		return
 	}
 	f, err := os.OpenFile(s.path, os.O_WRONLY, 0)
@@ -79,6 +84,11 @@ func (s *Store) writeAhead(used int64) {
 	info, err := f.Stat()
 	if err != nil {
 		return
+	}
+	if r.file == nil {
+		r.file = info
+	} else if !os.SameFile(r.file, info) {
+		return // somebody has put another one in its place, such as a backup
 	}
 	from, to := max(used, r.ahead), min(used+aheadBytes, r.upTo, info.Size()) // bolt decides about the size
 	if from >= to {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"testing"
@@ -37,4 +38,23 @@ func TestTheFileIsWrittenAhead(t *testing.T) {
 		t.Errorf("the file grew from %d to %d bytes, which shows nothing", begin, used)
 	}
 	mustCheck(t, s)
+}
+
+// A backup that is put in the place of the file, without stopping the daemon first, is not written to.
+func TestAnotherFileIsNotWrittenAhead(t *testing.T) {
+	s := openTest(t, Options{Reserve: 1 << 20})
+	put(t, s, "a", "1")
+	other := bytes.Repeat([]byte("x"), 8<<20)
+	if err := os.WriteFile(s.path+".other", other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(s.path+".other", s.path); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		put(t, s, fmt.Sprintf("a/%d", i), string(make([]byte, 5000)))
+	}
+	if now, err := os.ReadFile(s.path); err != nil || !bytes.Equal(now, other) {
+		t.Errorf("it was changed: %v", err)
+	}
 }
