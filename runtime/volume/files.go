@@ -25,13 +25,13 @@ func hasFiles(v *corev1.Volume) bool {
 }
 
 // files writes a volume of files and returns its path. Those of ConfigMaps lie on disk, all others in memory, as with a
-// kubelet. As there, a pod that has its files goes on with them when what they were made from is gone: the set-up is repeated
-// after a restart of the daemon.
+// kubelet. As there, a pod that has its files goes on with them when what they are made from cannot be had, or is gone: the
+// set-up is repeated after a restart of the daemon.
 func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) {
 	dir, inMemory := v.filesDir(pod, volume)
 	content, err := v.content(pod, volume)
 	if err != nil {
-		if _, missing := os.Lstat(filepath.Join(dir, dataLink)); missing == nil {
+		if goOn(dir) {
 			return dir, nil
 		}
 		return "", err
@@ -53,6 +53,19 @@ func (v *Volumes) files(pod *corev1.Pod, volume *corev1.Volume) (string, error) 
 		return "", err
 	}
 	return dir, writeFiles(dir, content, group)
+}
+
+// goOn reports whether a directory has the files of a volume. Those of a set-up that was about to end are all shown then.
+func goOn(dir string) bool {
+	entries, err := os.ReadDir(filepath.Join(dir, dataLink))
+	if err != nil {
+		return false
+	}
+	files := map[string]file{}
+	for _, e := range entries {
+		files[e.Name()] = file{}
+	}
+	return tidy(dir, files) == nil
 }
 
 func (v *Volumes) filesDir(pod *corev1.Pod, volume *corev1.Volume) (dir string, inMemory bool) {

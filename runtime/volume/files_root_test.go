@@ -180,6 +180,7 @@ func TestFilesOutliveTheirObject(t *testing.T) {
 	have := &objects{configMaps: map[string]map[string]string{"c": {"a": "1"}}}
 	v.node.Objects = have
 	p := podWith(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("c")}}, corev1.VolumeMount{MountPath: "/v"})
+	dir := ""
 	for _, c := range []struct {
 		rule   string
 		before func()
@@ -187,6 +188,11 @@ func TestFilesOutliveTheirObject(t *testing.T) {
 	}{
 		{"it is set up", func() {}, "a -rw-r--r-- 1"},
 		{"its object is gone", func() { delete(have.configMaps, "c") }, "a -rw-r--r-- 1"},
+		{"the set-up had been killed before all was shown", func() {
+			if err := os.Remove(filepath.Join(dir, "a")); err != nil {
+				t.Fatal(err)
+			}
+		}, "a -rw-r--r-- 1"},
 		{"it was torn down", func() {
 			if err := v.TearDown("uid"); err != nil {
 				t.Fatal(err)
@@ -199,7 +205,8 @@ func TestFilesOutliveTheirObject(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		} else {
-			got = strings.Join(tree(t, mounts[0].Source), "|")
+			dir = mounts[0].Source
+			got = strings.Join(tree(t, dir), "|")
 		}
 		if got != c.want {
 			t.Errorf("%s: got %q, want %q", c.rule, got, c.want)
