@@ -91,7 +91,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	d.run("the host's addresses", pods.FollowAddresses)
 	d.run("networks for pods to come", pods.Prepare)
 	d.serving.Network = pods.Describe()
-	users, err := openUserNamespaces(c)
+	users, err := openUserNamespaces(c, shim)
 	if err != nil {
 		return nil, err
 	}
@@ -202,11 +202,7 @@ func (d *daemon) openNetwork(from sources) (*network.Network, error) {
 
 // openUserNamespaces finds the ids of the host that pods are given. Where the host has no user namespaces for them, pods
 // that ask for one are told, and a daemon that is to give one to all does not start.
-func openUserNamespaces(c *config.Config) (*userns.Namespaces, error) {
-	shim, err := c.ShimPath()
-	if err != nil {
-		return nil, err
-	}
+func openUserNamespaces(c *config.Config, shim string) (*userns.Namespaces, error) {
 	files, err := userns.ReadFiles()
 	if err != nil {
 		return nil, err

@@ -109,6 +109,10 @@ func bridge(_ context.Context, p *patient) (string, error) {
 }
 
 func userNamespaces(_ context.Context, p *patient) (string, error) {
+	shim, err := p.config.ShimPath()
+	if err != nil {
+		return "", err
+	}
 	files, err := userns.ReadFiles()
 	if err != nil {
 		return "", err
@@ -119,6 +123,7 @@ func userNamespaces(_ context.Context, p *patient) (string, error) {
 	}
 	users, err := userns.Open(userns.Options{
 		Dir: p.config.StateLayout().UserNamespaces(), IDs: ids, Owner: p.config.Root, On: []string{p.config.Root, p.config.State},
+		Program: shim,
 	})
 	if err != nil {
 		return "", err

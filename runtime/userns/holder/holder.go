@@ -1,14 +1,15 @@
 // Package holder makes new user namespaces, and a process that holds them while somebody pins them.
 //
-// The kernel makes a user namespace for a new process, which starts as a copy of the one that asks for it, unlike what is
-// started to run another program. To copy a large process takes milliseconds, and after that it pays for each page that
-// it writes to. So the daemon has a small program do it (By), which does nothing else (Main). A range of ids comes in, a
-// PID goes out, and the process is gone when the call returns.
+// Go starts a program without a copy of its own process, but not in a new user namespace. To copy a large process takes
+// milliseconds, and after that it pays for each page that it writes to. So the daemon has a small program do it (By),
+// which does nothing else (Main). A range of ids comes in, a PID goes out, and the process is gone when the call returns.
 package holder
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,10 +54,18 @@ func Fork(n Namespaces, fn func(pid int) error) error {
 	return fn(process.Pid)
 }
 
+// patience is how long the program may take in all.
+const patience = 30 * time.Second
+
 // By is Fork, done by a program that calls Main when its first argument is Flag.
 func By(program string, n Namespaces, fn func(pid int) error) error {
-	cmd := exec.Command(program, Flag, n.String())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, Flag, n.String())
 	cmd.Env = []string{} // nothing of the daemon's
+	// The signals of a terminal are not for it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.WaitDelay = time.Second
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	end, err := cmd.StdinPipe()
@@ -69,16 +79,20 @@ func By(program string, n Namespaces, fn func(pid int) error) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err == nil {
+	line, unsaid := bufio.NewReader(out).ReadString('\n')
+	if unsaid == nil {
 		var pid int
 		if pid, err = strconv.Atoi(strings.TrimSpace(line)); err == nil {
 			err = fn(pid)
 		}
 	}
 	end.Close()
-	if ended := cmd.Wait(); ended != nil {
-		err = errors.Join(err, fmt.Errorf("%s: %w: %s", program, ended, bytes.TrimSpace(said.Bytes())))
+	switch ended := cmd.Wait(); {
+	case ended != nil:
+		words, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
+		err = errors.Join(err, fmt.Errorf("%s: %w: %s", program, ended, cmp.Or(words, "it said nothing")))
+	case unsaid != nil:
+		err = fmt.Errorf("%s has ended without an answer", program)
 	}
 	return err
 }
