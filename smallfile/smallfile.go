@@ -1,6 +1,6 @@
 // Package smallfile reads and writes whole small files, and makes directories for them, on the paths that each pod takes.
-// It makes only the system calls that this needs. The functions of package os make about ten for each file, because os.File finds out whether the file
-// can be waited for.
+// It makes only the system calls that this needs. The functions of package os make about ten for each file, because
+// os.File finds out whether the file can be waited for.
 //
 // A call may block for as long as the file system does, so these functions are for files on disks, in memory and of
 // control groups, not for pipes or devices. They touch nothing but the file at the path.

@@ -10,7 +10,7 @@ import (
 )
 
 // commits makes changes to containerd's database durable. Those that come while the disk is busy with earlier ones are
-// committed together; one that comes alone waits for nothing, unless it may wait for company.
+// committed together; one that comes alone waits for nothing, unless it may be delayed.
 type commits struct {
 	update    func(func(*bbolt.Tx) error) error
 	snapshots snapshotLock
@@ -18,14 +18,14 @@ type commits struct {
 	mu      sync.Mutex
 	waiting []*commit
 	writing bool
-	// company is set while all that wait may wait for others.
-	company *time.Timer
+	// delayed is set while nothing waits but what may be delayed.
+	delayed *time.Timer
 }
 
-// companyDelay is how long a change that nobody is eager for waits for others. Where pods come and go, the next start takes
-// the removal of the last container along. A container that is started again after it has failed waits as long, for the
-// removal of the one before.
-const companyDelay = 5 * time.Millisecond
+// batchDelay is how long a change that may be delayed waits to share a commit with others. Where pods come and go, the next
+// start takes the removal of the last container along. A container that is started again after it has failed waits as
+// long, for the removal of the one before.
+const batchDelay = 5 * time.Millisecond
 
 type commit struct {
 	ctx  context.Context
@@ -39,7 +39,7 @@ func (c *commits) run(ctx context.Context, do func(context.Context) error) error
 	return c.join(ctx, do, false)
 }
 
-// runLater is run for a change that may wait for company.
+// runLater is run for a change that may be delayed by batchDelay.
 func (c *commits) runLater(ctx context.Context, do func(context.Context) error) error {
 	return c.join(ctx, do, true)
 }
@@ -52,11 +52,11 @@ func (c *commits) join(ctx context.Context, do func(context.Context) error, late
 	case c.writing:
 	case !later:
 		c.begin()
-	case c.company == nil:
-		c.company = time.AfterFunc(companyDelay, func() {
+	case c.delayed == nil:
+		c.delayed = time.AfterFunc(batchDelay, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			if c.company != nil { // of others, if this comes too late: then they wait for less
+			if c.delayed != nil { // if this comes too late it is another timer: then others wait for less
 				c.begin()
 			}
 		})
@@ -67,9 +67,9 @@ func (c *commits) join(ctx context.Context, do func(context.Context) error, late
 
 // begin lets what waits be written. mu is held.
 func (c *commits) begin() {
-	if c.company != nil {
-		c.company.Stop()
-		c.company = nil
+	if c.delayed != nil {
+		c.delayed.Stop()
+		c.delayed = nil
 	}
 	c.writing = true
 	go c.write()

@@ -60,8 +60,8 @@ func TestCommits(t *testing.T) {
 	}
 }
 
-// What may wait for company is committed with the next change that does not wait, or alone after a while.
-func TestCommitsWaitForCompany(t *testing.T) {
+// What may be delayed is committed with the next change that does not wait, or alone after a while.
+func TestDelayedCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches atomic.Int32
 		c := &commits{update: func(f func(*bbolt.Tx) error) error { batches.Add(1); return f(nil) }}
@@ -90,7 +90,7 @@ func TestCommitsWaitForCompany(t *testing.T) {
 		if err := c.runLater(t.Context(), do); err != nil {
 			t.Error(err)
 		}
-		if b, took := batches.Load(), time.Since(begin); b != 2 || took != companyDelay {
+		if b, took := batches.Load(), time.Since(begin); b != 2 || took != batchDelay {
 			t.Errorf("alone: %d commits after %v", b, took)
 		}
 	})

@@ -54,12 +54,12 @@ func Fork(n Namespaces, fn func(pid int) error) error {
 	return fn(process.Pid)
 }
 
-// patience is how long the program may take in all.
-const patience = 30 * time.Second
+// timeout is how long the program may take in all.
+const timeout = 30 * time.Second
 
 // By is Fork, done by a program that calls Main when its first argument is Flag.
 func By(program string, n Namespaces, fn func(pid int) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, Flag, n.String())
 	cmd.Env = []string{} // nothing of the daemon's
