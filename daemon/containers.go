@@ -25,6 +25,7 @@ import (
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/persistent"
+	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/processes"
 	"github.com/jobd/jobd/runtime/simulated"
 	"github.com/jobd/jobd/runtime/userns"
@@ -84,14 +85,14 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	m.floors.keep(c.Root, c.Logger)
 	warnOfMissingRuntimes(c)
 
-	pods, err := d.openNetwork(from)
+	pods, err := d.openNetwork(from, r.Pins())
 	if err != nil {
 		return nil, err
 	}
 	d.run("the host's addresses", pods.FollowAddresses)
 	d.run("networks for pods to come", pods.Prepare)
 	d.serving.Network = pods.Describe()
-	users, err := openUserNamespaces(c, shim)
+	users, err := openUserNamespaces(c, shim, r.Pins())
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,9 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
-	shared := &processes.Processes{Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0"}
+	shared := &processes.Processes{
+		Dir: c.StateLayout().Processes(), Shim: shim, Cgroup: runtime.ShardCgroup(c.Root) + "/shard-0", Pins: r.Pins(),
+	}
 	appArmor := containerd.OpenAppArmor(c.Root, c.Logger)
 	usage := disk.Usage{Runtime: r, Volumes: volumes, LogPath: from.logs.Path}
 	sysctls, err := c.Sysctls()
@@ -180,7 +183,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 }
 
 // openNetwork opens the network of the pods, with room for the virtual addresses that Services have.
-func (d *daemon) openNetwork(from sources) (*network.Network, error) {
+func (d *daemon) openNetwork(from sources, in *pins.Pins) (*network.Network, error) {
 	c := &d.config
 	addresses, err := c.ServiceAddresses()
 	if err != nil {
@@ -196,13 +199,13 @@ func (d *daemon) openNetwork(from sources) (*network.Network, error) {
 	}
 	return network.Open(network.Options{
 		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: from.machine.IP, Reserved: d.reserved(),
-		ServiceRange: addresses, Services: known, Logger: c.Logger,
+		ServiceRange: addresses, Services: known, Pins: in, Logger: c.Logger,
 	})
 }
 
 // openUserNamespaces finds the ids of the host that pods are given. Where the host has no user namespaces for them, pods
 // that ask for one are told, and a daemon that is to give one to all does not start.
-func openUserNamespaces(c *config.Config, shim string) (*userns.Namespaces, error) {
+func openUserNamespaces(c *config.Config, shim string, in *pins.Pins) (*userns.Namespaces, error) {
 	files, err := userns.ReadFiles()
 	if err != nil {
 		return nil, err
@@ -212,7 +215,8 @@ func openUserNamespaces(c *config.Config, shim string) (*userns.Namespaces, erro
 		return nil, err
 	}
 	users, err := userns.Open(userns.Options{
-		Dir: c.StateLayout().UserNamespaces(), IDs: ids, Owner: c.Root, On: []string{c.Root, c.State}, Program: shim,
+		Dir: c.StateLayout().UserNamespaces(), IDs: ids, Owner: c.Root, On: []string{c.Root, c.State},
+		Program: shim, Pins: in,
 	})
 	switch {
 	case err != nil:

@@ -21,6 +21,7 @@ var inState = []entry{
 	{pattern: "jobd.sock"},
 	{pattern: "ns", mounts: true},
 	{pattern: "ns-prepared", mounts: true},
+	{pattern: "pins", mounts: true},
 	{pattern: "pod-api"},
 	{pattern: "pods", mounts: true},
 	{pattern: "processes", mounts: true},
@@ -82,6 +83,9 @@ func (s State) Pods() string { return s.join("pods") }
 // Attached has the mount points of volumes that outlive pods, each by the name of its PersistentVolume. It differs in name
 // from the root's Volumes, since the root may be the same directory.
 func (s State) Attached() string { return s.join("attached") }
+
+// PinMounts is the mount namespace in which the namespaces of pods are pinned. Its directory is a mount of its own.
+func (s State) PinMounts() string { return filepath.Join(s.join("pins"), "private", "mnt") }
 
 // Network has the pinned namespaces of each pod and the record of its address, by its UID.
 func (s State) Network() string { return s.join("ns") }

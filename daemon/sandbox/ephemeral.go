@@ -29,7 +29,7 @@ func (b Specs) join(ctx context.Context, in *worker.SpecInput) error {
 		return nil
 	}
 	sandbox := *in.Sandbox
-	mounts, err := b.Volumes.Ephemeral(ctx, in.Pod, in.Container, sandbox.Namespaces[specs.UserNamespace])
+	mounts, err := b.Volumes.Ephemeral(ctx, in.Pod, in.Container, sandbox.UsersPath)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,7 @@ func Processes(shared *processes.Processes) worker.Step {
 		Reason: "FailedCreatePodSandBox",
 		SetUp: func(_ context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
 			if share := p.Spec.ShareProcessNamespace; share != nil && *share {
-				users := sandbox.Namespaces[specs.UserNamespace]
-				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID), users)
+				sandbox.Namespaces[specs.PIDNamespace], err = shared.SetUp(string(p.UID), sandbox.UsersPath)
 			}
 			return err
 		},

@@ -50,14 +50,14 @@ type Specs struct {
 func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, error) {
 	if in.Sandbox.Namespaces[specs.PIDNamespace] != "" {
 		// It may have died since the pod was set up, with everything in it.
-		if _, err := b.Processes.SetUp(string(in.Pod.UID), in.Sandbox.Namespaces[specs.UserNamespace]); err != nil {
+		if _, err := b.Processes.SetUp(string(in.Pod.UID), in.Sandbox.UsersPath); err != nil {
 			return nil, err
 		}
 	}
 	if err := b.join(ctx, &in); err != nil {
 		return nil, err
 	}
-	if err := b.Volumes.MountImages(ctx, in.Pod, in.Volumes, in.Sandbox.Namespaces[specs.UserNamespace]); err != nil {
+	if err := b.Volumes.MountImages(ctx, in.Pod, in.Volumes, in.Sandbox.UsersPath); err != nil {
 		return nil, err
 	}
 	mounts, err := b.Volumes.Within(in.Pod, in.Container, in.Sandbox.Mounts[in.Container.Name], in.Sandbox.IPs...)

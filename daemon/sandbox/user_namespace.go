@@ -29,7 +29,7 @@ func UserNamespace(u *userns.Namespaces, byDefault bool, n *network.Network) wor
 				return err
 			}
 			users := own.Mapping()
-			sandbox.Namespaces, sandbox.Users = own.Paths, &users
+			sandbox.Namespaces, sandbox.Users, sandbox.UsersPath = own.Paths, &users, own.Reach
 			return nil
 		},
 		TearDown: func(_ context.Context, uid types.UID) error { return u.TearDown(string(uid)) },

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,7 +18,7 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 		Name:   "volumes",
 		Reason: "FailedMount",
 		SetUp: func(ctx context.Context, p *corev1.Pod, sandbox *worker.Sandbox) (err error) {
-			set := func() { sandbox.Mounts, err = v.SetUp(ctx, p, sandbox.Namespaces[specs.UserNamespace]) }
+			set := func() { sandbox.Mounts, err = v.SetUp(ctx, p, sandbox.UsersPath) }
 			if sandbox.Yield != nil && waits(p) {
 				sandbox.Yield(set)
 			} else {

@@ -23,6 +23,8 @@ type Sandbox struct {
 	Namespaces map[specs.LinuxNamespaceType]string
 	// Users are those of the pod's own user namespace, whose path is one of Namespaces; nil: it is in the host's.
 	Users *specs.LinuxIDMapping
+	// UsersPath is a path by which the daemon and its children reach that user namespace. Empty: it is the host's.
+	UsersPath string
 	// Mounts are the mounts of volumes, by the container's name.
 	Mounts map[string][]specs.Mount
 	// Cgroup is the parent of the containers' control groups. Empty: they are beside those of all pods.

@@ -31,7 +31,9 @@ import (
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/shard"
+	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
 // Namespace is the containerd namespace that holds everything of jobd's.
@@ -66,6 +68,7 @@ type Runtime struct {
 
 	server   *embedded
 	shards   *shards
+	pins     *pins.Pins
 	runtimes *runtimes
 	oci      ociRuntime // of pods that name none
 	filters  *filters
@@ -133,6 +136,9 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	go func() {
 		var err error
 		r.shards, err = openShards(ctx, c, r.ended)
+		if err == nil {
+			r.pins, err = pins.Open(layout.State(c.State), !r.shards.can(protocol.CanFindPins), c.Logger)
+		}
 		if err == nil {
 			r.runtimes = &runtimes{config: c, shards: r.shards, tested: map[string]ociRuntime{}}
 			r.oci, err = r.runtimes.choose(ctx)
@@ -239,7 +245,7 @@ func (r *Runtime) Close() error {
 	r.cleanup.Wait()
 	if r.shards != nil {
 		// The parent stays if anything is left in it.
-		err = errors.Join(r.shards.close(), r.cgroups.Prune(r.config.CgroupParent),
+		err = errors.Join(r.shards.close(), r.pins.Close(), r.cgroups.Prune(r.config.CgroupParent),
 			r.cgroups.Prune(runtime.ShardCgroup(r.config.Root)))
 	}
 	if r.server != nil {
@@ -247,6 +253,9 @@ func (r *Runtime) Close() error {
 	}
 	return err
 }
+
+// Pins keep the namespaces of pods that containers are started in. They are closed with the runtime.
+func (r *Runtime) Pins() *pins.Pins { return r.pins }
 
 func inNamespace(ctx context.Context) context.Context {
 	return namespaces.WithNamespace(ctx, Namespace)

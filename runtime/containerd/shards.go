@@ -91,6 +91,16 @@ func (s *shards) of(podUID string) int {
 
 func (s *shards) at(index int) *shard.Shard { return s.all[index] }
 
+// can reports whether all shards have a capability of package protocol.
+func (s *shards) can(capability string) bool {
+	for _, one := range s.all {
+		if !one.Can(capability) {
+			return false
+		}
+	}
+	return true
+}
+
 // retire ends the shards that get no new pods and hold no container any more.
 func (s *shards) retire(ctx context.Context) error {
 	var errs []error

@@ -111,6 +111,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		ID:          c.ID,
 		Spec:        made.spec,
 		Facts:       made.facts,
+		Pins:        r.pinsOf(c.Spec),
 		Rootfs:      made.rootfs,
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
@@ -132,6 +133,20 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		return status, err
 	}
 	return r.observe(held, started), nil
+}
+
+// pinsOf returns what leads a shard to the pinned namespaces of a spec; nil if it needs nothing for that.
+func (r *Runtime) pinsOf(spec *specs.Spec) *protocol.Pins {
+	var hidden []string
+	for _, n := range spec.Linux.Namespaces {
+		if n.Path != "" && r.pins.Hides(n.Path) {
+			hidden = append(hidden, n.Path)
+		}
+	}
+	if len(hidden) == 0 {
+		return nil
+	}
+	return &protocol.Pins{In: r.pins.Mounts(), Paths: hidden}
 }
 
 // keepLayers lets the layers of the containers of a pod be used by no others after them.

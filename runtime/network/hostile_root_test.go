@@ -19,6 +19,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 // elsewhere is an address that is not the host's.
@@ -46,7 +48,7 @@ func giveAddress(t *testing.T, address string) (takeAway func()) {
 // too, and returns the other machine's network.
 func openElsewhere(t *testing.T) Attachment {
 	t.Helper()
-	p := pins{dir: t.TempDir()}
+	p := namespaces{pins: &pins.Pins{}, dir: t.TempDir()}
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)

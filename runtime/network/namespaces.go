@@ -13,6 +13,7 @@ import (
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 // recordName is the file with a pod's address and ports. No pin has that name.
@@ -24,18 +25,19 @@ type record struct {
 	Ports   []hostPort `json:"ports,omitempty"`
 }
 
-// pins are the namespaces of one pod. Bind mounts below a directory keep them alive, so that no process has to.
-type pins struct {
-	dir string
+// namespaces are those of one pod. They are pinned in a directory.
+type namespaces struct {
+	pins *pins.Pins
+	dir  string
 	// made is the path of the network namespace that the pod already has, which belongs to its own user namespace.
 	// Empty: it gets a new one.
 	made string
 }
 
-func (p pins) path(kind string) string { return filepath.Join(p.dir, kind) }
+func (p namespaces) path(kind string) string { return filepath.Join(p.dir, kind) }
 
 // ipc ensures that there is an IPC namespace and returns its path.
-func (p pins) ipc() (string, error) {
+func (p namespaces) ipc() (string, error) {
 	unshare := func() error { return unix.Unshare(unix.CLONE_NEWIPC) }
 	if err := p.pin("ipc", unshare, func() error { return nil }); err != nil {
 		return "", fmt.Errorf("ipc namespace: %w", err)
@@ -45,7 +47,7 @@ func (p pins) ipc() (string, error) {
 
 // network ensures that there is a network namespace. It is pinned only once connect, called within it, has succeeded: a
 // failure or crash before that leaves either nothing, or what connect finds when it is called again.
-func (p pins) network(connect func() error) error {
+func (p namespaces) network(connect func() error) error {
 	if err := p.pin("net", p.enterNetwork, connect); err != nil {
 		return fmt.Errorf("network namespace: %w", err)
 	}
@@ -63,11 +65,11 @@ func loopback() error {
 }
 
 // enterNetwork moves the thread to the pod's network namespace.
-func (p pins) enterNetwork() error {
+func (p namespaces) enterNetwork() error {
 	if p.made == "" {
 		return unix.Unshare(unix.CLONE_NEWNET)
 	}
-	namespace, err := os.Open(p.made)
+	namespace, err := p.pins.Find(p.made)
 	if err != nil {
 		return err
 	}
@@ -76,20 +78,14 @@ func (p pins) enterNetwork() error {
 }
 
 // pin calls enter, which moves its thread to the namespace, and prepare there, unless the namespace is pinned already.
-func (p pins) pin(kind string, enter, prepare func() error) error {
+func (p namespaces) pin(kind string, enter, prepare func() error) error {
 	path := p.path(kind)
-	var stat unix.Statfs_t
-	if err := unix.Statfs(path, &stat); err == nil && stat.Type == unix.NSFS_MAGIC {
-		return nil
+	if pinned, err := p.pins.Find(path); err == nil {
+		return pinned.Close()
 	}
 	if err := os.MkdirAll(p.dir, 0o711); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_CREATE, 0o444)
-	if err != nil {
-		return err
-	}
-	file.Close()
 	return onThread(func() error {
 		if err := enter(); err != nil {
 			return err
@@ -98,7 +94,12 @@ func (p pins) pin(kind string, enter, prepare func() error) error {
 			return err
 		}
 		crash.At("network", kind, "connected")
-		return unix.Mount("/proc/thread-self/ns/"+kind, path, "", unix.MS_BIND, "")
+		namespace, err := os.Open("/proc/thread-self/ns/" + kind)
+		if err != nil {
+			return err
+		}
+		defer namespace.Close()
+		return p.pins.Pin(path, namespace)
 	})
 }
 
@@ -119,7 +120,7 @@ func onThread(fn func() error) error {
 }
 
 // record reads what write has written.
-func (p pins) record() (record, error) {
+func (p namespaces) record() (record, error) {
 	var r record
 	data, err := os.ReadFile(p.path(recordName))
 	if err != nil {
@@ -131,7 +132,7 @@ func (p pins) record() (record, error) {
 	return r, nil
 }
 
-func (p pins) write(r record) error {
+func (p namespaces) write(r record) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func (p pins) write(r record) error {
 
 // release removes the namespaces and the record. The record goes last, so that a crash leaves nothing that is not on
 // record.
-func (p pins) release() error {
+func (p namespaces) release() error {
 	entries, err := os.ReadDir(p.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -152,17 +153,13 @@ func (p pins) release() error {
 		return err
 	}
 	for _, e := range entries {
-		path := p.path(e.Name())
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %s: %w", path, err)
-		}
 		if e.Name() == recordName {
 			continue
 		}
-		crash.At("network.unpinned")
-		if err := os.Remove(path); err != nil {
+		if err := pins.Unpin(p.path(e.Name())); err != nil {
 			return err
 		}
+		crash.At("network.unpinned")
 	}
 	crash.At("network.pins-removed")
 	if err := os.Remove(p.path(recordName)); err != nil && !errors.Is(err, os.ErrNotExist) {

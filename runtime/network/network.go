@@ -4,11 +4,12 @@
 //
 // Pods come in, the paths of their namespaces and their addresses go out. What it has made is its only record: the
 // bridge carries the subnet, and a directory for each pod below STATE/ns holds the pinned namespaces and the pod's
-// address; STATE/ns-prepared has the same for pods to come. On the host it touches the bridge, its links and the nft tables that are named after the root, and enables
-// forwarding.
+// address; STATE/ns-prepared has the same for pods to come. On the host it touches the bridge, its links and the nft
+// tables that are named after the root, and enables forwarding.
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,7 @@ import (
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 const (
@@ -59,7 +61,9 @@ type Options struct {
 	Root string
 	// State is the daemon's state directory, where namespaces are pinned.
 	State string
-	Mode  Mode
+	// Pins keep the namespaces. Nil: mounts of the host do.
+	Pins *pins.Pins
+	Mode Mode
 	// HostIP is shown as the address of pods that use the host's network.
 	HostIP string
 	// Reserved are endpoints of the host that no hostPort may take. Those of the bridge need not be named.
@@ -77,6 +81,7 @@ type Options struct {
 
 // Network is safe for concurrent use.
 type Network struct {
+	pins   *pins.Pins
 	dir    string
 	mode   Mode
 	why    error // why the mode is None although nobody asked for that
@@ -109,9 +114,9 @@ type Attachment struct {
 // for and is not possible, it fails; with Auto it falls back to None. With Host or None the bridge of an earlier run
 // stays until the last of its pods has ended.
 func Open(o Options) (*Network, error) {
-	state := layout.State(o.State)
+	state, in := layout.State(o.State), cmp.Or(o.Pins, &pins.Pins{})
 	n := &Network{
-		dir: state.Network(), prepared: newPrepared(state.PreparedNetworks()),
+		pins: in, dir: state.Network(), prepared: newPrepared(in, state.PreparedNetworks()),
 		mode: o.Mode, hostIP: o.HostIP, logger: o.Logger,
 	}
 	if err := n.prepared.clear(); err != nil {
@@ -297,7 +302,8 @@ func (n *Network) Describe() string {
 func (n *Network) SetUp(pod *corev1.Pod, made map[specs.LinuxNamespaceType]string) (Attachment, error) {
 	a := Attachment{Namespaces: map[specs.LinuxNamespaceType]string{}}
 	maps.Copy(a.Namespaces, made)
-	p := pins{dir: filepath.Join(n.dir, string(pod.UID)), made: made[specs.NetworkNamespace]}
+	p := n.namespaces(string(pod.UID))
+	p.made = made[specs.NetworkNamespace]
 	several := len(pod.Spec.Containers)+len(pod.Spec.InitContainers) > 1
 	switch {
 	case pod.Spec.HostNetwork:
@@ -345,6 +351,10 @@ func (n *Network) SetUp(pod *corev1.Pod, made map[specs.LinuxNamespaceType]strin
 	return a, nil
 }
 
+func (n *Network) namespaces(podUID string) namespaces {
+	return namespaces{pins: n.pins, dir: filepath.Join(n.dir, podUID)}
+}
+
 // isOnBridge reports whether a pod has an address.
 func (n *Network) isOnBridge(pod *corev1.Pod) bool {
 	if n.bridge == nil {
@@ -370,7 +380,7 @@ func (n *Network) hostIPs() []string {
 }
 
 // attach puts a pod on the bridge. The record is written first, so that what is made afterwards can be found again.
-func (n *Network) attach(pod *corev1.Pod, p pins) (record, error) {
+func (n *Network) attach(pod *corev1.Pod, p namespaces) (record, error) {
 	r, err := n.reserve(pod, p)
 	if err != nil {
 		return r, err
@@ -401,7 +411,7 @@ func (n *Network) endConnections(which string, pod types.UID, end func() error) 
 }
 
 // reserve allocates a pod's address and its ports of the host.
-func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
+func (n *Network) reserve(pod *corev1.Pod, p namespaces) (record, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	uid := string(pod.UID)
@@ -444,7 +454,7 @@ func (n *Network) reserve(pod *corev1.Pod, p pins) (record, error) {
 // TearDown removes a pod's network. It is no error if the pod has none. Its processes must have ended: then the kernel
 // removes the namespace and both ends of its link together with the pin.
 func (n *Network) TearDown(podUID string) error {
-	p := pins{dir: filepath.Join(n.dir, podUID)}
+	p := n.namespaces(podUID)
 	r, err := p.record()
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -502,7 +512,7 @@ func (n *Network) records() (map[string]record, error) {
 	}
 	out := make(map[string]record, len(uids))
 	for _, uid := range uids {
-		r, err := pins{dir: filepath.Join(n.dir, uid)}.record()
+		r, err := n.namespaces(uid).record()
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		} else if err != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 const (
@@ -26,7 +27,8 @@ const (
 // bridge, each with an address and its record. They lie in a directory of their own, and a pod gets one by a rename, so
 // that whatever is killed when, each belongs either to a pod or to nobody.
 type prepared struct {
-	dir string
+	pins *pins.Pins
+	dir  string
 	// names are those of their directories. They stand for a pod's UID as owners of addresses.
 	names []string
 	made  int
@@ -36,9 +38,13 @@ type prepared struct {
 	demand chan struct{}
 }
 
-func newPrepared(dir string) prepared { return prepared{dir: dir, demand: make(chan struct{}, 1)} }
+func newPrepared(in *pins.Pins, dir string) prepared {
+	return prepared{pins: in, dir: dir, demand: make(chan struct{}, 1)}
+}
 
-func (p *prepared) pins(name string) pins { return pins{dir: filepath.Join(p.dir, name)} }
+func (p *prepared) namespaces(name string) namespaces {
+	return namespaces{pins: p.pins, dir: filepath.Join(p.dir, name)}
+}
 
 // clear removes what an earlier run has left.
 func (p *prepared) clear() error {
@@ -47,7 +53,7 @@ func (p *prepared) clear() error {
 		return err
 	}
 	for _, d := range left {
-		if err := p.pins(d.Name()).release(); err != nil {
+		if err := p.namespaces(d.Name()).release(); err != nil {
 			return fmt.Errorf("prepared network: %w", err)
 		}
 	}
@@ -95,7 +101,7 @@ func (n *Network) prepare() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	p := n.prepared.pins(name)
+	p := n.prepared.namespaces(name)
 	if err = p.write(record{Address: address}); err == nil {
 		err = p.network(func() error { return n.bridge.connect(address) })
 	}
@@ -111,7 +117,7 @@ func (n *Network) prepare() (bool, error) {
 
 // unprepare removes a network that no pod has got.
 func (n *Network) unprepare(name string) error {
-	err := n.prepared.pins(name).release()
+	err := n.prepared.namespaces(name).release()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.addresses.release(name)
@@ -132,7 +138,7 @@ func (n *Network) dropPrepared() error {
 }
 
 // takePrepared gives a pod a network that is prepared, and reports whether there was one. n.mu is held.
-func (n *Network) takePrepared(uid string, p pins) (record, bool) {
+func (n *Network) takePrepared(uid string, p namespaces) (record, bool) {
 	n.prepared.wanted = min(n.prepared.wanted+1, mostPrepared)
 	select {
 	case n.prepared.demand <- struct{}{}:
@@ -146,7 +152,7 @@ func (n *Network) takePrepared(uid string, p pins) (record, bool) {
 		return record{}, false
 	}
 	name := n.prepared.names[0]
-	if err := unix.Rename(n.prepared.pins(name).dir, p.dir); err != nil {
+	if err := unix.Rename(n.prepared.namespaces(name).dir, p.dir); err != nil {
 		return record{}, false // the pod has had a network before
 	}
 	n.prepared.names = slices.Delete(n.prepared.names, 0, 1)

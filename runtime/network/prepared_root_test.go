@@ -154,7 +154,7 @@ func TestPreparedNetworksOfAnEarlierRun(t *testing.T) {
 		p := newPod("pod", 1)
 		a := setUp(t, killed, p)
 		// Of another it was killed in the middle.
-		unfinished := killed.prepared.pins("9")
+		unfinished := killed.prepared.namespaces("9")
 		if err := unfinished.write(record{Address: killed.bridge.address.Next()}); err != nil {
 			t.Fatal(err)
 		}

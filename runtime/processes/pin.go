@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 // Pin ensures that a namespace of a container's first process can be entered by its path, which it returns, until the
@@ -55,15 +56,19 @@ func (p *Processes) pin(podUID, container string, pid int, kind string) (string,
 		return "", err
 	}
 	path := filepath.Join(dir, kind+"."+container)
-	if same(path, namespace) {
-		return path, nil
-	}
-	if err := os.WriteFile(path, nil, 0o444); err != nil {
-		return "", err
+	if pinned, err := p.Pins.Find(path); err == nil {
+		found := same(pinned, namespace)
+		pinned.Close()
+		if found {
+			return path, nil
+		}
+		if err := pins.Unpin(path); err != nil {
+			return "", err
+		}
 	}
 	crash.At("processes.pin.made")
-	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", namespace.Fd()), path, "", unix.MS_BIND, ""); err != nil {
-		return "", fmt.Errorf("pin: %w", err)
+	if err := p.Pins.Pin(path, namespace); err != nil {
+		return "", err
 	}
 	crash.At("processes.pin.mounted")
 	return path, nil
@@ -77,27 +82,28 @@ func ended(err error) error {
 	return err
 }
 
-// same reports whether a path leads to an open file.
-func same(path string, file *os.File) bool {
-	is, err := os.Stat(path)
+// same reports whether two open namespaces are one.
+func same(a, b *os.File) bool {
+	one, err := a.Stat()
 	if err != nil {
 		return false
 	}
-	want, err := file.Stat()
-	return err == nil && os.SameFile(is, want)
+	other, err := b.Stat()
+	return err == nil && os.SameFile(one, other)
 }
 
-// unpin unmounts all namespaces that are pinned in a directory.
+// unpin removes all that is pinned in a directory.
 func unpin(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		err := unix.Unmount(path, unix.MNT_DETACH)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("unmount %s: %w", path, err)
+		if e.Name() == recordName {
+			continue
+		}
+		if err := pins.Unpin(filepath.Join(dir, e.Name())); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Package processes makes one PID namespace for the containers of a pod (shareProcessNamespace) and returns its path.
 // Such a namespace lives as long as its first process does, which cannot be any of the containers, since they end and
 // are started again. So it is one of its own: it reaps orphans, holds nothing of the host, and outlives the daemon.
-// What is kept on the host is the process and a pin below STATE/processes.
+// What is kept is the process, and a pin below STATE/processes.
 package processes
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"github.com/jobd/jobd/runtime/cgroup"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 // Processes keeps the namespaces of a daemon's pods.
@@ -31,6 +32,7 @@ type Processes struct {
 	Shim string
 	// Cgroup is the control group that it is put into, so that it survives when everything in the daemon's is killed.
 	Cgroup string
+	Pins   *pins.Pins
 }
 
 const (
@@ -43,7 +45,7 @@ const (
 func (p *Processes) SetUp(podUID, users string) (string, error) {
 	dir := filepath.Join(p.Dir, podUID)
 	pin := filepath.Join(dir, pinName)
-	if first, err := alive(dir); err == nil {
+	if first, err := p.alive(dir); err == nil {
 		unix.Close(first)
 		return pin, nil
 	}
@@ -114,12 +116,13 @@ func (p *Processes) make(dir, users string) error {
 // record notes the process and pins its namespace, so that both are found again.
 func (p *Processes) record(dir string, pid int) error {
 	_ = cgroup.Enter(p.Cgroup, pid) // where that is impossible the shards are in the daemon's too
-	pin := filepath.Join(dir, pinName)
-	if err := os.WriteFile(pin, nil, 0o444); err != nil {
+	namespace, err := os.Open(namespaceOf(pid))
+	if err != nil {
 		return err
 	}
-	if err := unix.Mount(namespaceOf(pid), pin, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("pin: %w", err)
+	defer namespace.Close()
+	if err := p.Pins.Pin(filepath.Join(dir, pinName), namespace); err != nil {
+		return err
 	}
 	crash.At("processes.pinned")
 	return os.WriteFile(filepath.Join(dir, recordName), []byte(strconv.Itoa(pid)), 0o600)
@@ -128,7 +131,7 @@ func (p *Processes) record(dir string, pid int) error {
 // TearDown ends the first process of a pod's namespace, and with it all others there. A pod that has none is no error.
 func (p *Processes) TearDown(podUID string) error {
 	dir := filepath.Join(p.Dir, podUID)
-	if first, err := alive(dir); err == nil {
+	if first, err := p.alive(dir); err == nil {
 		defer unix.Close(first)
 		if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("end the first process of a pod: %w", err)
@@ -157,7 +160,7 @@ func (p *Processes) Held() ([]string, error) {
 
 // alive returns a handle of the process that keeps a pinned namespace, if it still does: by now another process may
 // have its number.
-func alive(dir string) (int, error) {
+func (p *Processes) alive(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordName))
 	if err != nil {
 		return -1, err
@@ -170,19 +173,33 @@ func alive(dir string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	var pinned, own unix.Stat_t
-	err = errors.Join(unix.Stat(filepath.Join(dir, pinName), &pinned), unix.Stat(namespaceOf(pid), &own))
-	if err == nil && (pinned.Ino != own.Ino || pinned.Dev != own.Dev) {
-		err = unix.ESRCH
-	}
-	if ended, _ := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0); err == nil && ended > 0 {
-		err = unix.ESRCH // and is not reaped yet
-	}
-	if err != nil {
+	if err := p.keeps(pid, dir); err != nil {
 		unix.Close(handle)
 		return -1, err
 	}
+	if ended, _ := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0); ended > 0 {
+		unix.Close(handle)
+		return -1, unix.ESRCH // and is not reaped yet
+	}
 	return handle, nil
+}
+
+// keeps fails unless the namespace that is pinned in a directory is that of a process.
+func (p *Processes) keeps(pid int, dir string) error {
+	pinned, err := p.Pins.Find(filepath.Join(dir, pinName))
+	if err != nil {
+		return err
+	}
+	defer pinned.Close()
+	own, err := os.Open(namespaceOf(pid))
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	if !same(pinned, own) {
+		return unix.ESRCH
+	}
+	return nil
 }
 
 func namespaceOf(pid int) string { return fmt.Sprintf("/proc/%d/ns/pid", pid) }

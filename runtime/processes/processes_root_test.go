@@ -9,6 +9,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 // TestMain lets this program stand in for jobd-shim.
@@ -28,7 +30,7 @@ func open(t *testing.T) *Processes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Processes{Dir: t.TempDir(), Shim: self, Cgroup: "/"}
+	p := &Processes{Dir: t.TempDir(), Shim: self, Cgroup: "/", Pins: &pins.Pins{}}
 	t.Cleanup(func() {
 		if err := p.TearDown("u"); err != nil {
 			t.Error(err)
@@ -61,7 +63,7 @@ func setUp(t *testing.T, p *Processes) (first int) {
 func TestANamespaceIsFoundAgain(t *testing.T) {
 	p := open(t)
 	first := setUp(t, p)
-	if again := setUp(t, &Processes{Dir: p.Dir, Shim: "/nonexistent"}); again != first {
+	if again := setUp(t, &Processes{Dir: p.Dir, Shim: "/nonexistent", Pins: p.Pins}); again != first {
 		t.Errorf("the first process is %d, and was %d", again, first)
 	}
 }

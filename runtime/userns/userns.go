@@ -2,12 +2,13 @@
 // in which root is an ordinary user of the host, and the network and IPC namespaces that belong to it, so that its root
 // rules over them and over nothing else.
 //
-// The UIDs of pods come in, the paths of their namespaces go out. Bind mounts below STATE/userns keep the namespaces
-// alive: no process has to. A file beside them is the record of the range; it is written first and removed last, so
-// that no range is given to two pods, whenever the daemon is killed.
+// The UIDs of pods come in, the paths of their namespaces go out. They are pinned below STATE/userns. A file beside the
+// pins is the record of the range; it is written first and removed last, so that no range is given to two pods, whenever
+// the daemon is killed.
 package userns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/userns/holder"
 )
 
@@ -39,6 +41,8 @@ type Options struct {
 	On []string
 	// Program makes the namespaces: see holder.By. Empty: this process does.
 	Program string
+	// Pins keep the namespaces. Nil: mounts of the host do.
+	Pins *pins.Pins
 }
 
 // Namespaces is safe for concurrent use; calls for one pod must not overlap.
@@ -48,6 +52,7 @@ type Namespaces struct {
 	begin     int   // the range that is given away first
 	supported error // why no pod can have any
 	program   string
+	pins      *pins.Pins
 
 	mu    sync.Mutex
 	pods  map[string]uint32 // the first ID of each, by the pod's UID
@@ -60,6 +65,8 @@ type Namespace struct {
 	First uint32
 	// Paths are the paths of the user namespace, and of the others that belong to it and that the containers share.
 	Paths map[specs.LinuxNamespaceType]string
+	// Reach is a path by which this process and its children reach the user namespace itself.
+	Reach string
 }
 
 // Mapping returns how its ids map to those of the host.
@@ -80,7 +87,10 @@ var kinds = []struct {
 // Open returns the Namespaces, with what an earlier run has given away. If pods cannot have user namespaces on this
 // host, Supported says why.
 func Open(o Options) (*Namespaces, error) {
-	n := &Namespaces{dir: o.Dir, ids: o.IDs, program: o.Program, pods: map[string]uint32{}, taken: map[uint32]bool{}}
+	n := &Namespaces{
+		dir: o.Dir, ids: o.IDs, program: o.Program, pins: cmp.Or(o.Pins, &pins.Pins{}),
+		pods: map[string]uint32{}, taken: map[uint32]bool{},
+	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(o.Owner))
 	n.begin = int(hash.Sum32() % uint32(o.IDs.Pods()))
@@ -126,14 +136,14 @@ func (n *Namespaces) SetUp(podUID string) (*Namespace, error) {
 	for _, k := range kinds {
 		out.Paths[k.kind] = n.path(podUID, k.name)
 	}
-	if pinned(out.Paths[specs.UserNamespace]) {
-		return out, nil
+	if !n.pinned(out.Paths[specs.UserNamespace]) {
+		crash.At("userns.recorded")
+		if err := n.make(podUID, first); err != nil {
+			return nil, fmt.Errorf("user namespace: %w", err)
+		}
+		crash.At("userns.pinned")
 	}
-	crash.At("userns.recorded")
-	if err := n.make(podUID, first); err != nil {
-		return nil, fmt.Errorf("user namespace: %w", err)
-	}
-	crash.At("userns.pinned")
+	out.Reach = n.pins.Reach(out.Paths[specs.UserNamespace])
 	return out, nil
 }
 
@@ -170,12 +180,14 @@ func (n *Namespaces) make(podUID string, first uint32) error {
 	}
 	return n.enter(first, unix.CLONE_NEWNET|unix.CLONE_NEWIPC, func(pid int) error {
 		for _, k := range kinds {
-			at := n.path(podUID, k.name)
-			if err := os.WriteFile(at, nil, 0o444); err != nil {
+			namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, k.name))
+			if err != nil {
 				return err
 			}
-			if err := unix.Mount(fmt.Sprintf("/proc/%d/ns/%s", pid, k.name), at, "", unix.MS_BIND, ""); err != nil {
-				return fmt.Errorf("pin %s: %w", k.name, err)
+			err = n.pins.Pin(n.path(podUID, k.name), namespace)
+			namespace.Close()
+			if err != nil {
+				return err
 			}
 			crash.At("userns.pinned", k.name)
 		}
@@ -193,9 +205,13 @@ func (n *Namespaces) enter(first uint32, others uintptr, fn func(pid int) error)
 	return holder.By(n.program, wanted, fn)
 }
 
-func pinned(path string) bool {
-	var stat unix.Statfs_t
-	return unix.Statfs(path, &stat) == nil && stat.Type == unix.NSFS_MAGIC
+func (n *Namespaces) pinned(path string) bool {
+	namespace, err := n.pins.Find(path)
+	if err != nil {
+		return false
+	}
+	namespace.Close()
+	return true
 }
 
 // unpin removes all that a pod has except its record.
@@ -210,14 +226,10 @@ func (n *Namespaces) unpin(podUID string) error {
 		if e.Name() == recordName {
 			continue
 		}
-		path := n.path(podUID, e.Name())
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
-			return fmt.Errorf("unmount %s: %w", path, err)
-		}
-		crash.At("userns.unpinned")
-		if err := os.Remove(path); err != nil {
+		if err := pins.Unpin(n.path(podUID, e.Name())); err != nil {
 			return err
 		}
+		crash.At("userns.unpinned")
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestWhatAKillHasLeftIsPutRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			n = open(t, dir)
-			if again := setUp(t, n, "p"); again.First != own.First || !pinned(again.Paths[specs.UserNamespace]) {
+			if again := setUp(t, n, "p"); again.First != own.First || !n.pinned(again.Paths[specs.UserNamespace]) {
 				t.Errorf("%+v, then %+v", own, again)
 			}
 			if err := left(own); err != nil {

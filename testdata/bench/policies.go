@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 const (
@@ -188,7 +189,12 @@ func (d *daemon) podOf(ctx context.Context, app string) (*corev1.Pod, error) {
 
 // inPod calls fn in the network of a pod.
 func (d *daemon) inPod(p *corev1.Pod, fn func() error) error {
-	ns, err := os.Open(filepath.Join(layout.State(d.state).Network(), string(p.UID), "net"))
+	pinned, err := pins.Open(layout.State(d.state), false, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer pinned.Close()
+	ns, err := pinned.Find(filepath.Join(layout.State(d.state).Network(), string(p.UID), "net"))
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,9 @@ type Start struct {
 	// Facts are those of the spec (FactsOf). With them the shard takes the spec as it is and does not read it. A shard of an
 	// older version does not know of them.
 	Facts *SpecFacts `json:"facts,omitempty"`
+	// Pins are those of the namespaces in the spec that the host's mounts do not lead to. CanFindPins says that a shard
+	// knows of this.
+	Pins *Pins `json:"pins,omitempty"`
 	// Rootfs is mounted, in order, in a mount namespace that ends with the container: nobody has to unmount it.
 	Rootfs []Mount `json:"rootfs"`
 	// Stdin: the container has a stdin, which is written to by those who attach. It never ends, except that with
@@ -62,6 +65,13 @@ type Start struct {
 	RuntimeTimeout time.Duration `json:"runtimeTimeout,omitempty"`
 	// Labels are kept with the container and returned with it. They mean nothing to the shard.
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Pins are pinned namespaces.
+type Pins struct {
+	// In is the path of the mount namespace in which Paths lead to them.
+	In    string   `json:"in"`
+	Paths []string `json:"paths"`
 }
 
 // DefaultRuntimeTimeout is how long an OCI runtime may take, as a kubelet has it (runtimeRequestTimeout).

@@ -260,6 +260,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 	var unrecorded error
 	status, root, err := c.call(c.starting, expected, launch{
 		shared:  c.record.Shared,
+		pins:    c.record.Pins,
 		rootfs:  filepath.Join(c.dir, rootfsDir),
 		mounts:  c.record.Rootfs,
 		users:   c.record.Users,

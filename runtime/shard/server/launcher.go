@@ -63,6 +63,8 @@ func (l *launcher) addThread() {
 	go func() {
 		runtime.LockOSThread()
 		setSlack(l.slack)
+		// A thread that shares its root with others cannot go to another mount namespace. That this worked is seen then.
+		_ = unix.Unshare(unix.CLONE_FS)
 		t := &thread{}
 		for {
 			l.idle.Add(1)
@@ -75,8 +77,9 @@ func (l *launcher) addThread() {
 
 // launch is a process to be started.
 type launch struct {
-	shared []string // paths on the host that mounts spread from and to
-	rootfs string   // where mounts go
+	shared []string       // paths on the host that mounts spread from and to
+	pins   *protocol.Pins // of namespaces that the process looks for; nil: none
+	rootfs string         // where mounts go
 	mounts []protocol.Mount
 	users  *users // that the mounts are for; nil: the host's
 	argv   []string
@@ -144,7 +147,7 @@ func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay
 }
 
 func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, root *overlay, err error) {
-	if err := l.enter(t, p.shared, p.rootfs); err != nil {
+	if err := l.enter(t, p); err != nil {
 		return 0, nil, err
 	}
 	var own *namespace
@@ -184,8 +187,14 @@ func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, ro
 	return pid, root, err
 }
 
-func (l *launcher) enter(t *thread, paths []string, rootfs string) error {
-	if t.away {
+// enter moves the thread to a new mount namespace for a launch.
+func (l *launcher) enter(t *thread, p launch) error {
+	pinned, err := openPins(p.pins)
+	defer protocol.CloseAll(pinned)
+	if err != nil {
+		return err
+	}
+	if t.away || p.pins != nil {
 		if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("leave mount namespace: %w", err)
 		}
@@ -194,7 +203,7 @@ func (l *launcher) enter(t *thread, paths []string, rootfs string) error {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
 	// What is shared with the host is cloned before the namespace is detached, and put back after.
-	shared, err := sharedTrees(paths, rootfs)
+	shared, err := sharedTrees(p.shared, p.rootfs)
 	if err != nil {
 		return err
 	}
@@ -218,6 +227,9 @@ func (l *launcher) enter(t *thread, paths []string, rootfs string) error {
 		if err := unix.MoveMount(tree, "", unix.AT_FDCWD, shared[i], unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 			return fmt.Errorf("share mounts of %s: %w", shared[i], err)
 		}
+	}
+	if err := mountPins(p.pins, pinned); err != nil {
+		return err
 	}
 	if l.hide != "" {
 		if err := unix.Unmount(l.hide, unix.MNT_DETACH); err != nil {

@@ -53,7 +53,7 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 				var v *overlay
 				failed := make(chan error)
 				l.work <- func(th *thread) {
-					err := l.enter(th, nil, root)
+					err := l.enter(th, launch{rootfs: root})
 					if err == nil {
 						v, err = l.overlays.mount(mounts, root, nil)
 					}
