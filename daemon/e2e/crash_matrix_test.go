@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -348,6 +349,11 @@ func TestCrashMatrix(t *testing.T) {
 				underWay = func() { c.kill(); c.arm(m.point, m.times); c.launch() }
 			case strings.HasPrefix(m.point, "shard.recover."), strings.HasPrefix(m.point, "spawn."):
 				underWay = func() { c.arm(m.point, m.times); c.killShards() }
+			case strings.HasPrefix(m.point, "pins."): // where nothing is pinned that an earlier one has left
+				_ = c.process.Process.Signal(syscall.SIGTERM)
+				<-c.ended
+				c.arm(m.point, m.times)
+				c.launch()
 			default:
 				c.arm(m.point, m.times)
 			}
