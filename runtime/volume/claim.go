@@ -61,7 +61,7 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 		return source{}, err
 	}
 	if grouped && !out.device && !out.readOnly {
-		err = giveToGroup(pod, out.path)
+		err = v.giveToGroupOnce(pod, volume.Name, out.path)
 	}
 	return out, err
 }

@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,25 @@ const (
 	groupFile = 0o660
 	groupDir  = 0o770 | unix.S_ISGID
 )
+
+// giveToGroupOnce is giveToGroup, unless that was done for this pod's volume before: when its set-up is repeated, its
+// containers may run, and what they have done to their files since is theirs to decide.
+func (v *Volumes) giveToGroupOnce(pod *corev1.Pod, volume, path string) error {
+	if podFSGroup(pod) < 0 {
+		return nil
+	}
+	done := filepath.Join(v.statePod(string(pod.UID)), "volumes", "grouped", volume)
+	if _, err := os.Lstat(done); err == nil {
+		return nil
+	}
+	if err := giveToGroup(pod, path); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(done), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(done, nil, 0o600)
+}
 
 // giveToGroup lets a pod's fsGroup read and write a volume that has outlived other pods: all that is in it belongs to the
 // group then. With the policy OnRootMismatch, nothing is done if the volume's own directory belongs to the group already.

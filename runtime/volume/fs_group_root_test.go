@@ -1,11 +1,14 @@
 package volume
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // TestFSGroupOfPrograms proves that a program that sets its group does not do so with a group that it is given later.
@@ -42,4 +45,49 @@ func TestFSGroupOfPrograms(t *testing.T) {
 			t.Errorf("%s: group %d, mode %o, %v; want mode %o", name, is.Gid, is.Mode&0o7777, err, want)
 		}
 	}
+}
+
+// oneClaim is a claim whose volume is a directory.
+type oneClaim string
+
+func (c oneClaim) Claimed(*corev1.Pod, *corev1.Volume) (*corev1.PersistentVolume, error) {
+	pv := &corev1.PersistentVolume{}
+	pv.Spec.Local = &corev1.LocalVolumeSource{Path: string(c)}
+	return pv, nil
+}
+
+func (oneClaim) Attach(context.Context, string) (string, error) { return "", errors.ErrUnsupported }
+
+// TestFSGroupOfAClaimIsAppliedOnce: a restart of the daemon, or a container that is added, repeats the set-up.
+func TestFSGroupOfAClaimIsAppliedOnce(t *testing.T) {
+	v := newVolumes(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v.node.Claims = oneClaim(dir)
+	p := podWith(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}},
+		corev1.VolumeMount{MountPath: "/data"})
+	p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: new(int64(1234))}
+	has := func(group, mode uint32) {
+		t.Helper()
+		if _, err := v.SetUp(t.Context(), p, ""); err != nil {
+			t.Fatal(err)
+		}
+		var is unix.Stat_t
+		if err := unix.Stat(file, &is); err != nil || is.Gid != group || is.Mode&0o7777 != mode {
+			t.Errorf("group %d, mode %o, %v; want %d, %o", is.Gid, is.Mode&0o7777, err, group, mode)
+		}
+	}
+	has(1234, 0o660)
+	// What a container does.
+	if err := errors.Join(os.Chown(file, -1, 4321), os.Chmod(file, 0o400)); err != nil {
+		t.Fatal(err)
+	}
+	has(4321, 0o400)
+	if err := v.TearDown("uid"); err != nil {
+		t.Fatal(err)
+	}
+	has(1234, 0o660)
 }
