@@ -25,9 +25,13 @@ func OpenPods(parent string) (*Pods, error) {
 	return &Pods{parent, h}, nil
 }
 
-// SetUp makes the group of a pod, or finds it, and sets its limits. It returns the group.
+// SetUp makes the group of a pod with its limits, and returns it. One in which something runs keeps those that it has:
+// only Resize looks at what is in use first.
 func (p *Pods) SetUp(uid string, limits *specs.LinuxResources) (string, error) {
 	group := p.group(uid)
+	if len(p.hierarchies.Processes(group)) > 0 {
+		return group, nil
+	}
 	if err := p.hierarchies.Limit(group, limits); err != nil {
 		return "", fmt.Errorf("control group of pod %s: %w", uid, err)
 	}
