@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/runtime/oci"
+	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/userns"
 )
 
@@ -100,7 +101,7 @@ func bridge(_ context.Context, p *patient) (string, error) {
 	}
 	defer func() { p.undone(network.Clean(p.config.Root)) }()
 	n, err := network.Open(network.Options{
-		Root: p.config.Root, State: p.config.State, Mode: network.Bridge, Logger: p.logger,
+		Root: p.config.Root, State: p.config.State, Mode: network.Bridge, Pins: &pins.Pins{}, Logger: p.logger,
 	})
 	if err != nil {
 		return "", fmt.Errorf("pods have no network but their loopback interface: %w", err)
@@ -123,7 +124,7 @@ func userNamespaces(_ context.Context, p *patient) (string, error) {
 	}
 	users, err := userns.Open(userns.Options{
 		Dir: p.config.StateLayout().UserNamespaces(), IDs: ids, Owner: p.config.Root, On: []string{p.config.Root, p.config.State},
-		Program: shim,
+		Program: shim, Pins: &pins.Pins{},
 	})
 	if err != nil {
 		return "", err

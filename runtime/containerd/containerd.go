@@ -243,9 +243,12 @@ func (r *Runtime) Close() error {
 		r.server.cancel()
 	}
 	r.cleanup.Wait()
+	if r.pins != nil {
+		err = r.pins.Close()
+	}
 	if r.shards != nil {
 		// The parent stays if anything is left in it.
-		err = errors.Join(r.shards.close(), r.pins.Close(), r.cgroups.Prune(r.config.CgroupParent),
+		err = errors.Join(err, r.shards.close(), r.cgroups.Prune(r.config.CgroupParent),
 			r.cgroups.Prune(runtime.ShardCgroup(r.config.Root)))
 	}
 	if r.server != nil {

@@ -93,9 +93,15 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 			return status, err
 		}
 	}
+	pinned, err := r.pinsOf(c.Spec)
+	if err != nil {
+		return status, err
+	}
 	s := r.shards.at(held.shard)
 	lacks := ""
 	switch {
+	case pinned != nil && !s.Can(protocol.CanFindPins):
+		lacks = "no namespaces that are pinned elsewhere than in the host's mounts"
 	case (c.Stdin || c.Spec.Process.Terminal) && !s.Can(protocol.CanAttach):
 		lacks = "neither terminals nor stdin"
 	case usersOf(c.Spec).Size > 0 && !s.Can(protocol.CanMapUsers):
@@ -111,7 +117,7 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		ID:          c.ID,
 		Spec:        made.spec,
 		Facts:       made.facts,
-		Pins:        r.pinsOf(c.Spec),
+		Pins:        pinned,
 		Rootfs:      made.rootfs,
 		Stdin:       c.Stdin,
 		StdinOnce:   c.StdinOnce,
@@ -136,17 +142,21 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 }
 
 // pinsOf returns what leads a shard to the pinned namespaces of a spec; nil if it needs nothing for that.
-func (r *Runtime) pinsOf(spec *specs.Spec) *protocol.Pins {
-	var hidden []string
+func (r *Runtime) pinsOf(spec *specs.Spec) (*protocol.Pins, error) {
+	var paths []string
 	for _, n := range spec.Linux.Namespaces {
-		if n.Path != "" && r.pins.Hides(n.Path) {
-			hidden = append(hidden, n.Path)
+		hidden, err := r.pins.Hides(n.Path)
+		if err != nil {
+			return nil, fmt.Errorf("%s namespace of the pod: %w", n.Type, err)
+		}
+		if hidden {
+			paths = append(paths, n.Path)
 		}
 	}
-	if len(hidden) == 0 {
-		return nil
+	if len(paths) == 0 {
+		return nil, nil
 	}
-	return &protocol.Pins{In: r.pins.Mounts(), Paths: hidden}
+	return &protocol.Pins{In: r.pins.Mounts(), Paths: paths}, nil
 }
 
 // keepLayers lets the layers of the containers of a pod be used by no others after them.

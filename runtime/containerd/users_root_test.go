@@ -38,7 +38,7 @@ func TestALayerGoesFromUsersToOthers(t *testing.T) {
 	}
 	users, err := userns.Open(userns.Options{
 		Dir: layout.State(r.config.State).UserNamespaces(), IDs: userns.IDs{First: 0x7f100000, Count: 2 * userns.Size},
-		On: []string{r.config.Root, r.config.State},
+		On: []string{r.config.Root, r.config.State}, Pins: r.Pins(),
 	})
 	if err != nil {
 		t.Fatal(err)

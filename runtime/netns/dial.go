@@ -11,43 +11,27 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // Dial dials an address, which must not be a name, from the network namespace of a container's process. It returns
 // ErrNotFound if the process with that PID does not belong to the container: it may have ended, and another process may
 // have got its PID.
-func Dial(ctx context.Context, container string, pid int, network, address string) (net.Conn, error) {
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		// A socket belongs to the namespace of the thread that creates it. The thread is never unlocked, so that it
-		// ends with the goroutine.
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			// The first thread represents the process and never ends. While it is locked, the call below runs on
-			// another one.
-			conn, err := Dial(ctx, container, pid, network, address)
-			done <- result{conn, err}
-			runtime.UnlockOSThread()
-			return
-		}
+func Dial(ctx context.Context, container string, pid int, network, address string) (conn net.Conn, err error) {
+	// A socket belongs to the namespace of the thread that creates it.
+	err = thread.Run(func() error {
 		if err := enterNetwork(container, pid); err != nil {
-			done <- result{nil, fmt.Errorf("network of process %d: %w", pid, err)}
-			return
+			return fmt.Errorf("network of process %d: %w", pid, err)
 		}
 		var d net.Dialer
-		conn, err := d.DialContext(ctx, network, address)
-		done <- result{conn, err}
-	}()
-	r := <-done
-	return r.conn, r.err
+		conn, err = d.DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
 }
 
 func enterNetwork(container string, pid int) error {

@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/runtime/pins"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // elsewhere is an address that is not the host's.
@@ -106,7 +107,7 @@ func follow(t *testing.T, n *Network) {
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- onThread(func() error {
+		ended <- thread.Run(func() error {
 			defer host.Close()
 			if err := unix.Setns(int(host.Fd()), unix.CLONE_NEWNET); err != nil {
 				return err

@@ -8,6 +8,8 @@ import (
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // The link of a pod has no IPv6 at either end from the moment it exists. Other interfaces, such as those that a pod makes
@@ -33,7 +35,7 @@ func TestLinksHaveNoIPv6(t *testing.T) {
 		}
 		// What a new namespace begins with depends on the host.
 		var disabled, advertised string
-		err := onThread(func() error {
+		err := thread.Run(func() error {
 			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 				return err
 			}

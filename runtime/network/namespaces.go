@@ -7,13 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/pins"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // recordName is the file with a pod's address and ports. No pin has that name.
@@ -80,13 +80,16 @@ func (p namespaces) enterNetwork() error {
 // pin calls enter, which moves its thread to the namespace, and prepare there, unless the namespace is pinned already.
 func (p namespaces) pin(kind string, enter, prepare func() error) error {
 	path := p.path(kind)
-	if pinned, err := p.pins.Find(path); err == nil {
-		return pinned.Close()
+	if pinned, err := p.pins.Find(path); !errors.Is(err, os.ErrNotExist) {
+		if err == nil {
+			pinned.Close()
+		}
+		return err
 	}
 	if err := os.MkdirAll(p.dir, 0o711); err != nil {
 		return err
 	}
-	return onThread(func() error {
+	return thread.Run(func() error {
 		if err := enter(); err != nil {
 			return err
 		}
@@ -101,22 +104,6 @@ func (p namespaces) pin(kind string, enter, prepare func() error) error {
 		defer namespace.Close()
 		return p.pins.Pin(path, namespace)
 	})
-}
-
-// onThread calls fn on a thread of its own, which ends with fn: fn may move the thread to other namespaces.
-func onThread(fn func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			// The first thread represents the process and never ends. While it is locked here, fn runs on another one.
-			done <- onThread(fn)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- fn()
-	}()
-	return <-done
 }
 
 // record reads what write has written.

@@ -9,7 +9,6 @@
 package network
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,7 +60,7 @@ type Options struct {
 	Root string
 	// State is the daemon's state directory, where namespaces are pinned.
 	State string
-	// Pins keep the namespaces. Nil: mounts of the host do.
+	// Pins keep the namespaces.
 	Pins *pins.Pins
 	Mode Mode
 	// HostIP is shown as the address of pods that use the host's network.
@@ -114,9 +113,9 @@ type Attachment struct {
 // for and is not possible, it fails; with Auto it falls back to None. With Host or None the bridge of an earlier run
 // stays until the last of its pods has ended.
 func Open(o Options) (*Network, error) {
-	state, in := layout.State(o.State), cmp.Or(o.Pins, &pins.Pins{})
+	state := layout.State(o.State)
 	n := &Network{
-		pins: in, dir: state.Network(), prepared: newPrepared(in, state.PreparedNetworks()),
+		pins: o.Pins, dir: state.Network(), prepared: newPrepared(o.Pins, state.PreparedNetworks()),
 		mode: o.Mode, hostIP: o.HostIP, logger: o.Logger,
 	}
 	if err := n.prepared.clear(); err != nil {

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/runtime/pins"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // inOwnNetwork runs a test in a network namespace that stands for a host, with one interface besides lo: what the test
@@ -45,7 +48,7 @@ func inOwnNetwork(t testing.TB, fn func()) {
 // open makes a network in the thread's namespace.
 func open(t testing.TB, root string, mode Mode) *Network {
 	t.Helper()
-	n, err := Open(Options{Root: root, State: root, Mode: mode, HostIP: "192.0.2.1", Logger: slog.New(slog.DiscardHandler)})
+	n, err := Open(Options{Root: root, State: root, Mode: mode, HostIP: "192.0.2.1", Pins: &pins.Pins{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,8 @@ func withAndWithoutFib(t *testing.T, test func(t *testing.T, open func(Options) 
 		t.Run(name, func(t *testing.T) {
 			inOwnNetwork(t, func() {
 				test(t, func(o Options) *Network {
-					o.State, o.Mode, o.Logger, o.withoutFib = o.Root, Bridge, slog.New(slog.DiscardHandler), without
+					o.State, o.Mode, o.Pins = o.Root, Bridge, &pins.Pins{}
+					o.Logger, o.withoutFib = slog.New(slog.DiscardHandler), without
 					n, err := Open(o)
 					if err != nil {
 						t.Fatal(err)
@@ -110,7 +114,7 @@ func inside(t testing.TB, a Attachment, fn func() error) error {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	return onThread(func() error {
+	return thread.Run(func() error {
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 // to returns endpoints of pods at a port.
@@ -228,7 +230,7 @@ func TestSessionAffinity(t *testing.T) {
 		}
 		first := same()
 		setServices(t, n, web, virtual(n, 6, 80))
-		n, err := Open(Options{Root: root, State: root, Mode: Bridge, Logger: slog.New(slog.DiscardHandler)})
+		n, err := Open(Options{Root: root, State: root, Mode: Bridge, Pins: &pins.Pins{}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

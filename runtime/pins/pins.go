@@ -4,7 +4,9 @@
 // shards. The mounts are not among the host's, which each start of a container copies twice, and which systemd reads
 // again with each that comes or goes. They are in a mount namespace of their own, which has nothing but /proc and the
 // state directory. That one is pinned by the only two mounts on the host, STATE/pins/private and the mnt in it: the
-// second is of a kind that the kernel copies to no other mount namespace.
+// second is of a kind that new mount namespaces get no copy of.
+//
+// Whoever may remove files in the state directory may remove pins, as the kernel gives up what is mounted on them.
 package pins
 
 import (
@@ -34,14 +36,19 @@ type Pins struct {
 }
 
 // Open returns the pins of a state directory, with those of an earlier run. With onHost new ones are mounts of the host,
-// as an older version made them, for shards that know of nothing else.
+// as an older version made them, for shards that know of nothing else. Of several that
+// have them open, all but one must be closed while something is pinned.
 func Open(state layout.State, onHost bool, logger *slog.Logger) (*Pins, error) {
+	state = layout.State(filepath.Clean(string(state)))
 	p := &Pins{onHost: onHost, state: string(state), mounts: state.PinMounts()}
 	err := p.open(state)
+	if err != nil && p.inside != nil {
+		_ = p.inside.end(func() error { return nil })
+		p.inside = nil
+	}
 	if errors.Is(err, errRefused) {
 		logger.Info("the namespaces of pods are mounts of the host: the more pods run, the longer a start takes", "error", err)
-		p.inside.end()
-		p.inside, p.onHost, err = nil, true, p.unmountAll()
+		p.onHost, err = true, p.unmountAll()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mount namespace of pins: %w", err)
@@ -154,19 +161,22 @@ func (p *Pins) openRoot() error {
 	})
 }
 
-// Close leaves all that is pinned to the next Open. If nothing is, nothing is left on the host.
+// Close leaves all that is pinned to the next Open. If nothing is, nothing is left on the host. It may be repeated.
 func (p *Pins) Close() error {
-	if p == nil || p.inside == nil {
+	if p.inside == nil {
 		return nil
 	}
-	var left int
-	err := p.inside.do(func() (err error) {
-		left, err = countMounts()
+	empty := false
+	err := p.inside.end(func() error {
+		left, err := countMounts()
+		empty = err == nil && left == furniture
 		return err
 	})
-	p.inside.end()
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
 	p.root.Close()
-	if err == nil && left == furniture {
+	if empty {
 		err = p.unmountAll()
 	}
 	if err != nil {
@@ -196,35 +206,55 @@ func (p *Pins) Pin(path string, namespace *os.File) error {
 	return nil
 }
 
-// Find opens the namespace that a path leads to. The error is fs.ErrNotExist if there is none.
+// Find opens the namespace that a path leads to. The error is fs.ErrNotExist if there certainly is none.
 func (p *Pins) Find(path string) (*os.File, error) {
-	if namespace, err := openNamespace(p.within(path)); !errors.Is(err, fs.ErrNotExist) {
-		return namespace, err
-	}
-	return openNamespace(path) // a mount of the host
+	namespace, _, err := p.find(path)
+	return namespace, err
 }
 
-// Reach returns a path by which this process and its children reach the namespace that a path leads to.
-func (p *Pins) Reach(path string) string {
-	within := p.within(path)
-	if namespace, err := openNamespace(within); err == nil {
-		namespace.Close()
-		return within
+// Reach returns a path by which this process and its children reach the namespace that a path leads to. Errors are those
+// of Find.
+func (p *Pins) Reach(path string) (string, error) {
+	namespace, at, err := p.find(path)
+	if err != nil {
+		return "", err
 	}
-	return path
+	return at, namespace.Close()
 }
 
-// within returns the path of something in the mount namespace, for those outside. A path that it may have nothing at, it
-// returns as it is.
-func (p *Pins) within(path string) string {
-	if p.inside == nil || !strings.HasPrefix(path, p.state+"/") {
-		return path
+// Hides reports whether a path leads to a namespace only in the mount namespace at Mounts, not in the host's. Errors are
+// those of Find.
+func (p *Pins) Hides(path string) (bool, error) {
+	if !p.mayHave(path) {
+		return false, nil
 	}
-	return fmt.Sprintf("/proc/%d/fd/%d%s", os.Getpid(), p.root.Fd(), path)
+	at, err := p.Reach(path)
+	return at != path, err
 }
 
-// Hides reports whether a path leads to a namespace only in the mount namespace at Mounts, not in the host's.
-func (p *Pins) Hides(path string) bool { return p.Reach(path) != path }
+// find opens the namespace that a path leads to, and returns the path by which it was found.
+func (p *Pins) find(path string) (namespace *os.File, at string, err error) {
+	if p.mayHave(path) {
+		at = fmt.Sprintf("/proc/%d/fd/%d%s", os.Getpid(), p.root.Fd(), path)
+		namespace, err = openNamespace(at)
+		if p.inside.isEnded() { // and what was found is anything
+			if err == nil {
+				namespace.Close()
+			}
+			return nil, "", os.ErrClosed
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return namespace, at, err
+		}
+	}
+	namespace, err = openNamespace(path) // a mount of the host
+	return namespace, path, err
+}
+
+// mayHave reports whether the mount namespace may have something at a path.
+func (p *Pins) mayHave(path string) bool {
+	return p.inside != nil && strings.HasPrefix(path, p.state+"/")
+}
 
 // Mounts is the path of the mount namespace that has the pins.
 func (p *Pins) Mounts() string { return p.mounts }

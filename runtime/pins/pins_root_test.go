@@ -6,13 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 func open(t *testing.T, state layout.State) *Pins {
@@ -33,7 +33,11 @@ func open(t *testing.T, state layout.State) *Pins {
 // freshState returns a state directory, with a directory for a pod.
 func freshState(t *testing.T) (state layout.State, pod string) {
 	t.Helper()
-	state = layout.State(t.TempDir())
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // as the kernel names mounts
+	if err != nil {
+		t.Fatal(err)
+	}
+	state = layout.State(dir)
 	pod = filepath.Join(state.Network(), "pod")
 	if err := os.MkdirAll(pod, 0o700); err != nil {
 		t.Fatal(err)
@@ -42,20 +46,24 @@ func freshState(t *testing.T) (state layout.State, pod string) {
 	return state, pod
 }
 
+func (p *Pins) mustHide(t *testing.T, path string, want bool) {
+	t.Helper()
+	if got, err := p.Hides(path); err != nil || got != want {
+		t.Errorf("hides %s: %v, %v; want %v", path, got, err, want)
+	}
+}
+
 // newNamespace returns an IPC namespace in which nobody is.
 func newNamespace(t *testing.T) *os.File {
 	t.Helper()
 	var file *os.File
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
+	if err := thread.Run(func() error {
 		err := unix.Unshare(unix.CLONE_NEWIPC)
 		if err == nil {
 			file, err = os.Open("/proc/thread-self/ns/ipc")
 		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
@@ -78,7 +86,11 @@ func mountsOnHost(t *testing.T, state layout.State) (found []string) {
 
 func (p *Pins) mustFind(t *testing.T, path string, want *os.File) {
 	t.Helper()
-	for _, at := range []string{path, p.Reach(path)} {
+	reached, err := p.Reach(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{path, reached} {
 		found, err := p.Find(at)
 		if err != nil {
 			t.Fatal(err)
@@ -107,9 +119,8 @@ func TestPinsAreFoundAgainAndAreNoMountsOfTheHost(t *testing.T) {
 	if got := mountsOnHost(t, state); len(got) != 2 {
 		t.Errorf("on the host: %v", got)
 	}
-	if !p.Hides(path) || p.Hides("/proc/self/ns/ipc") {
-		t.Error("what the host's mounts lead to is not what it should be")
-	}
+	p.mustHide(t, path, true)
+	p.mustHide(t, "/proc/self/ns/ipc", false)
 
 	// A pin stays where its directory goes, and survives its maker.
 	moved := filepath.Join(state.Network(), "moved")
@@ -138,8 +149,15 @@ func TestPinsAreFoundAgainAndAreNoMountsOfTheHost(t *testing.T) {
 	if got := mountsOnHost(t, state); len(got) != 0 {
 		t.Errorf("nothing is pinned, and on the host is %v", got)
 	}
+	// It does not say that nothing is pinned: somebody would make it again.
 	if err := p.Pin(path, namespace); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after the end: %v", err)
+	}
+	if _, err := p.Find(path); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
 	}
 }
 
@@ -155,9 +173,7 @@ func TestPinsOnTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.mustFind(t, path, namespace)
-	if old.Hides(path) {
-		t.Error("it is not on the host")
-	}
+	old.mustHide(t, path, false)
 	// The next one finds it too, and pins others elsewhere.
 	p := open(t, state)
 	p.mustFind(t, path, namespace)
@@ -165,9 +181,8 @@ func TestPinsOnTheHost(t *testing.T) {
 	if err := p.Pin(other, namespace); err != nil {
 		t.Fatal(err)
 	}
-	if p.Hides(path) || !p.Hides(other) {
-		t.Error("they are not where they should be")
-	}
+	p.mustHide(t, path, false)
+	p.mustHide(t, other, true)
 	// One that is for old shards again finds both.
 	if old, err = Open(state, true, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)

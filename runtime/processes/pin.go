@@ -56,7 +56,8 @@ func (p *Processes) pin(podUID, container string, pid int, kind string) (string,
 		return "", err
 	}
 	path := filepath.Join(dir, kind+"."+container)
-	if pinned, err := p.Pins.Find(path); err == nil {
+	switch pinned, err := p.Pins.Find(path); {
+	case err == nil:
 		found := same(pinned, namespace)
 		pinned.Close()
 		if found {
@@ -65,6 +66,8 @@ func (p *Processes) pin(podUID, container string, pid int, kind string) (string,
 		if err := pins.Unpin(path); err != nil {
 			return "", err
 		}
+	case !errors.Is(err, os.ErrNotExist):
+		return "", err
 	}
 	crash.At("processes.pin.made")
 	if err := p.Pins.Pin(path, namespace); err != nil {

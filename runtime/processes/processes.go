@@ -45,9 +45,12 @@ const (
 func (p *Processes) SetUp(podUID, users string) (string, error) {
 	dir := filepath.Join(p.Dir, podUID)
 	pin := filepath.Join(dir, pinName)
-	if first, err := p.alive(dir); err == nil {
+	first, err := p.alive(dir)
+	if err == nil {
 		unix.Close(first)
 		return pin, nil
+	} else if !errors.Is(err, errNone) {
+		return "", fmt.Errorf("pid namespace: %w", err)
 	}
 	if err := p.TearDown(podUID); err != nil {
 		return "", err
@@ -131,11 +134,13 @@ func (p *Processes) record(dir string, pid int) error {
 // TearDown ends the first process of a pod's namespace, and with it all others there. A pod that has none is no error.
 func (p *Processes) TearDown(podUID string) error {
 	dir := filepath.Join(p.Dir, podUID)
-	if first, err := p.alive(dir); err == nil {
-		defer unix.Close(first)
-		if err := unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("end the first process of a pod: %w", err)
-		}
+	first, err := p.alive(dir)
+	if err == nil {
+		err = unix.PidfdSendSignal(first, unix.SIGKILL, nil, 0)
+		unix.Close(first)
+	}
+	if err != nil && !errors.Is(err, errNone) && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("end the first process of a pod: %w", err)
 	}
 	crash.At("processes.ended")
 	if err := unpin(dir); err != nil {
@@ -158,19 +163,26 @@ func (p *Processes) Held() ([]string, error) {
 	return uids, err
 }
 
-// alive returns a handle of the process that keeps a pinned namespace, if it still does: by now another process may
-// have its number.
+// errNone: a pod has no namespace with a first process.
+var errNone = errors.New("its first process has ended")
+
+// alive returns a handle of the process that keeps a pinned namespace, or errNone if it certainly does not: by now
+// another process may have its number.
 func (p *Processes) alive(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, recordName))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, errNone
+	} else if err != nil {
 		return -1, err
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return -1, err
+		return -1, errNone
 	}
 	handle, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
+	if err == unix.ESRCH || err == unix.EINVAL {
+		return -1, errNone
+	} else if err != nil {
 		return -1, err
 	}
 	if err := p.keeps(pid, dir); err != nil {
@@ -179,7 +191,7 @@ func (p *Processes) alive(dir string) (int, error) {
 	}
 	if ended, _ := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0); ended > 0 {
 		unix.Close(handle)
-		return -1, unix.ESRCH // and is not reaped yet
+		return -1, errNone // and is not reaped yet
 	}
 	return handle, nil
 }
@@ -187,17 +199,21 @@ func (p *Processes) alive(dir string) (int, error) {
 // keeps fails unless the namespace that is pinned in a directory is that of a process.
 func (p *Processes) keeps(pid int, dir string) error {
 	pinned, err := p.Pins.Find(filepath.Join(dir, pinName))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNone
+	} else if err != nil {
 		return err
 	}
 	defer pinned.Close()
 	own, err := os.Open(namespaceOf(pid))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return errNone
+	} else if err != nil {
 		return err
 	}
 	defer own.Close()
 	if !same(pinned, own) {
-		return unix.ESRCH
+		return errNone
 	}
 	return nil
 }

@@ -8,7 +8,6 @@
 package userns
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -41,7 +40,7 @@ type Options struct {
 	On []string
 	// Program makes the namespaces: see holder.By. Empty: this process does.
 	Program string
-	// Pins keep the namespaces. Nil: mounts of the host do.
+	// Pins keep the namespaces.
 	Pins *pins.Pins
 }
 
@@ -88,7 +87,7 @@ var kinds = []struct {
 // host, Supported says why.
 func Open(o Options) (*Namespaces, error) {
 	n := &Namespaces{
-		dir: o.Dir, ids: o.IDs, program: o.Program, pins: cmp.Or(o.Pins, &pins.Pins{}),
+		dir: o.Dir, ids: o.IDs, program: o.Program, pins: o.Pins,
 		pods: map[string]uint32{}, taken: map[uint32]bool{},
 	}
 	hash := fnv.New32a()
@@ -136,14 +135,18 @@ func (n *Namespaces) SetUp(podUID string) (*Namespace, error) {
 	for _, k := range kinds {
 		out.Paths[k.kind] = n.path(podUID, k.name)
 	}
-	if !n.pinned(out.Paths[specs.UserNamespace]) {
+	at := out.Paths[specs.UserNamespace]
+	out.Reach, err = n.pins.Reach(at)
+	if errors.Is(err, fs.ErrNotExist) {
 		crash.At("userns.recorded")
-		if err := n.make(podUID, first); err != nil {
-			return nil, fmt.Errorf("user namespace: %w", err)
+		if err = n.make(podUID, first); err == nil {
+			crash.At("userns.pinned")
+			out.Reach, err = n.pins.Reach(at)
 		}
-		crash.At("userns.pinned")
 	}
-	out.Reach = n.pins.Reach(out.Paths[specs.UserNamespace])
+	if err != nil {
+		return nil, fmt.Errorf("user namespace: %w", err)
+	}
 	return out, nil
 }
 
@@ -203,15 +206,6 @@ func (n *Namespaces) enter(first uint32, others uintptr, fn func(pid int) error)
 		return holder.Fork(wanted, fn)
 	}
 	return holder.By(n.program, wanted, fn)
-}
-
-func (n *Namespaces) pinned(path string) bool {
-	namespace, err := n.pins.Find(path)
-	if err != nil {
-		return false
-	}
-	namespace.Close()
-	return true
 }
 
 // unpin removes all that a pod has except its record.

@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/jobd/jobd/runtime/pins"
 )
 
 var few = IDs{First: 0x7f000000, Count: 2 * Size}
@@ -21,7 +23,7 @@ func open(t *testing.T, dir string) *Namespaces {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("needs root and no -short")
 	}
-	n, err := Open(Options{Dir: dir, IDs: few, Owner: "a", On: []string{dir}})
+	n, err := Open(Options{Dir: dir, IDs: few, Owner: "a", On: []string{dir}, Pins: &pins.Pins{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +51,11 @@ func fresh(t *testing.T) string {
 		_ = os.RemoveAll(dir)
 	})
 	return dir + "/pods"
+}
+
+func has(n *Namespaces, path string) bool {
+	_, err := n.pins.Reach(path)
+	return err == nil
 }
 
 func setUp(t *testing.T, n *Namespaces, uid string) *Namespace {
@@ -132,7 +139,7 @@ func TestWhatAKillHasLeftIsPutRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			n = open(t, dir)
-			if again := setUp(t, n, "p"); again.First != own.First || !n.pinned(again.Paths[specs.UserNamespace]) {
+			if again := setUp(t, n, "p"); again.First != own.First || !has(n, again.Paths[specs.UserNamespace]) {
 				t.Errorf("%+v, then %+v", own, again)
 			}
 			if err := left(own); err != nil {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime/pins"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 const (
@@ -193,20 +193,16 @@ func (d *daemon) inPod(p *corev1.Pod, fn func() error) error {
 	if err != nil {
 		return err
 	}
-	defer pinned.Close()
+	defer pinned.Close() // which leaves all as it is, since the pod's network is pinned
 	ns, err := pinned.Find(filepath.Join(layout.State(d.state).Network(), string(p.UID), "net"))
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the function
+	return thread.Run(func() error {
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- err
-			return
+			return err
 		}
-		done <- fn()
-	}()
-	return <-done
+		return fn()
+	})
 }

@@ -2,9 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/runtime/shard/protocol"
+	"github.com/jobd/jobd/runtime/thread"
 )
 
 // launcher starts OCI runtimes, each in a new mount namespace: a copy of the host's at that moment, with the
@@ -22,7 +23,7 @@ type launcher struct {
 	host    int    // the host's mount namespace
 	hide    string // what the OCI runtime must not see
 	slack   int    // timer slack of what is launched; see calmMonitor
-	work    chan func(*thread)
+	work    chan func(*launchThread)
 	idle    atomic.Int32 // how many threads wait for work
 	threads atomic.Int32
 
@@ -31,9 +32,9 @@ type launcher struct {
 	overlays overlays
 }
 
-// thread is a thread that launches. It never ends, since the kernel kills each runtime when the thread that started it
+// launchThread is a thread that launches. It never ends, since the kernel kills each runtime when the thread that started it
 // ends, so that a half-made container does not outlive the shard.
-type thread struct {
+type launchThread struct {
 	away bool // it could not get back from the last container's namespace
 }
 
@@ -45,7 +46,7 @@ func newLauncher(hide string, slack int) (*launcher, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("open mount namespace", err)
 	}
-	l := &launcher{host: host, hide: hide, slack: slack, work: make(chan func(*thread)), programs: programs{}}
+	l := &launcher{host: host, hide: hide, slack: slack, work: make(chan func(*launchThread)), programs: programs{}}
 	l.addThread()
 	return l, nil
 }
@@ -60,19 +61,18 @@ func (l *launcher) addThread() {
 		l.threads.Add(-1)
 		return
 	}
-	go func() {
-		runtime.LockOSThread()
+	thread.Start(func() {
 		setSlack(l.slack)
-		// A thread that shares its root with others cannot go to another mount namespace. That this worked is seen then.
+		// A thread that shares its root with others cannot go to another mount namespace. If this fails, that will.
 		_ = unix.Unshare(unix.CLONE_FS)
-		t := &thread{}
+		t := &launchThread{}
 		for {
 			l.idle.Add(1)
 			task := <-l.work
 			l.idle.Add(-1)
 			task(t)
 		}
-	}()
+	})
 }
 
 // launch is a process to be started.
@@ -106,7 +106,7 @@ type launched struct {
 // back. When ctx ends first, no process is made, and the error is the cause.
 func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay, err error) {
 	done := make(chan launched, 1)
-	task := func(t *thread) {
+	task := func(t *launchThread) {
 		late := time.AfterFunc(hangTime, func() {
 			if l.idle.Load() == 0 {
 				l.addThread()
@@ -118,7 +118,7 @@ func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay
 		}
 		var r launched
 		r.pid, r.root, r.err = l.inside(ctx, t, p)
-		t.away = unix.Setns(l.host, unix.CLONE_NEWNS) != nil
+		t.away = l.leave() != nil
 		done <- r
 	}
 	select {
@@ -146,7 +146,7 @@ func (l *launcher) launch(ctx context.Context, p launch) (pid int, root *overlay
 	}
 }
 
-func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, root *overlay, err error) {
+func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid int, root *overlay, err error) {
 	if err := l.enter(t, p); err != nil {
 		return 0, nil, err
 	}
@@ -188,22 +188,30 @@ func (l *launcher) inside(ctx context.Context, t *thread, p launch) (pid int, ro
 }
 
 // enter moves the thread to a new mount namespace for a launch.
-func (l *launcher) enter(t *thread, p launch) error {
-	pinned, err := openPins(p.pins)
-	defer protocol.CloseAll(pinned)
-	if err != nil {
-		return err
+func (l *launcher) enter(t *launchThread, p launch) error {
+	if t.away {
+		if err := l.leave(); err != nil {
+			return err
+		}
 	}
-	if t.away || p.pins != nil {
-		if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
-			return fmt.Errorf("leave mount namespace: %w", err)
+	var pinned []*os.File
+	if p.pins != nil {
+		var err error
+		pinned, err = openPins(p.pins)
+		defer protocol.CloseAll(pinned)
+		if err = errors.Join(err, l.leave()); err != nil {
+			return err
 		}
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("new mount namespace: %w", err)
 	}
 	// What is shared with the host is cloned before the namespace is detached, and put back after.
-	shared, err := sharedTrees(p.shared, p.rootfs)
+	places := []string{p.rootfs}
+	if p.pins != nil {
+		places = append(places, p.pins.Paths...)
+	}
+	shared, err := sharedTrees(p.shared, places)
 	if err != nil {
 		return err
 	}
@@ -228,8 +236,10 @@ func (l *launcher) enter(t *thread, p launch) error {
 			return fmt.Errorf("share mounts of %s: %w", shared[i], err)
 		}
 	}
-	if err := mountPins(p.pins, pinned); err != nil {
-		return err
+	for i, namespace := range pinned {
+		if err := mountPin(namespace, p.pins.Paths[i]); err != nil {
+			return err
+		}
 	}
 	if l.hide != "" {
 		if err := unix.Unmount(l.hide, unix.MNT_DETACH); err != nil {
@@ -239,6 +249,14 @@ func (l *launcher) enter(t *thread, p launch) error {
 		if err := unix.Mount("tmpfs", l.hide, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=755"); err != nil {
 			return fmt.Errorf("cover %s: %w", l.hide, err)
 		}
+	}
+	return nil
+}
+
+// leave moves the calling thread back to the host's mount namespace.
+func (l *launcher) leave() error {
+	if err := unix.Setns(l.host, unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("leave mount namespace: %w", err)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func TestOverlayIsUsedAgainWhileItIsAsNew(t *testing.T) {
 				t.Helper()
 				var v *overlay
 				failed := make(chan error)
-				l.work <- func(th *thread) {
+				l.work <- func(th *launchThread) {
 					err := l.enter(th, launch{rootfs: root})
 					if err == nil {
 						v, err = l.overlays.mount(mounts, root, nil)

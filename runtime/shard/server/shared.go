@@ -11,21 +11,25 @@ import (
 
 // sharedTrees resolves the paths on the host from and to which mounts propagate, and leaves out those inside another: a
 // tree is cloned with all that is in it, and what is mounted over a part of a shared tree would be mounted on the host
-// too, each time. For the same reason the root file system of the container must not be mounted in such a tree.
-func sharedTrees(paths []string, rootfs string) ([]string, error) {
+// too, each time. For the same reason nothing of the container's own may be mounted in such a tree.
+func sharedTrees(paths []string, own []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
 	}
-	rootfs, err := filepath.EvalSymlinks(rootfs)
-	if err != nil {
-		return nil, fmt.Errorf("share mounts: %w", err)
+	own = slices.Clone(own)
+	for i, path := range own {
+		var err error
+		if own[i], err = filepath.EvalSymlinks(path); err != nil {
+			return nil, fmt.Errorf("share mounts: %w", err)
+		}
 	}
 	places := make([]string, len(paths))
 	for i, path := range paths {
+		var err error
 		if places[i], err = filepath.EvalSymlinks(path); err != nil {
 			return nil, fmt.Errorf("share mounts of %s: %w", path, err)
 		}
-		if inside(rootfs, places[i]) {
+		if slices.ContainsFunc(own, func(path string) bool { return inside(path, places[i]) }) {
 			return nil, fmt.Errorf("share mounts of %s: the containers' own are made there: %w", path,
 				errdefs.ErrFailedPrecondition)
 		}

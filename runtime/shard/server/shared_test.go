@@ -23,7 +23,8 @@ func TestSharedTrees(t *testing.T) {
 		must(t, os.MkdirAll(path, 0o700))
 	}
 	must(t, os.Symlink("a", at("link")[0]))
-	rootfs := at("state/c/rootfs")[0]
+	own := at("other", "state/c/rootfs")
+	must(t, os.Mkdir(own[0], 0o700))
 	for name, c := range map[string]struct{ paths, want []string }{
 		"none":                        {nil, nil},
 		"one":                         {at("a"), at("a")},
@@ -34,12 +35,12 @@ func TestSharedTrees(t *testing.T) {
 		"the root":                    {append(at("a"), "/"), append([]string{"/"}, at("a")...)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := sharedTrees(c.paths, rootfs); err != nil || !slices.Equal(got, c.want) {
+			if got, err := sharedTrees(c.paths, own); err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
 		})
 	}
-	if got, err := sharedTrees(at("a", "state"), rootfs); !errors.Is(err, errdefs.ErrFailedPrecondition) {
-		t.Errorf("with the root file system in one: %q, %v", got, err)
+	if got, err := sharedTrees(at("a", "state"), own); !errors.Is(err, errdefs.ErrFailedPrecondition) {
+		t.Errorf("with something of its own in one: %q, %v", got, err)
 	}
 }
