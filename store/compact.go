@@ -99,7 +99,7 @@ func (s *Store) copy(ctx context.Context) (*bolt.DB, error) {
 		return nil, err
 	}
 	o := boltOptions(s.options)
-	o.NoSync, o.NoGrowSync = true, true
+	o.NoSync, o.NoGrowSync, o.OpenFile = true, true, openInPlace
 	dst, err := bolt.Open(s.compactPath(), 0o600, o)
 	if err != nil {
 		return nil, errors.Join(err, s.removeCopy())

@@ -38,7 +38,9 @@ func create(path string, o Options) error {
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	db, err := bolt.Open(tmp, 0o600, &bolt.Options{NoFreelistSync: true, NoSync: o.NoSync, NoGrowSync: o.NoSync})
+	db, err := bolt.Open(tmp, 0o600, &bolt.Options{
+		NoFreelistSync: true, NoSync: o.NoSync, NoGrowSync: o.NoSync, OpenFile: openInPlace,
+	})
 	if err != nil {
 		return err
 	}

@@ -71,9 +71,44 @@ func TestAFullDisk(t *testing.T) {
 // Others fill the disk to the last byte, and the database goes on: its reserve takes what is new, and once that is half
 // used up the history is cut, so that what changes again and again takes no more.
 func TestAReserveOutlastsAFullDisk(t *testing.T) {
-	dir := smallDisk(t, "24m")
+	t.Run("tmpfs", func(t *testing.T) { outlastAFullDisk(t, smallDisk(t, "24m"), 3000) })
+	// It takes long over each commit while it is full.
+	t.Run("btrfs", func(t *testing.T) { outlastAFullDisk(t, smallBtrfs(t), 200) })
+}
+
+// smallBtrfs mounts a small Btrfs.
+func smallBtrfs(t *testing.T) string {
+	t.Helper()
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("needs root and no -short")
+	}
+	dir := t.TempDir()
+	file, at := filepath.Join(dir, "disk"), filepath.Join(dir, "mounted")
+	if err := os.Mkdir(at, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{
+		{"truncate", "-s", "200M", file}, {"mkfs.btrfs", "-q", file}, {"mount", "-o", "loop", file, at},
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("needs a Btrfs: %s: %v %s", strings.Join(command, " "), err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", at).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	})
+	return at
+}
+
+func outlastAFullDisk(t *testing.T, dir string, changes int) {
+	t.Helper()
 	s := openAt(t, filepath.Join(dir, "jobd.db"), Options{Reserve: 8 << 20})
 	t.Cleanup(func() { _ = s.Close() })
+	if copiesOnWrite(s.path) {
+		t.Error("the database is not written in place")
+	}
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +118,7 @@ func TestAReserveOutlastsAFullDisk(t *testing.T) {
 		_, err = ballast.Write(make([]byte, 4096))
 	}
 	value := []byte(strings.Repeat("x", 10_000))
-	for i := range 3000 {
+	for i := range changes {
 		put(t, s, fmt.Sprintf("a/%d", i%20), string(value))
 	}
 	mustCheck(t, s)
@@ -97,6 +132,9 @@ func TestAReserveOutlastsAFullDisk(t *testing.T) {
 	ballast.Close()
 	if _, _, err := s.Compact(t.Context()); err != nil {
 		t.Error(err)
+	}
+	if copiesOnWrite(s.path) {
+		t.Error("the database is not written in place since it was compacted")
 	}
 	put(t, s, "b", string(value))
 	mustCheck(t, s)

@@ -58,6 +58,10 @@ func (s *Store) takeReserve(used int64) {
 	err := allocate(s.path, used+s.options.Reserve)
 	switch {
 	case err == nil:
+		if r.upTo == 0 && copiesOnWrite(s.path) {
+			s.options.Logger.Warn("Btrfs copies what is written to the database, so that no disk space is reserved for it: "+
+				"when others fill the disk, nothing can be recorded; jobd db compact makes it a file that is written in place", "path", s.path)
+		}
 		r.upTo = used + s.options.Reserve
 	case errors.Is(err, unix.EOPNOTSUPP):
 		r.upTo = math.MaxInt64
