@@ -36,19 +36,24 @@ type Pins struct {
 }
 
 // Open returns the pins of a state directory, with those of an earlier run. With onHost new ones are mounts of the host,
-// as an older version made them, for shards that know of nothing else. Of several that
-// have them open, all but one must be closed while something is pinned.
+// as an older version made them, for shards that know of nothing else; so they are where no mount namespace can be made for
+// them. Of several that have them open, all but one must be closed while something is pinned.
 func Open(state layout.State, onHost bool, logger *slog.Logger) (*Pins, error) {
 	state = layout.State(filepath.Clean(string(state)))
 	p := &Pins{onHost: onHost, state: string(state), mounts: state.PinMounts()}
-	err := p.open(state)
-	if err != nil && p.inside != nil {
-		_ = p.inside.end(func() error { return nil })
-		p.inside = nil
-	}
-	if errors.Is(err, errRefused) {
-		logger.Info("the namespaces of pods are mounts of the host: the more pods run, the longer a start takes", "error", err)
-		p.onHost, err = true, p.unmountAll()
+	namespace, err := openNamespace(p.mounts)
+	switch {
+	case err == nil:
+		err = p.enter(namespace)
+		namespace.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+	case onHost:
+		err = nil
+	default:
+		if err = p.make(); err != nil {
+			logger.Info("the namespaces of pods are mounts of the host: the more pods run, the longer a start takes", "error", err)
+			p.onHost, err = true, p.unmountAll()
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mount namespace of pins: %w", err)
@@ -56,31 +61,35 @@ func Open(state layout.State, onHost bool, logger *slog.Logger) (*Pins, error) {
 	return p, nil
 }
 
-// errRefused is how the kernel refuses to mount a mount namespace in another one that may be newer. A new one always is,
-// except that Linux 6.18 takes their numbers for their ages, and each processor hands out numbers of its own. Only that
-// of the first mount namespace is always the lowest.
-var errRefused = errors.New("the kernel refuses to mount a mount namespace here")
+// enter finds what is pinned in a mount namespace.
+func (p *Pins) enter(namespace *os.File) error {
+	return p.begin(func() error { return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS) }, nil)
+}
 
-func (p *Pins) open(state layout.State) (err error) {
-	namespace, err := openNamespace(p.mounts)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && p.onHost:
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return p.make(state)
-	case err != nil:
+// begin starts the thread in the mount namespace that enter moves it to. Before anything is pinned there, keep is called,
+// which may be nil.
+func (p *Pins) begin(enter func() error, keep func(in *inside) error) error {
+	in, err := start(enter)
+	if err != nil {
 		return err
 	}
-	defer namespace.Close()
-	p.inside, err = start(func() error { return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS) })
-	if err == nil {
-		err = p.openRoot()
+	root := -1
+	if err = in.do(func() (err error) {
+		root, err = unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	}); err == nil && keep != nil {
+		err = keep(in)
 	}
-	return err
+	if err != nil {
+		_ = in.end(func() error { return unix.Close(root) })
+		return err
+	}
+	p.inside, p.root = in, os.NewFile(uintptr(root), "/")
+	return nil
 }
 
 // make makes the mount namespace, and pins it.
-func (p *Pins) make(state layout.State) error {
+func (p *Pins) make() error {
 	dir := filepath.Dir(p.mounts)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -99,19 +108,16 @@ func (p *Pins) make(state layout.State) error {
 	if err := os.WriteFile(p.mounts, nil, 0o400); err != nil {
 		return err
 	}
-	var err error
-	if p.inside, err = start(func() error { return furnish(dir, string(state)) }); err != nil {
-		return err
-	}
-	crash.At("pins.made")
-	err = unix.Mount(p.inside.namespace(), p.mounts, "", unix.MS_BIND, "")
-	if err == unix.EINVAL {
-		return errRefused
-	} else if err != nil {
-		return fmt.Errorf("mount %s: %w", p.mounts, err)
-	}
-	crash.At("pins.mounted")
-	return p.openRoot()
+	return p.begin(func() error { return furnish(dir, p.state) }, func(in *inside) error {
+		crash.At("pins.made")
+		// Nor can it be mounted in one that may be newer. A new one never is, except that Linux 6.18 takes their numbers for
+		// their ages, and each processor hands out numbers of its own. Only that of the first of all is always the lowest.
+		if err := unix.Mount(in.namespace(), p.mounts, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", p.mounts, err)
+		}
+		crash.At("pins.mounted")
+		return nil
+	})
 }
 
 // furnish gives the calling thread a mount namespace with nothing but what pins need. dir is a directory that may be
@@ -150,16 +156,6 @@ func furnish(dir, state string) error {
 
 // furniture is how many mounts furnish leaves.
 const furniture = 3
-
-func (p *Pins) openRoot() error {
-	return p.inside.do(func() error {
-		root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			p.root = os.NewFile(uintptr(root), "/")
-		}
-		return err
-	})
-}
 
 // Close leaves all that is pinned to the next Open. If nothing is, nothing is left on the host. It may be repeated.
 func (p *Pins) Close() error {
