@@ -156,7 +156,7 @@ func (d *daemon) finishedJobs(ctx context.Context, n int) error {
 
 // controller measures the cost of the decisions alone: pods that succeed after a delay, without containers.
 func (b *bench) controller(ctx context.Context) error {
-	b.report.table("The controller alone: simulated pods that succeed at once", "pods", "parallel", "s", "us a pod", "CPU s", "cluster s", "cluster CPU s", "RssAnon MB", "delete s")
+	b.report.table("The controller alone: simulated pods that succeed at once", "pods", "parallel", "s", "us a pod", "CPU s", "cluster s", "cluster CPU s", "RssAnon MB", "at rest MB", "delete s")
 	for _, c := range []struct {
 		pods, parallel    int
 		cluster, clustCPU string
@@ -176,11 +176,13 @@ func (b *bench) controller(ctx context.Context) error {
 		took, err := d.run(ctx, j)
 		if err == nil {
 			after := d.self()
+			time.Sleep(settling)
+			rest := d.self()
 			var gone time.Duration
 			if gone, err = d.remove(ctx, "many"); err == nil {
 				b.report.figure(fmt.Sprintf("Controller/pods=%d/parallel=%d", c.pods, c.parallel), []float64{took.Seconds()}, "s")
 				b.report.row(strconv.Itoa(c.pods), strconv.Itoa(c.parallel), fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.0f", took.Seconds()*1e6/float64(c.pods)),
-					fmt.Sprintf("%.1f", after.cpu-before.cpu), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.anon), fmt.Sprintf("%.1f", gone.Seconds()))
+					fmt.Sprintf("%.1f", after.cpu-before.cpu), c.cluster, c.clustCPU, fmt.Sprintf("%.0f", after.anon), fmt.Sprintf("%.0f", rest.anon), fmt.Sprintf("%.1f", gone.Seconds()))
 			}
 		}
 		d.close()
