@@ -6,9 +6,6 @@ import (
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/runtime/simulated"
 )
@@ -75,13 +72,11 @@ func (d *daemon) latencies(ctx context.Context, n int) (first, complete []float6
 	return first, complete, (machineCPU() - machine - (ownCPU() - own)) / float64(n) * 1000, nil
 }
 
-// firstLine returns when the shard read the first line of a Job's only pod.
+// firstLine returns when the shard read the first line of a Job's only pod. It asks for the log of the Job: to find the pod
+// by its label, the daemon would look at each pod that there is, just before the next Job begins.
 func (d *daemon) firstLine(ctx context.Context, name string) (time.Time, error) {
-	pods, err := d.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + name})
-	if err != nil || len(pods.Items) == 0 {
-		return time.Time{}, fmt.Errorf("no pod of %s: %w", name, err)
-	}
-	log, err := d.CoreV1().Pods("default").GetLogs(pods.Items[0].Name, &corev1.PodLogOptions{Timestamps: true}).Do(ctx).Raw()
+	log, err := d.BatchV1().RESTClient().Get().Namespace("default").Resource("jobs").Name(name).SubResource("log").
+		Param("timestamps", "true").Do(ctx).Raw()
 	if err != nil {
 		return time.Time{}, err
 	}
