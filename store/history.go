@@ -176,9 +176,16 @@ func (p *Past) Get(key string) (Object, bool) {
 }
 
 // Range calls fn for the objects that were there, beginning with from, in the order of their keys, until fn returns
-// false.
-func (p *Past) Range(from string, fn func(Object) bool) {
-	p.each(from, func(_ []byte, version uint64) bool { return fn(p.s.record(version).object()) })
+// false. Those whose value does not pass wanted, which may be nil, are left out, at less cost.
+func (p *Past) Range(from string, wanted func(value []byte) bool, fn func(Object) bool) {
+	records := p.s.records()
+	p.each(from, func(_ []byte, version uint64) bool {
+		r := records.get(version)
+		if wanted != nil && !wanted(r.value) {
+			return true
+		}
+		return fn(r.object())
+	})
 }
 
 // Count returns how many objects were there, beginning with from. It looks at every key, but at no value.

@@ -89,7 +89,10 @@ func decodeHead(version uint64, data []byte) (r record, rest []byte, err error) 
 }
 
 // decode reads and verifies a whole record. Its slices alias data.
-func decode(version uint64, data []byte) (record, error) {
+func decode(version uint64, data []byte) (record, error) { return decodeWith(version, data, nil) }
+
+// decodeWith is decode, and appends the owners to a slice.
+func decodeWith(version uint64, data []byte, owners [][]byte) (record, error) {
 	r, rest, err := decodeHead(version, data)
 	if err != nil {
 		return record{}, err
@@ -101,10 +104,11 @@ func decode(version uint64, data []byte) (record, error) {
 		return r, nil
 	}
 	ok := true
-	var owners, expires uint64
+	var count, expires uint64
 	r.uid, rest, ok = takeBytes(rest, ok)
-	owners, rest, ok = takeUvarint(rest, ok)
-	for ; ok && owners > 0; owners-- {
+	count, rest, ok = takeUvarint(rest, ok)
+	r.owners = owners
+	for ; ok && count > 0; count-- {
 		var owner []byte
 		owner, rest, ok = takeBytes(rest, ok)
 		r.owners = append(r.owners, owner)

@@ -249,10 +249,22 @@ func comparePast(t *rapid.T, sn *Snapshot, m *model, prefix, from string) {
 		t.Fatal(err)
 	}
 	var got []string
-	past.Range(from, collect(&got))
+	past.Range(from, nil, collect(&got))
 	want := list(m.past[version], prefix, from)
 	if !slices.Equal(got, want) || past.Count(from) != len(want) {
 		t.Fatalf("at version %d, %q from %q:\n%q\nwant\n%q, counted %d", version, prefix, from, got, want, past.Count(from))
+	}
+	var some, wanted []string
+	odd := func(value []byte) bool { return len(value)%2 == 1 }
+	past.Range(from, odd, collect(&some))
+	past.Range(from, nil, func(o Object) bool {
+		if odd(o.Value) {
+			collect(&wanted)(o)
+		}
+		return true
+	})
+	if !slices.Equal(some, wanted) {
+		t.Fatalf("at version %d, some of %q from %q:\n%q\nwant\n%q", version, prefix, from, some, wanted)
 	}
 	for key, o := range m.past[version] {
 		if got, ok := past.Get(key); strings.HasPrefix(key, prefix) && (!ok || show(got) != show(o)) {

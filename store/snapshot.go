@@ -40,13 +40,14 @@ func (s *Snapshot) Get(key string) (Object, bool) {
 	if version == nil {
 		return Object{}, false
 	}
-	return s.live(binary.BigEndian.Uint64(version), []byte(key)), true
+	return live(s.record(binary.BigEndian.Uint64(version)), []byte(key)), true
 }
 
 // Range calls fn for the objects whose key begins with prefix and is not below from, in the order of their keys, until
 // fn returns false.
 func (s *Snapshot) Range(prefix, from string, fn func(Object) bool) {
-	s.keys(prefix, from, func(key []byte, version uint64) bool { return fn(s.live(version, key)) })
+	records := s.records()
+	s.keys(prefix, from, func(key []byte, version uint64) bool { return fn(live(records.get(version), key)) })
 }
 
 // Owned calls fn with the keys of the objects that name uid among their owners and whose key is not below from, in the
@@ -96,13 +97,36 @@ func (s *Snapshot) keys(prefix, from string, fn func(key []byte, version uint64)
 	}
 }
 
-// live reads the object that the index has at key.
-func (s *Snapshot) live(version uint64, key []byte) Object {
-	r := s.record(version)
+// live returns the object of the record that the index has at key.
+func live(r record, key []byte) Object {
 	if r.deleted || !bytes.Equal(r.key, key) {
-		corrupt("%q: index points to version %d, which is another object", key, version)
+		corrupt("%q: index points to version %d, which is another object", key, r.version)
 	}
 	return r.object()
+}
+
+// records reads many records, one after the other, without garbage.
+type records struct {
+	values *bolt.Cursor
+	key    [8]byte
+	owners [][]byte
+}
+
+func (s *Snapshot) records() *records { return &records{values: s.values.Cursor()} }
+
+// get returns a record, which is good until the next one is read.
+func (r *records) get(version uint64) record {
+	binary.BigEndian.PutUint64(r.key[:], version)
+	k, data := r.values.Seek(r.key[:])
+	if !bytes.Equal(k, r.key[:]) {
+		corrupt("version %d is missing", version)
+	}
+	found, err := decodeWith(version, data, r.owners[:0])
+	if err != nil {
+		corrupt("%w", err)
+	}
+	r.owners = found.owners
+	return found
 }
 
 func (s *Snapshot) record(version uint64) record {

@@ -114,7 +114,8 @@ func (l *list) readAll(past *store.Past) error {
 		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
 	}
 	var err error
-	past.Range(l.from, func(o store.Object) bool {
+	wanted := func(value []byte) bool { return l.needles.in(value) || l.ctx.Err() != nil }
+	past.Range(l.from, wanted, func(o store.Object) bool {
 		if limit > 0 && l.items.Len() >= limit {
 			l.more = true
 			return false
@@ -133,9 +134,6 @@ func (l *list) readAll(past *store.Past) error {
 // add decodes an object and keeps it when it matches. The predicate's error says that the object has no attributes to
 // match, which is no reason to fail the others.
 func (l *list) add(o store.Object) error {
-	if !l.needles.in(o.Value) {
-		return nil
-	}
 	item := reflect.New(l.items.Type().Elem())
 	obj, err := l.storage.decodeNew(o.Key, o.Value, o.Version, item.Interface().(runtime.Object))
 	if err != nil {

@@ -161,7 +161,7 @@ func (w *watcher) page(
 		return nil, "", false, err
 	}
 	seen, bytes := 0, 0
-	past.Range(from, func(o store.Object) bool {
+	past.Range(from, nil, func(o store.Object) bool {
 		if !w.opts.Recursive && o.Key != w.key {
 			return false
 		}
