@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
