@@ -260,16 +260,11 @@ func (d *decision) account() {
 	for _, p := range r.lists[done] {
 		d.release(p)
 	}
-	if d.end == nil && !r.deleting {
-		for _, p := range d.replaced {
-			d.release(p)
-		}
-		return
+	for _, p := range d.unheld() {
+		d.release(p)
 	}
-	for _, h := range r.held {
-		for _, p := range h {
-			d.release(p)
-		}
+	if d.end == nil && !r.deleting {
+		return
 	}
 	for _, p := range r.lists[ending] {
 		d.release(p)
@@ -281,6 +276,18 @@ func (d *decision) account() {
 			}
 		}
 	}
+}
+
+// unheld returns the held pods that are counted now: those that are replaced, or all when no index gets another pod.
+func (d *decision) unheld() []*pod {
+	if d.end == nil && !d.r.deleting {
+		return d.replaced
+	}
+	var all []*pod
+	for _, h := range d.r.held {
+		all = append(all, h...)
+	}
+	return all
 }
 
 // releaseAll releases pods that are still tracked when the Job has finished.

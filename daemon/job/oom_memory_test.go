@@ -102,6 +102,36 @@ func TestARetryKeepsTheMemoryAfterAnOOMKill(t *testing.T) {
 	}
 }
 
+// While a Job that fails waits for the last of its pods, it counts those that were held for a retry of their index.
+func TestAFailingJobRemembersTheMemoryAfterAnOOMKill(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
+			w := newWorld(someTime, growing(func(s *batchv1.JobSpec) {
+				indexed(2, 2)(s)
+				s.BackoffLimitPerIndex, s.ActiveDeadlineSeconds = ptr.To[int32](3), ptr.To[int64](3)
+			}))
+			w.settle()
+			w.startAll()
+			killed, lasting := w.names()[0], w.names()[1]
+			w.end(killed, 137)
+			w.settle()
+			w.pass(4 * time.Second)
+			if held := w.pods[killed]; held != nil && tracked(held) || w.record.Finished() {
+				t.Fatal("it does not wait, with one pod counted")
+			}
+			if restart {
+				w.record = w.rebuilt()
+			}
+			w.end(lasting, 143)
+			w.settle()
+			w.retry()
+			if got, want := w.memories(), "0=64Mi 1=64Mi 0=96Mi 1=64Mi"; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // growing is a Job whose pods have 64Mi and may have up to 200Mi.
 func growing(f func(*batchv1.JobSpec)) *batchv1.Job {
 	j := newJob(f)

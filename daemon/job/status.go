@@ -79,7 +79,7 @@ func (d *decision) writeStatus() {
 		d.Status = append(d.Status, d.next)
 	}
 	m := r.backoff.clone()
-	for _, p := range d.replaced {
+	for _, p := range d.unheld() {
 		r.grow(&m, p)
 	}
 	if !m.equal(&r.counted) {
@@ -87,17 +87,12 @@ func (d *decision) writeStatus() {
 	}
 	if d.end != nil && d.active == 0 && d.terminating == 0 {
 		d.finish()
-		d.Memory = r.lastMemory(m)
+		d.Memory = lastMemory(m)
 	}
 }
 
 // lastMemory returns what is remembered of a Job that has ended; nil for nothing. No decision needs the back-off any more.
-func (r *Record) lastMemory(m Memory) *Memory {
-	for _, heap := range r.held {
-		for _, p := range heap {
-			r.grow(&m, p)
-		}
-	}
+func lastMemory(m Memory) *Memory {
 	if len(m.Grown) == 0 {
 		return nil
 	}
