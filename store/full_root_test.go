@@ -76,7 +76,7 @@ func TestAReserveOutlastsAFullDisk(t *testing.T) {
 	t.Run("btrfs", func(t *testing.T) { outlastAFullDisk(t, smallBtrfs(t), 200) })
 }
 
-// smallBtrfs mounts a small Btrfs.
+// smallBtrfs mounts a small Btrfs that compresses.
 func smallBtrfs(t *testing.T) string {
 	t.Helper()
 	if testing.Short() || os.Geteuid() != 0 {
@@ -88,7 +88,7 @@ func smallBtrfs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{
-		{"truncate", "-s", "200M", file}, {"mkfs.btrfs", "-q", file}, {"mount", "-o", "loop", file, at},
+		{"truncate", "-s", "200M", file}, {"mkfs.btrfs", "-q", file}, {"mount", "-o", "loop", file, at}, {"chattr", "+c", at},
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("needs a Btrfs: %s: %v %s", strings.Join(command, " "), err, out)

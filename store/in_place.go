@@ -6,8 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsNoCOW is FS_NOCOW_FL of linux/fs.h.
-const fsNoCOW = 0x00800000
+// Flags of files, as in linux/fs.h: FS_NOCOW_FL, FS_COMPR_FL and FS_NOCOMP_FL.
+const (
+	fsNoCOW          = 0x00800000
+	fsCompressed     = 0x00000004
+	fsIncompressible = 0x00000400
+)
 
 // openInPlace is os.OpenFile for a file that bolt is about to make. Btrfs writes a page that is rewritten to another place,
 // unless it was told otherwise while the file was empty. Each commit would need free space then, whatever is reserved, and
@@ -18,7 +22,10 @@ func openInPlace(name string, flag int, mode os.FileMode) (*os.File, error) {
 		return nil, err
 	}
 	if flags, ok := btrfsFlags(f); ok {
-		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|fsNoCOW) // keepReserve sees if it fails
+		// What is compressed, as the directory may ask for, cannot be written in place. keepReserve sees if this fails.
+		flags &^= fsCompressed | fsIncompressible
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|fsNoCOW)
 	}
 	return f, nil
 }

@@ -67,7 +67,7 @@ type list struct {
 	needles      needles
 
 	version uint64
-	last    string // key of the last object that was looked at
+	last    string // key of the last object that may match
 	more    bool   // there are objects after it
 	count   int64  // of objects from the page's beginning on, of interest only when there is more
 }

@@ -36,8 +36,8 @@ type Pins struct {
 }
 
 // Open returns the pins of a state directory, with those of an earlier run. With onHost new ones are mounts of the host,
-// as an older version made them, for shards that know of nothing else; so they are where no mount namespace can be made for
-// them. Of several that have them open, all but one must be closed while something is pinned.
+// as an older version made them, for shards that know of nothing else. The same holds where no mount namespace can be made.
+// Of several that have them open, all but one must be closed while something is pinned.
 func Open(state layout.State, onHost bool, logger *slog.Logger) (*Pins, error) {
 	state = layout.State(filepath.Clean(string(state)))
 	p := &Pins{onHost: onHost, state: string(state), mounts: state.PinMounts()}

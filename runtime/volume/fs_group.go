@@ -20,13 +20,14 @@ const (
 )
 
 // giveToGroupOnce is giveToGroup, unless that was done for this pod's volume before: when its set-up is repeated, its
-// containers may run, and what they have done to their files since is theirs to decide.
+// containers may run, and what they have done to their files since is theirs to decide. In another epoch none of them runs,
+// and a power cut may have undone what was done.
 func (v *Volumes) giveToGroupOnce(pod *corev1.Pod, volume, path string) error {
 	if podFSGroup(pod) < 0 {
 		return nil
 	}
 	done := filepath.Join(v.statePod(string(pod.UID)), "volumes", "grouped", volume)
-	if _, err := os.Lstat(done); err == nil {
+	if in, err := os.ReadFile(done); err == nil && string(in) == v.node.Epoch {
 		return nil
 	}
 	if err := giveToGroup(pod, path); err != nil {
@@ -35,7 +36,7 @@ func (v *Volumes) giveToGroupOnce(pod *corev1.Pod, volume, path string) error {
 	if err := os.MkdirAll(filepath.Dir(done), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(done, nil, 0o600)
+	return os.WriteFile(done, []byte(v.node.Epoch), 0o600)
 }
 
 // giveToGroup lets a pod's fsGroup read and write a volume that has outlived other pods: all that is in it belongs to the

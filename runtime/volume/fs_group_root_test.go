@@ -82,11 +82,14 @@ func TestFSGroupOfAClaimIsAppliedOnce(t *testing.T) {
 	}
 	has(1234, 0o660)
 	// What a container does.
-	if err := errors.Join(os.Chown(file, -1, 4321), os.Chmod(file, 0o400)); err != nil {
+	asItLikes := func() error { return errors.Join(os.Chown(file, -1, 4321), os.Chmod(file, 0o400)) }
+	if err := asItLikes(); err != nil {
 		t.Fatal(err)
 	}
 	has(4321, 0o400)
-	if err := v.TearDown("uid"); err != nil {
+	v.node.Epoch = "another"
+	has(1234, 0o660)
+	if err := errors.Join(v.TearDown("uid"), asItLikes()); err != nil {
 		t.Fatal(err)
 	}
 	has(1234, 0o660)

@@ -63,7 +63,7 @@ func (l *launcher) addThread() {
 	}
 	thread.Start(func() {
 		setSlack(l.slack)
-		// A thread that shares its root with others cannot go to another mount namespace. If this fails, that will.
+		// A thread that shares its root with others cannot go to another mount namespace. If this fails, so will going there.
 		_ = unix.Unshare(unix.CLONE_FS)
 		t := &launchThread{}
 		for {
