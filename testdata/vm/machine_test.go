@@ -102,6 +102,9 @@ func boot(t *testing.T, disk *Disk) *machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			m.tell()
+		}
 		m.off()
 		if t.Failed() {
 			said, _ := os.ReadFile(m.console)
@@ -259,6 +262,21 @@ func (m *machine) sound() {
 	m.t.Helper()
 	if out, err := m.try("jobd db check"); err != nil || strings.TrimSpace(out) != "sound" {
 		m.t.Errorf("jobd db check: %v: %s", err, out)
+	}
+}
+
+// tell says what jobd logged last and where each of its goroutines is, for a test that failed.
+func (m *machine) tell() {
+	told := make(chan string, 1)
+	go func() {
+		said, err := m.try(`busybox ps; busybox killall -QUIT jobd; sleep 5; busybox tail -c 300000 /var/lib/jobd.log`)
+		told <- fmt.Sprint(said, err)
+	}()
+	select {
+	case said := <-told:
+		m.t.Logf("jobd in the machine:\n%s", said)
+	case <-time.After(time.Minute):
+		m.t.Log("the machine does not answer")
 	}
 }
 
