@@ -254,13 +254,13 @@ func (d *decision) release(p *pod) {
 	d.Release = append(d.Release, rel)
 }
 
-// account counts the pods that have ended.
-func (d *decision) account() {
+// account counts the pods that have ended, and those that are no longer held.
+func (d *decision) account(unheld []*pod) {
 	r := d.r
 	for _, p := range r.lists[done] {
 		d.release(p)
 	}
-	for _, p := range d.unheld() {
+	for _, p := range unheld {
 		d.release(p)
 	}
 	if d.end == nil && !r.deleting {

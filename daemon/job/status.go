@@ -73,13 +73,14 @@ func (d *decision) writeStatus() {
 		}
 		return
 	}
-	d.account()
+	unheld := d.unheld()
+	d.account(unheld)
 	d.writeIndexes()
 	if !sameStatus(&d.next, &r.status) {
 		d.Status = append(d.Status, d.next)
 	}
 	m := r.backoff.clone()
-	for _, p := range d.unheld() {
+	for _, p := range unheld {
 		r.grow(&m, p)
 	}
 	if !m.equal(&r.counted) {

@@ -133,25 +133,16 @@ func (p namespaces) write(r record) error {
 // release removes the namespaces and the record. The record goes last, so that a crash leaves nothing that is not on
 // record.
 func (p namespaces) release() error {
-	entries, err := os.ReadDir(p.dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if err := pins.UnpinAll(p.dir, recordName); err != nil {
 		return err
-	}
-	for _, e := range entries {
-		if e.Name() == recordName {
-			continue
-		}
-		if err := pins.Unpin(p.path(e.Name())); err != nil {
-			return err
-		}
-		crash.At("network.unpinned")
 	}
 	crash.At("network.pins-removed")
 	if err := os.Remove(p.path(recordName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	crash.At("network.record-removed")
-	return os.Remove(p.dir)
+	if err := os.Remove(p.dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -267,6 +267,25 @@ func Unpin(path string) error {
 	return nil
 }
 
+// UnpinAll removes all that a directory has, with what is pinned there, except the file named keep. There need be no such
+// directory.
+func UnpinAll(dir, keep string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == keep {
+			continue
+		}
+		if err := Unpin(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+		crash.At("unpinned", filepath.Base(filepath.Dir(dir)))
+	}
+	return nil
+}
+
 // openNamespace opens a path if it leads to a namespace; otherwise the error is fs.ErrNotExist.
 func openNamespace(path string) (*os.File, error) {
 	file, err := os.Open(path)

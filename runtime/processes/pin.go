@@ -94,20 +94,3 @@ func same(a, b *os.File) bool {
 	other, err := b.Stat()
 	return err == nil && os.SameFile(one, other)
 }
-
-// unpin removes all that is pinned in a directory.
-func unpin(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() == recordName {
-			continue
-		}
-		if err := pins.Unpin(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
-}

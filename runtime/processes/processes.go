@@ -143,7 +143,7 @@ func (p *Processes) TearDown(podUID string) error {
 		return fmt.Errorf("end the first process of a pod: %w", err)
 	}
 	crash.At("processes.ended")
-	if err := unpin(dir); err != nil {
+	if err := pins.UnpinAll(dir, recordName); err != nil {
 		return err
 	}
 	crash.At("processes.unpinned")

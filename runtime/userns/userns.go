@@ -178,7 +178,7 @@ func (n *Namespaces) reserve(podUID string) (uint32, error) {
 
 // make creates the namespaces of a pod and pins them.
 func (n *Namespaces) make(podUID string, first uint32) error {
-	if err := n.unpin(podUID); err != nil { // what a crash has left
+	if err := pins.UnpinAll(n.path(podUID, ""), recordName); err != nil { // what a crash has left
 		return err
 	}
 	return n.enter(first, unix.CLONE_NEWNET|unix.CLONE_NEWIPC, func(pid int) error {
@@ -208,30 +208,10 @@ func (n *Namespaces) enter(first uint32, others uintptr, fn func(pid int) error)
 	return holder.By(n.program, wanted, fn)
 }
 
-// unpin removes all that a pod has except its record.
-func (n *Namespaces) unpin(podUID string) error {
-	entries, err := os.ReadDir(n.path(podUID, ""))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() == recordName {
-			continue
-		}
-		if err := pins.Unpin(n.path(podUID, e.Name())); err != nil {
-			return err
-		}
-		crash.At("userns.unpinned")
-	}
-	return nil
-}
-
 // TearDown removes the namespaces of a pod and frees its range. It is no error if the pod has none. No process of the
 // pod may still run, and no file of the host may still belong to its users: it would be the next pod's.
 func (n *Namespaces) TearDown(podUID string) error {
-	if err := n.unpin(podUID); err != nil {
+	if err := pins.UnpinAll(n.path(podUID, ""), recordName); err != nil {
 		return fmt.Errorf("user namespace: %w", err)
 	}
 	crash.At("userns.pins-removed")
