@@ -345,7 +345,7 @@ func TestCrashMatrix(t *testing.T) {
 			c.t = t
 			var underWay func()
 			switch {
-			case strings.HasPrefix(m.point, "recover."):
+			case strings.HasPrefix(m.point, "recover."), m.point == "unpinned.ns-prepared": // of what was prepared before a kill
 				underWay = func() { c.kill(); c.arm(m.point, m.times); c.launch() }
 			case strings.HasPrefix(m.point, "shard.recover."), strings.HasPrefix(m.point, "spawn."):
 				underWay = func() { c.arm(m.point, m.times); c.killShards() }
