@@ -22,6 +22,8 @@ import (
 
 	"github.com/jobd/jobd/cmd/internal/manual"
 
+	_ "github.com/jobd/jobd/cmd/internal/translations"
+
 	// Clusters that are chosen by --kubeconfig may ask a program for credentials.
 	_ "k8s.io/client-go/plugin/pkg/client/auth/exec"
 )
