@@ -26,7 +26,6 @@ import (
 	"github.com/containerd/containerd/v2/version"
 	"github.com/containerd/errdefs"
 
-	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/layout"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/cgroup"
@@ -125,7 +124,7 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 			r.Close()
 		}
 	}()
-	if r.epoch, err = readEpoch(c.State); err != nil {
+	if r.epoch, err = readEpoch(ctx, layout.Root(c.Root), layout.State(c.State)); err != nil {
 		return nil, err
 	}
 	if r.cgroups, err = cgroup.Find(); err != nil {
@@ -262,22 +261,4 @@ func (r *Runtime) Pins() *pins.Pins { return r.pins }
 
 func inNamespace(ctx context.Context) context.Context {
 	return namespaces.WithNamespace(ctx, Namespace)
-}
-
-// readEpoch returns the name of this life of the state directory: a new one when the directory is new, or when the host
-// has been started since.
-func readEpoch(state string) (string, error) {
-	boot, err := runtime.BootID()
-	if err != nil {
-		return "", err
-	}
-	path := layout.State(state).Epoch()
-	prefix := boot + " "
-	if content, err := os.ReadFile(path); err == nil && len(content) > len(prefix) && string(content[:len(prefix)]) == prefix {
-		return string(content[len(prefix):]), nil
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err
-	}
-	epoch := fmt.Sprintf("%x", time.Now().UnixNano())
-	return epoch, atomicfile.Write(path, []byte(prefix+epoch), 0o600)
 }
