@@ -105,7 +105,9 @@ func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
 				return userFiles{}, err
 			}
 			defer os.Remove(dir)
-			if err := unix.Mount("overlay", dir, "overlay", unix.MS_RDONLY, option); err != nil {
+			// The kernel takes a page of options. This call makes more of them fit.
+			layers := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", option}}
+			if err := layers.Mount(dir); err != nil {
 				return userFiles{}, fmt.Errorf("mount layers of the image: %w", err)
 			}
 			defer unix.Unmount(dir, unix.MNT_DETACH)
