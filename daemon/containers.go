@@ -89,6 +89,10 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
+	if pods.Mode() == network.Bridge && c.MaxPods > network.BridgePorts {
+		c.Logger.Warn("a bridge takes fewer pods than max-pods: others need hostNetwork, or jobd --network none",
+			"most", network.BridgePorts, "max-pods", c.MaxPods)
+	}
 	d.run("the host's addresses", pods.FollowAddresses)
 	d.run("networks for pods to come", pods.Prepare)
 	d.serving.Network = pods.Describe()

@@ -10,7 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// subnetBits is the size of a subnet: 4094 addresses, more than pods run at a time.
+// subnetBits is the size of a subnet: 4094 addresses, more than a bridge takes pods, so that an address is not reused at once.
 const subnetBits = 20
 
 // chooseSubnet returns a private subnet for the daemon of a root that overlaps none of those that are taken. It is the

@@ -251,6 +251,9 @@ func hardwareAddress(pod netip.Addr) net.HardwareAddr {
 	return append(net.HardwareAddr{0x0a, 0x58}, pod.AsSlice()...)
 }
 
+// BridgePorts is how many pods with a network of their own a bridge takes, by the kernel's BR_MAX_PORTS.
+const BridgePorts = 1<<10 - 1
+
 // connect attaches the thread's new namespace to the bridge.
 func (b *bridge) connect(pod netip.Addr) error {
 	inside, err := openRTNetlink()
@@ -274,7 +277,9 @@ func (b *bridge) connect(pod netip.Addr) error {
 		}
 		return err
 	})
-	if err != nil {
+	if errors.Is(err, unix.EXFULL) {
+		return fmt.Errorf("%w: no more than %d pods are connected to bridge %s", err, BridgePorts, b.name)
+	} else if err != nil {
 		return fmt.Errorf("link %s: %w", linkName(pod), err)
 	}
 	eth, err := inside.index(podInterface)

@@ -81,7 +81,7 @@ func (n *Network) Prepare(ctx context.Context) error {
 				more, err = n.prepare()
 			}
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, unix.EXFULL) { // pods to come are told
 			n.logger.Warn("cannot prepare networks for pods to come", "bridge", n.bridge.name, "error", err)
 		}
 	}
