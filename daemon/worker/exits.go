@@ -88,6 +88,13 @@ func (p *Pool) follow(obj *corev1.Pod, c *corev1.Container, attempt int) {
 	p.mu.Unlock()
 }
 
+// unfollow forgets that of a container whose end is not reported.
+func (p *Pool) unfollow(id string) {
+	p.mu.Lock()
+	delete(p.tails, id)
+	p.mu.Unlock()
+}
+
 // terminationMessage returns what a container has left in its termination message file, or the end of its log if it
 // failed and that is what its policy asks for: log is empty if not.
 func (p *Pool) terminationMessage(s runtime.Status, log string) string {

@@ -87,8 +87,12 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 			for _, l := range launches {
 				l.cancel()
 				<-l.ready
-				o.Container, o.Attempt = l.container, l.attempt
-				seen = append(seen, o)
+				about := o
+				if p.calledOff(l) {
+					about = pod.Observation{What: pod.Dropped, At: time.Now()}
+				}
+				about.Container, about.Attempt = l.container, l.attempt
+				seen = append(seen, about)
 			}
 			p.launched(obj, w, launches, seen)
 			return
@@ -253,7 +257,9 @@ func (p *Pool) setUp(obj *corev1.Pod, w *worker, ctx context.Context) (pod.Obser
 		var err error
 		p.take(obj, w, "set-up of "+step.Name, func() { err = step.SetUp(ctx, obj, sandbox) })
 		if err != nil {
-			p.log(obj).Warn("cannot set up a pod", "step", step.Name, "error", err)
+			if ctx.Err() == nil {
+				p.log(obj).Warn("cannot set up a pod", "step", step.Name, "error", err)
+			}
 			if r := (*Rejection)(nil); errors.As(err, &r) {
 				return pod.Observation{What: pod.Rejected, Reason: step.Reason, Message: r.Error()}, false
 			}
@@ -352,6 +358,9 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	stop := p.giveUpLate(obj, l, request.ID)
 	p.take(obj, w, "start of container "+c.Name, func() { status, err = p.config.Runtime.Start(p.ctx, request) })
 	stop()
+	if err != nil {
+		p.unfollow(request.ID)
+	}
 	if errdefs.IsAborted(err) && p.calledOff(l) {
 		return dropped()
 	}

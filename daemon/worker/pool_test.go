@@ -360,6 +360,46 @@ func TestWorkers(t *testing.T) {
 			h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)})
 			h.want(t, nil, []string{"Dropped c/0"})
 		},
+		"a stop calls off the set-up": func(t *testing.T) {
+			h := newHost(t, func(h *host, c *Config) {
+				c.Steps = []Step{{
+					Name: "volumes", Reason: "FailedMount",
+					SetUp: func(ctx context.Context, _ *corev1.Pod, _ *Sandbox) error {
+						<-ctx.Done() // a server does not answer
+						return ctx.Err()
+					},
+					TearDown: func(context.Context, types.UID) error { return nil },
+				}}
+			})
+			defer h.close()
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.want(t, nil, nil)
+			h.workers.Do(obj, []pod.Action{stopOf("c", 0, term)})
+			h.want(t, nil, []string{"Dropped c/0"})
+		},
+		"nothing is remembered of a container that did not start": func(t *testing.T) {
+			h := newHost(t, func(_ *host, c *Config) {
+				c.LogPath = func(_ *corev1.Pod, container string, attempt int) string { return "/nothing" }
+			})
+			defer h.close()
+			h.breaks("Start c/0", errors.New("no room"))
+			obj := lasting(newPod(corev1.RestartPolicyNever, "c"), "1h")
+			obj.Spec.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.want(t, []string{"Start c/0"}, []string{"SetUp, Pulled c/0, StartFailed c/0"})
+			if len(h.workers.tails) != 0 {
+				t.Errorf("remembers %v", h.workers.tails)
+			}
+			h.breaks("Start c/0", nil)
+			h.workers.Do(obj, []pod.Action{launchOf("c", 0)})
+			h.take()
+			h.workers.Do(obj, []pod.Action{{Kind: pod.TearDown}})
+			h.take()
+			if len(h.workers.tails) != 0 {
+				t.Errorf("remembers %v", h.workers.tails)
+			}
+		},
 		"a stop reaches a container that has started, before the others of its launch have": func(t *testing.T) {
 			h := newHost(t)
 			defer h.close()

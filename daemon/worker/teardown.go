@@ -51,7 +51,9 @@ func (p *Pool) tearDown(obj *corev1.Pod, w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range p.held(obj) {
-		p.unwatch(id) // its end was not reported, or too early
+		// Its end was not reported, or too early.
+		p.unwatch(id)
+		delete(p.tails, id)
 	}
 	if p.ctx.Err() != nil {
 		return
