@@ -62,8 +62,11 @@ func removeTable(name string, family nftables.TableFamily) error {
 	if err != nil {
 		return err
 	}
-	conn.DelTable(&nftables.Table{Family: family, Name: name})
-	err = conn.Flush()
+	// A transaction that fails makes the kernel wait for all processors, for 15 ms, so it is looked first.
+	if _, err = conn.ListTableOfFamily(name, family); err == nil {
+		conn.DelTable(&nftables.Table{Family: family, Name: name})
+		err = conn.Flush()
+	}
 	switch {
 	case errors.Is(err, unix.ENOENT):
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL),
