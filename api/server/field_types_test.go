@@ -16,11 +16,10 @@ import (
 func TestFieldTypes(t *testing.T) {
 	ts := startServer(t)
 	_, models := openAPI()
-	converter, err := ts.groups.types(models)
-	if err != nil {
+	known := &fieldTypes{}
+	if err := ts.groups.learnTypes(known, models); err != nil {
 		t.Fatal(err)
 	}
-	known := converter.(*fieldTypes)
 	if len(known.empty) == 0 {
 		t.Error("no kind is known")
 	}

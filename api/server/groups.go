@@ -89,11 +89,7 @@ func (g *groups) handles(path string) bool {
 }
 
 // install begins to serve what has been added.
-func (g *groups) install(models *common.OpenAPIV3Config, admit admission.Interface, allowed authorizer.UnconditionalAuthorizer) error {
-	types, err := g.types(models)
-	if err != nil {
-		return err
-	}
+func (g *groups) install(types managedfields.TypeConverter, admit admission.Interface, allowed authorizer.UnconditionalAuthorizer) error {
 	names := discovery.NewRootAPIsHandler(noAddresses{}, scheme.Codecs)
 	core, named := aggregated.NewResourceManager("api"), aggregated.NewResourceManager("apis")
 	equivalent := runtime.NewEquivalentResourceRegistry()
@@ -144,19 +140,19 @@ func (g *groups) install(models *common.OpenAPIV3Config, admit admission.Interfa
 	return nil
 }
 
-// types returns what server-side apply knows of the fields of all kinds.
-func (g *groups) types(models *common.OpenAPIV3Config) (managedfields.TypeConverter, error) {
+// learnTypes fills in what server-side apply knows of the fields of all kinds.
+func (g *groups) learnTypes(known *fieldTypes, models *common.OpenAPIV3Config) error {
 	var names []string
 	samples := map[schema.GroupVersionKind]runtime.Object{}
 	for gv, served := range g.served {
 		for _, storage := range served {
 			kind, err := endpoints.GetResourceKind(gv, storage, scheme.Scheme)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			sample, err := scheme.Scheme.New(kind)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			names = append(names, util.GetCanonicalTypeName(sample))
 			samples[kind] = sample
@@ -164,17 +160,17 @@ func (g *groups) types(models *common.OpenAPIV3Config) (managedfields.TypeConver
 	}
 	definitions, err := builder3.BuildOpenAPIDefinitionsForResources(models, names...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	converter, err := managedfields.NewTypeConverter(definitions, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	known := &fieldTypes{converter, map[schema.GroupVersionKind]*typed.TypedValue{}}
+	known.TypeConverter, known.empty = converter, map[schema.GroupVersionKind]*typed.TypedValue{}
 	for kind, sample := range samples {
 		known.add(kind, sample)
 	}
-	return known, nil
+	return nil
 }
 
 // paths returns what is served, as the index of the API lists it.

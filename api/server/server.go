@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -227,7 +228,15 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	v2, v3 := openAPI()
-	if err := s.groups.install(v3, s.admission(), authorizer.AuthorizerFunc(s.authorize)); err != nil {
+	// Half of the time goes into what no route needs before it is called.
+	var beside errgroup.Group
+	types := &fieldTypes{}
+	beside.Go(func() error { return s.groups.learnTypes(types, v3) })
+	beside.Go(func() error {
+		return errors.Join(s.createNamespaces(), s.createRoles(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
+	})
+	err = s.groups.install(types, s.admission(), authorizer.AuthorizerFunc(s.authorize))
+	if err = errors.Join(err, beside.Wait()); err != nil {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	s.servePaths()
@@ -244,7 +253,7 @@ func New(c Config) (*Server, error) {
 	s.local = s.front("socket", s.localRoutes(all), s.identifyPeer)
 	s.remote = s.front("network", all, s.authenticate(s.everybody()...))
 	s.pods = s.front("pods", all, s.authenticate(s.accounts()...))
-	return s, errors.Join(s.createNamespaces(), s.createRoles(), s.createPriorityClasses(), s.createStorageClass(), s.showKubernetesService())
+	return s, nil
 }
 
 // admission returns what decides about writes, in order.
