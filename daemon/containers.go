@@ -158,6 +158,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Runtime:     r,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
+			Begin:       r.Expect,
 			Spec: sandbox.Specs{
 				API: api, Runtime: r, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
 				Sysctls:    sysctls,

@@ -19,6 +19,8 @@ type Config struct {
 	// had. It is called only for a pod that names some. Nil: there are none.
 	PullSecrets func(obj *corev1.Pod) (secrets []corev1.Secret, missing []string)
 	Spec        SpecBuilder
+	// Begin is called when containers of a pod are about to be set up and started. It does not block. May be nil.
+	Begin func()
 	// Steps are taken in order and undone in reverse.
 	Steps []Step
 	// LogPath returns the file for the output of a container; its directory is created. Nil: there is no log.

@@ -77,6 +77,9 @@ func (p *Pool) calledOff(l *launch) bool {
 // and then starts one container after the other. All that is observed is reported together, unless an image has to be
 // waited for.
 func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
+	if p.config.Begin != nil {
+		p.config.Begin()
+	}
 	for _, l := range launches {
 		p.group.Go(func() { p.ensure(obj, l) })
 	}

@@ -73,6 +73,7 @@ type Runtime struct {
 	filters  *filters
 	passwd   passwdCache
 	cgroups  cgroup.Hierarchies
+	moves    *cgroup.Moves
 
 	epoch string
 
@@ -129,6 +130,9 @@ func Open(ctx context.Context, c Config) (_ *Runtime, err error) {
 	}
 	if r.cgroups, err = cgroup.Find(); err != nil {
 		return nil, err
+	}
+	if r.moves, err = cgroup.OpenMoves(); err != nil {
+		c.Logger.Info("the first container after a pause starts some milliseconds later", "error", err)
 	}
 	// The processes of the shards start while containerd boots.
 	launched := make(chan error, 1)
@@ -253,8 +257,11 @@ func (r *Runtime) Close() error {
 	if r.server != nil {
 		r.server.stop()
 	}
-	return err
+	return errors.Join(err, r.moves.Close())
 }
+
+// Expect says that a container is about to be started, or a process in one.
+func (r *Runtime) Expect() { r.moves.Expect() }
 
 // Pins keep the namespaces of pods that containers are started in. They are closed with the runtime.
 func (r *Runtime) Pins() *pins.Pins { return r.pins }

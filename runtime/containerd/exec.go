@@ -28,6 +28,7 @@ func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 	if err != nil {
 		return 0, err
 	}
+	r.Expect()
 	at := r.shards.at(c.shard)
 	if e.Own && !at.Can(protocol.CanExecOwn) {
 		return 0, fmt.Errorf("an older version of jobd has started it: %w", errdefs.ErrNotImplemented)
