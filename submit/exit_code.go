@@ -2,7 +2,6 @@ package submit
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -133,36 +132,9 @@ func (r Result) Sentence(j *batchv1.Job) string {
 	return out
 }
 
-// ignored reports whether the first rule of the Job's podFailurePolicy that matches a failed pod lets it not count as a
+// ignored reports whether the rule of the Job's podFailurePolicy that applies to a failed pod lets it not count as a
 // failure (spec.podFailurePolicy, action Ignore).
 func ignored(j *batchv1.Job, p *corev1.Pod) bool {
-	if j.Spec.PodFailurePolicy == nil {
-		return false
-	}
-	for i := range j.Spec.PodFailurePolicy.Rules {
-		if r := &j.Spec.PodFailurePolicy.Rules[i]; matches(r, p) {
-			return r.Action == batchv1.PodFailurePolicyActionIgnore
-		}
-	}
-	return false
-}
-
-func matches(r *batchv1.PodFailurePolicyRule, p *corev1.Pod) bool {
-	if codes := r.OnExitCodes; codes != nil {
-		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-			t := c.State.Terminated
-			if t == nil || t.ExitCode == 0 || codes.ContainerName != nil && *codes.ContainerName != c.Name {
-				continue
-			}
-			if slices.Contains(codes.Values, t.ExitCode) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
-				return true
-			}
-		}
-		return false
-	}
-	return slices.ContainsFunc(r.OnPodConditions, func(want batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
-		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == want.Type && c.Status == want.Status
-		})
-	})
+	i := batch.FailureRule(j.Spec.PodFailurePolicy, batch.ExitsOf(p), p.Status.Conditions)
+	return i >= 0 && j.Spec.PodFailurePolicy.Rules[i].Action == batchv1.PodFailurePolicyActionIgnore
 }
