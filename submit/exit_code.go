@@ -91,7 +91,7 @@ type Result struct {
 
 // Result returns how a finished Job has ended.
 func (f *Failures) Result(j *batchv1.Job) Result {
-	end := progress.End(j)
+	end := batch.End(&j.Status)
 	if end == nil {
 		return Result{Code: ExitCannot, Message: "the Job has not finished"}
 	}
