@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/server"
@@ -21,7 +22,6 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/history"
-	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -104,7 +104,7 @@ func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if job.End(&j.Status) == nil {
+	if batch.End(&j.Status) == nil {
 		facts, err := q.control.JobFacts(q.ctx, j)
 		if err != nil {
 			return nil, err
@@ -165,7 +165,7 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		return nil, err
 	}
 	var last *why.Explanation
-	if j := causes.LastEnded(jobs); j != nil && job.End(&j.Status).Type == batchv1.JobFailed && q.may("jobs.batch", j.Namespace) {
+	if j := causes.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed && q.may("jobs.batch", j.Namespace) {
 		var err error
 		if last, err = q.job(j); err != nil {
 			return nil, err

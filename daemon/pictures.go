@@ -20,11 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/history"
-	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/picture"
 	"github.com/jobd/jobd/store"
@@ -182,7 +182,7 @@ func (p *pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 		return err
 	}
 	still := fmt.Sprint(j.UID, j.ResourceVersion, c.next)
-	if len(running) == 0 && still == c.still && job.End(&j.Status) != nil { // it does not change any more
+	if len(running) == 0 && still == c.still && batch.End(&j.Status) != nil { // it does not change any more
 		c.drawn = time.Now()
 		return nil
 	}

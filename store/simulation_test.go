@@ -223,6 +223,17 @@ func compareReads(t *rapid.T, sn *Snapshot, m *model) {
 	if want := slices.Sorted(maps.Keys(inRange)); !slices.Equal(keys, want) {
 		t.Fatalf("keys of %q from %q: %q, want %q", prefix, from, keys, want)
 	}
+	versions := map[string]uint64{}
+	sn.Versions(prefix, func(key []byte, version uint64) bool { versions[string(key)] = version; return true })
+	for key, o := range m.live {
+		if version, ok := versions[key]; ok != strings.HasPrefix(key, prefix) || ok && version != o.Version {
+			t.Fatalf("%q has version %d (%t) among those of %q, want %d", key, version, ok, prefix, o.Version)
+		}
+		delete(versions, key)
+	}
+	if len(versions) > 0 {
+		t.Fatalf("%v have versions, but are not there", versions)
+	}
 	expiring := maps.Clone(m.live)
 	maps.DeleteFunc(expiring, func(_ string, o Object) bool { return o.Expires == 0 })
 	got = nil

@@ -81,6 +81,12 @@ func (s *Snapshot) Keys(prefix, from string, fn func(key string) bool) {
 	s.keys(prefix, from, func(key []byte, _ uint64) bool { return fn(string(key)) })
 }
 
+// Versions calls fn with the keys of the objects that begin with prefix, and with the version of each, in the order of the
+// keys, until fn returns false. It looks at no value. The key is good until fn returns.
+func (s *Snapshot) Versions(prefix string, fn func(key []byte, version uint64) bool) {
+	s.keys(prefix, "", fn)
+}
+
 // Count returns how many objects have a key that begins with prefix. It looks at every key, but at no value.
 func (s *Snapshot) Count(prefix string) int {
 	n := 0

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/jobd/jobd/submit/progress"
+	"github.com/jobd/jobd/api/batch"
 )
 
 // AwaitEnd returns the condition with which a Job finishes. If it has not finished, it fails with the error of ctx when
 // that ends, and at once if it is not to wait.
 func AwaitEnd(ctx context.Context, client kubernetes.Interface, j *batchv1.Job, wait bool) (*batchv1.JobCondition, error) {
-	if end := progress.End(j); end != nil {
+	if end := batch.End(&j.Status); end != nil {
 		return end, nil
 	}
 	if !wait {
@@ -31,7 +31,7 @@ func AwaitEnd(ctx context.Context, client kubernetes.Interface, j *batchv1.Job, 
 		if seen.UID != j.UID || watching.Err() != nil {
 			return
 		}
-		if end = progress.End(seen); end == nil && !deleted {
+		if end = batch.End(&seen.Status); end == nil && !deleted {
 			return
 		}
 		gone = end == nil

@@ -2,28 +2,26 @@ package submit
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/submit/progress"
 )
 
-// Failures remembers which pods of a Job's present attempt have failed, as they are seen.
+// Failures remembers which pod of a Job's present attempt was the first to fail, as pods are seen.
 type Failures struct {
-	job  *batchv1.Job
-	seen []failure
+	job *batchv1.Job
+	// first is the failure that came first, nil if there was none. The API has times in whole seconds: of the same second,
+	// the one that was seen first. The others are not kept: a Job may have very many, and each is seen many times.
+	first *failure
 }
 
 // failure is the failure of a pod, or of a container that was started again.
 type failure struct {
 	pod       string
-	uid       types.UID
-	attempt   int32
 	container string // empty if no container failed
 	code      int32  // 0 if no container failed
 	deadline  bool   // the pod's own has passed
@@ -48,30 +46,25 @@ func (f *Failures) See(p *corev1.Pod) {
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
 			c := &list[i]
-			t, attempt := c.State.Terminated, c.RestartCount
+			t := c.State.Terminated
 			if t == nil {
-				t, attempt = c.LastTerminationState.Terminated, c.RestartCount-1
+				t = c.LastTerminationState.Terminated
 			}
 			if t != nil && t.ExitCode != 0 && p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
-				f.add(failure{
-					pod: p.Name, uid: p.UID, attempt: attempt, container: c.Name, code: t.ExitCode, at: t.FinishedAt.Time,
-				})
+				f.add(failure{pod: p.Name, container: c.Name, code: t.ExitCode, at: t.FinishedAt.Time})
 			}
 		}
 	}
 }
 
 func (f *Failures) add(next failure) {
-	known := slices.ContainsFunc(f.seen, func(s failure) bool {
-		return s.uid == next.uid && s.attempt == next.attempt && s.container == next.container
-	})
-	if !known {
-		f.seen = append(f.seen, next)
+	if f.first == nil || next.at.Before(f.first.at) {
+		f.first = &next
 	}
 }
 
 func podFailure(p *corev1.Pod) failure {
-	out := failure{pod: p.Name, uid: p.UID, deadline: p.Status.Reason == "DeadlineExceeded"}
+	out := failure{pod: p.Name, deadline: p.Status.Reason == "DeadlineExceeded"}
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
 		for i := range list {
 			if t := list[i].State.Terminated; t != nil && t.FinishedAt.After(out.at) {
@@ -80,21 +73,9 @@ func podFailure(p *corev1.Pod) failure {
 		}
 	}
 	if c := progress.FailedContainer(p); c != nil {
-		out.container, out.code, out.attempt = c.Name, c.State.Terminated.ExitCode, c.RestartCount
+		out.container, out.code = c.Name, c.State.Terminated.ExitCode
 	}
 	return out
-}
-
-// first returns the failure that came first, nil if there was none. The API has times in whole seconds: of the same
-// second, the one that was seen first.
-func (f *Failures) first() *failure {
-	var first *failure
-	for i := range f.seen {
-		if s := &f.seen[i]; first == nil || s.at.Before(first.at) {
-			first = s
-		}
-	}
-	return first
 }
 
 // Result is how a Job has ended, for a command.
@@ -110,7 +91,7 @@ type Result struct {
 
 // Result returns how a finished Job has ended.
 func (f *Failures) Result(j *batchv1.Job) Result {
-	end := progress.End(j)
+	end := batch.End(&j.Status)
 	if end == nil {
 		return Result{Code: ExitCannot, Message: "the Job has not finished"}
 	}
@@ -123,7 +104,7 @@ func (f *Failures) Result(j *batchv1.Job) Result {
 		return r
 	}
 	r.Code = ExitFailed
-	if first := f.first(); first != nil {
+	if first := f.first; first != nil {
 		r.Pod, r.Container = first.pod, first.container
 		switch {
 		case first.deadline:
@@ -151,36 +132,9 @@ func (r Result) Sentence(j *batchv1.Job) string {
 	return out
 }
 
-// ignored reports whether the first rule of the Job's podFailurePolicy that matches a failed pod lets it not count as a
+// ignored reports whether the rule of the Job's podFailurePolicy that applies to a failed pod lets it not count as a
 // failure (spec.podFailurePolicy, action Ignore).
 func ignored(j *batchv1.Job, p *corev1.Pod) bool {
-	if j.Spec.PodFailurePolicy == nil {
-		return false
-	}
-	for i := range j.Spec.PodFailurePolicy.Rules {
-		if r := &j.Spec.PodFailurePolicy.Rules[i]; matches(r, p) {
-			return r.Action == batchv1.PodFailurePolicyActionIgnore
-		}
-	}
-	return false
-}
-
-func matches(r *batchv1.PodFailurePolicyRule, p *corev1.Pod) bool {
-	if codes := r.OnExitCodes; codes != nil {
-		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-			t := c.State.Terminated
-			if t == nil || t.ExitCode == 0 || codes.ContainerName != nil && *codes.ContainerName != c.Name {
-				continue
-			}
-			if slices.Contains(codes.Values, t.ExitCode) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
-				return true
-			}
-		}
-		return false
-	}
-	return slices.ContainsFunc(r.OnPodConditions, func(want batchv1.PodFailurePolicyOnPodConditionsPattern) bool {
-		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == want.Type && c.Status == want.Status
-		})
-	})
+	i := batch.FailureRule(j.Spec.PodFailurePolicy, batch.ExitsOf(p), p.Status.Conditions)
+	return i >= 0 && j.Spec.PodFailurePolicy.Rules[i].Action == batchv1.PodFailurePolicyActionIgnore
 }

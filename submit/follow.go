@@ -236,11 +236,11 @@ func (r *following) run() error {
 			case patienceOver == nil:
 				patienceOver = time.After(patience)
 			}
-			if progress.End(r.job) != nil && drained == nil {
+			if batch.End(&r.job.Status) != nil && drained == nil {
 				drained = time.After(drain)
 				r.lastLook()
 			}
-			if progress.End(r.job) != nil && r.logsOver {
+			if batch.End(&r.job.Status) != nil && r.logsOver {
 				return nil
 			}
 		case s := <-r.Signals:
@@ -273,7 +273,7 @@ func (r *following) take(u update) (done bool, err error) {
 			if r.deleting {
 				return true, nil
 			}
-			if progress.End(r.job) == nil && progress.End(u.job) == nil {
+			if batch.End(&r.job.Status) == nil && batch.End(&u.job.Status) == nil {
 				return true, fmt.Errorf("job %s was deleted before it had finished", r.job.Name)
 			}
 		}
@@ -352,7 +352,7 @@ func (r *following) lastLook() {
 	for i := range list.Items {
 		_, _ = r.takePod(update{pod: &list.Items[i]}, time.Now())
 	}
-	if r.pods != nil && progress.End(r.job) != nil {
+	if r.pods != nil && batch.End(&r.job.Status) != nil {
 		pods := r.pods
 		r.wait.Go(func() {
 			pods.wait()

@@ -33,20 +33,20 @@ var fieldRules = map[reflect.Type]map[string]string{
 		"managedBy":               "daemon/job/managed_by.go",
 		"scheduling":              "daemon/job/scheduling.go",
 	},
-	reflect.TypeFor[batchv1.PodFailurePolicy](): {"rules": "daemon/job/pod_failure_policy.go"},
+	reflect.TypeFor[batchv1.PodFailurePolicy](): {"rules": "api/batch/pod_failure_policy.go"},
 	reflect.TypeFor[batchv1.PodFailurePolicyRule](): {
 		"action":          "daemon/job/pod_failure_policy.go",
-		"onExitCodes":     "daemon/job/pod_failure_policy.go",
-		"onPodConditions": "daemon/job/pod_failure_policy.go",
+		"onExitCodes":     "api/batch/pod_failure_policy.go",
+		"onPodConditions": "api/batch/pod_failure_policy.go",
 	},
 	reflect.TypeFor[batchv1.PodFailurePolicyOnExitCodesRequirement](): {
-		"containerName": "daemon/job/pod_failure_policy.go",
-		"operator":      "daemon/job/pod_failure_policy.go",
-		"values":        "daemon/job/pod_failure_policy.go",
+		"containerName": "api/batch/pod_failure_policy.go",
+		"operator":      "api/batch/pod_failure_policy.go",
+		"values":        "api/batch/pod_failure_policy.go",
 	},
 	reflect.TypeFor[batchv1.PodFailurePolicyOnPodConditionsPattern](): {
-		"type":   "daemon/job/pod_failure_policy.go",
-		"status": "daemon/job/pod_failure_policy.go",
+		"type":   "api/batch/pod_failure_policy.go",
+		"status": "api/batch/pod_failure_policy.go",
 	},
 	reflect.TypeFor[batchv1.SuccessPolicy](): {"rules": "daemon/job/success_policy.go"},
 	reflect.TypeFor[batchv1.SuccessPolicyRule](): {

@@ -4,12 +4,24 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
+
+// End returns the condition that a Job has finished with, Complete or Failed, and nil while it has not.
+func End(s *batchv1.JobStatus) *batchv1.JobCondition {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) &&
+			c.Status == corev1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}
 
 // validateJobStatusUpdate checks a changed status, such as that of a Job which another controller manages
 // (JobSpec.ManagedBy): the status has to be consistent, and nothing that is final may change.

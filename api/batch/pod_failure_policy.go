@@ -18,6 +18,63 @@ const (
 	maxConditionsOfOneRule = 20
 )
 
+// Exit is how a container ended.
+type Exit struct {
+	Container string
+	Code      int32
+}
+
+// ExitsOf returns the containers of a pod with an exit code other than 0, main containers first. The others are nothing to
+// a rule of a podFailurePolicy.
+func ExitsOf(pod *corev1.Pod) (exits []Exit) {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if end := list[i].State.Terminated; end != nil && end.ExitCode != 0 {
+				exits = append(exits, Exit{list[i].Name, end.ExitCode})
+			}
+		}
+	}
+	return exits
+}
+
+// FailureRule returns the index of the rule that applies to a failed pod, which is the first that matches; -1 for none.
+func FailureRule(policy *batchv1.PodFailurePolicy, exits []Exit, conditions []corev1.PodCondition) int {
+	if policy == nil {
+		return -1
+	}
+	return slices.IndexFunc(policy.Rules, func(rule batchv1.PodFailurePolicyRule) bool {
+		exit, condition := MatchFailureRule(&rule, exits, conditions)
+		return exit != nil || condition != nil
+	})
+}
+
+// MatchFailureRule returns what of a failed pod a rule matches: how a container ended or a condition, and neither if it
+// does not match.
+func MatchFailureRule(
+	rule *batchv1.PodFailurePolicyRule, exits []Exit, conditions []corev1.PodCondition,
+) (*Exit, *corev1.PodCondition) {
+	if codes := rule.OnExitCodes; codes != nil {
+		for i := range exits {
+			e := &exits[i]
+			if codes.ContainerName != nil && *codes.ContainerName != e.Container {
+				continue
+			}
+			if slices.Contains(codes.Values, e.Code) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
+				return e, nil
+			}
+		}
+		return nil, nil
+	}
+	for _, pattern := range rule.OnPodConditions {
+		for i := range conditions {
+			if c := &conditions[i]; c.Type == pattern.Type && c.Status == pattern.Status {
+				return nil, c
+			}
+		}
+	}
+	return nil, nil
+}
+
 func validatePodFailurePolicy(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	rules := spec.PodFailurePolicy.Rules

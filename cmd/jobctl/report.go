@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/daemon/job"
@@ -129,7 +130,7 @@ func newReport(ctx context.Context, client kubernetes.Interface, namespace, name
 		}
 	}
 	r.Events = eventsOfJob(ctx, client, j)
-	if job.End(&j.Status) != nil {
+	if batch.End(&j.Status) != nil {
 		if past, err := historyOf(ctx, client, namespace, name, string(j.UID), false); err == nil && past != nil {
 			r.Accounting = past
 		}

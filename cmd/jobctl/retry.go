@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/daemon/job"
 )
 
 // retrying is one call of the command retry.
@@ -97,7 +96,7 @@ func (r *retrying) run(ctx context.Context, f cmdutil.Factory, args []string) er
 		if !ok {
 			return fmt.Errorf("%s is not a Job", info.ObjectName())
 		}
-		if end := job.End(&j.Status); !named && (end == nil || end.Type != batchv1.JobFailed) {
+		if end := batch.End(&j.Status); !named && (end == nil || end.Type != batchv1.JobFailed) {
 			continue
 		}
 		found = true

@@ -19,7 +19,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/api/batch"
 )
 
 // suspended are the kinds that have a field spec.suspend.
@@ -148,7 +148,7 @@ func suspendOne(ctx context.Context, client kubernetes.Interface, streams generi
 	switch o := obj.(type) {
 	case *batchv1.Job:
 		name := "job.batch/" + o.Name
-		if end := job.End(&o.Status); end != nil {
+		if end := batch.End(&o.Status); end != nil {
 			if named {
 				return fmt.Errorf("%s has finished (%s)", name, end.Type)
 			}

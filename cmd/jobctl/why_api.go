@@ -93,7 +93,7 @@ func (q *apiQuestion) job(j *batchv1.Job) (*why.Explanation, error) {
 	if err := q.events(&w, j.Namespace, subjects...); err != nil {
 		return nil, err
 	}
-	if job.End(&j.Status) == nil {
+	if batch.End(&j.Status) == nil {
 		record := job.NewRecord(j, job.MemoryOf(j, pods))
 		for _, p := range pods {
 			record.SetPod(job.Summarize(p))
@@ -120,7 +120,7 @@ func (q *apiQuestion) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		}
 	}
 	var last *why.Explanation
-	if j := causes.LastEnded(jobs); j != nil && job.End(&j.Status).Type == batchv1.JobFailed {
+	if j := causes.LastEnded(jobs); j != nil && batch.End(&j.Status).Type == batchv1.JobFailed {
 		if last, err = q.job(j); err != nil {
 			return nil, err
 		}

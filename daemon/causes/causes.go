@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/node"
@@ -117,7 +118,7 @@ var cronJobCauses = []cronJobCause{
 
 // Job explains a Job with its pods. Pods that have succeeded may be missing.
 func Job(w World, j *batchv1.Job, pods []*corev1.Pod) *why.Explanation {
-	v := &jobView{World: w, job: j, pods: pods, end: job.End(&j.Status)}
+	v := &jobView{World: w, job: j, pods: pods, end: batch.End(&j.Status)}
 	state, message := v.state()
 	return w.explain("Job", j, state, message, gather(jobCauses, v))
 }

@@ -7,9 +7,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/cron"
-	"github.com/jobd/jobd/daemon/job"
 )
 
 // cronJobView is a CronJob with its Jobs in its world.
@@ -168,7 +168,7 @@ func cronJobLast(v *cronJobView) []why.Cause {
 func LastEnded(jobs []*batchv1.Job) (last *batchv1.Job) {
 	var when time.Time
 	for _, j := range jobs {
-		if end := job.End(&j.Status); end != nil && (last == nil || end.LastTransitionTime.After(when)) {
+		if end := batch.End(&j.Status); end != nil && (last == nil || end.LastTransitionTime.After(when)) {
 			last, when = j, end.LastTransitionTime.Time
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/daemon/objects"
 )
 
@@ -126,7 +126,7 @@ func TestADeadlineFollowsTheClock(t *testing.T) {
 		time.Sleep(time.Second)
 		w.setClock(time.Hour)
 		time.Sleep(time.Minute) // for its pod to end
-		if got := w.job("j"); !objects.Finished(got) || job.End(&got.Status).Reason != batchv1.JobReasonDeadlineExceeded {
+		if got := w.job("j"); !objects.Finished(got) || batch.End(&got.Status).Reason != batchv1.JobReasonDeadlineExceeded {
 			t.Errorf("%+v", got.Status)
 		}
 	})

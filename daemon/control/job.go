@@ -185,7 +185,7 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 			return err
 		}
 	}
-	ends := len(d.Status) > 0 && job.End(&d.Status[len(d.Status)-1]) != nil
+	ends := len(d.Status) > 0 && batch.End(&d.Status[len(d.Status)-1]) != nil
 	if d.Memory != nil {
 		if err := putMemory(p, j, d.Memory); err != nil {
 			return err
@@ -193,7 +193,7 @@ func (c *jobs) carryOut(p *loop.Pass, rec *jobRecord, d job.Decision) error {
 	} else if ends {
 		p.Delete(memoryKey(j))
 	}
-	if ends && job.End(&j.Status) == nil {
+	if ends && batch.End(&j.Status) == nil {
 		c.accounts.jobEnded(p, j, &d.Status[len(d.Status)-1])
 	}
 	for i, status := range d.Status {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/daemon/job"
 )
 
 // Record is what decisions need to know about a CronJob beside its object: the Jobs that it controls, and which events
@@ -104,7 +103,7 @@ func (r *Record) Told(d Decision) {
 
 // end returns what a Job has finished with, Complete or Failed, and nothing while it has not.
 func end(j *batchv1.Job) batchv1.JobConditionType {
-	if c := job.End(&j.Status); c != nil {
+	if c := batch.End(&j.Status); c != nil {
 		return c.Type
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/pod"
@@ -234,7 +235,7 @@ func (a *Account) Close(j *batchv1.Job, status *batchv1.JobStatus, now time.Time
 	final := 0 // failures after which nothing was run again
 	if status != nil {
 		end.Started = status.StartTime
-		if c := job.End(status); c != nil {
+		if c := batch.End(status); c != nil {
 			end.Ended, end.Reason, end.Result = c.LastTransitionTime, c.Reason, history.Complete
 			if c.Type == batchv1.JobFailed {
 				end.Result, final = history.Failed, 1

@@ -37,14 +37,9 @@ type Pod struct {
 	OOMKilled []string // containers that were killed for want of memory
 	OOMKills  int32    // such kills before this pod
 
-	Exits      []Exit                // of containers with an exit code other than 0, main containers first
-	Conditions []corev1.PodCondition // podFailurePolicy may refer to them
-}
-
-// Exit is how a container ended.
-type Exit struct {
-	Container string
-	Code      int32
+	// The rules of podFailurePolicy refer to these.
+	Exits      []batch.Exit
+	Conditions []corev1.PodCondition
 }
 
 // Summarize returns what decisions need of a stored pod.
@@ -61,6 +56,7 @@ func Summarize(pod *corev1.Pod) Pod {
 		Failures:   number(pod.Annotations, batchv1.JobIndexFailureCountAnnotation, 0),
 		Created:    pod.CreationTimestamp.Unix(),
 		Finished:   finishTime(pod).Unix(),
+		Exits:      batch.ExitsOf(pod),
 		Conditions: pod.Status.Conditions,
 	}
 	p.IgnoredFailures = number(pod.Annotations, batchv1.JobIndexIgnoredFailureCountAnnotation, 0)
@@ -76,11 +72,7 @@ func Summarize(pod *corev1.Pod) Pod {
 	}
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range list {
-			c := &list[i]
-			p.Restarts += c.RestartCount
-			if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
-				p.Exits = append(p.Exits, Exit{c.Name, end.ExitCode})
-			}
+			p.Restarts += list[i].RestartCount
 		}
 	}
 	return p

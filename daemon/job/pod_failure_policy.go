@@ -2,49 +2,33 @@ package job
 
 import (
 	"fmt"
-	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // match applies spec.podFailurePolicy to a failed pod. It returns the action of the first rule that matches, empty for
 // none, and for FailJob the message for the Job's condition.
 func match(policy *batchv1.PodFailurePolicy, namespace string, p *Pod) (batchv1.PodFailurePolicyAction, string) {
-	if policy == nil {
+	i := batch.FailureRule(policy, p.Exits, p.Conditions)
+	if i < 0 {
 		return "", ""
 	}
-	for i := range policy.Rules {
-		rule := &policy.Rules[i]
-		if why := matchRule(rule, namespace, p); why != "" {
-			if rule.Action != batchv1.PodFailurePolicyActionFailJob {
-				return rule.Action, ""
-			}
-			return rule.Action, fmt.Sprintf("%s matching %s rule at index %d", why, rule.Action, i)
-		}
+	rule := &policy.Rules[i]
+	if rule.Action != batchv1.PodFailurePolicyActionFailJob {
+		return rule.Action, ""
 	}
-	return "", ""
+	return rule.Action, fmt.Sprintf("%s matching %s rule at index %d", whyMatch(rule, namespace, p), rule.Action, i)
 }
 
-// matchRule returns why a rule matches, empty if it does not.
-func matchRule(rule *batchv1.PodFailurePolicyRule, namespace string, p *Pod) string {
-	if codes := rule.OnExitCodes; codes != nil {
-		for _, e := range p.Exits {
-			if codes.ContainerName != nil && *codes.ContainerName != e.Container || e.Code == 0 {
-				continue
-			}
-			if slices.Contains(codes.Values, e.Code) == (codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn) {
-				return fmt.Sprintf("Container %s for pod %s/%s failed with exit code %d", e.Container, namespace,
-					p.Name, e.Code)
-			}
-		}
-		return ""
-	}
-	for _, pattern := range rule.OnPodConditions {
-		for i := range p.Conditions {
-			if c := &p.Conditions[i]; c.Type == pattern.Type && c.Status == pattern.Status {
-				return fmt.Sprintf("Pod %s/%s has condition %s", namespace, p.Name, pattern.Type)
-			}
-		}
+// whyMatch returns why a rule matches, empty if it does not.
+func whyMatch(rule *batchv1.PodFailurePolicyRule, namespace string, p *Pod) string {
+	switch exit, condition := batch.MatchFailureRule(rule, p.Exits, p.Conditions); {
+	case exit != nil:
+		return fmt.Sprintf("Container %s for pod %s/%s failed with exit code %d", exit.Container, namespace, p.Name, exit.Code)
+	case condition != nil:
+		return fmt.Sprintf("Pod %s/%s has condition %s", namespace, p.Name, condition.Type)
 	}
 	return ""
 }

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 func onExit(a batchv1.PodFailurePolicyAction, container *string, op batchv1.PodFailurePolicyOnExitCodesOperator, codes ...int32) batchv1.PodFailurePolicyRule {
@@ -30,7 +32,7 @@ func TestPodFailurePolicyRules(t *testing.T) {
 	)
 	pod := &Pod{
 		Name:       "j-abcde",
-		Exits:      []Exit{{"main", 3}, {"side", 42}, {"init", 7}},
+		Exits:      []batch.Exit{{Container: "main", Code: 3}, {Container: "side", Code: 42}, {Container: "init", Code: 7}},
 		Conditions: []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: yes}},
 	}
 	for name, c := range map[string]struct {

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 func TestFinishTime(t *testing.T) {
@@ -71,7 +73,7 @@ func TestSummarize(t *testing.T) {
 		Tracked: true, Assigned: true, Ready: true, Restarts: 3,
 		Index: 4, Failures: 2, IgnoredFailures: 1,
 		Created: 10, ReadySince: 12, Finished: 10,
-		Exits: []Exit{{"a", 3}}, Conditions: pod.Status.Conditions,
+		Exits: []batch.Exit{{Container: "a", Code: 3}}, Conditions: pod.Status.Conditions,
 	}
 	if diff := cmp.Diff(want, Summarize(pod)); diff != "" {
 		t.Error(diff)

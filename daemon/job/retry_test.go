@@ -125,7 +125,7 @@ func TestRetry(t *testing.T) {
 					t.Error(describe(&w.job.Status))
 				}
 				all := batch.Attempts(w.job.Annotations)
-				if len(all) != 2 || all[0].Failed != was.Failed || all[0].Reason != End(&was).Reason || all[1].Attempt != 2 {
+				if len(all) != 2 || all[0].Failed != was.Failed || all[0].Reason != batch.End(&was).Reason || all[1].Attempt != 2 {
 					t.Errorf("%+v", all)
 				}
 			})

@@ -99,7 +99,7 @@ func JudgeFailure(job *batchv1.Job, pod *corev1.Pod) []RuleResult {
 	for i := range job.Spec.PodFailurePolicy.Rules {
 		rule := &job.Spec.PodFailurePolicy.Rules[i]
 		r := RuleResult{Index: i, Action: rule.Action, Reached: reached}
-		if r.Reason = matchRule(rule, job.Namespace, &p); r.Reason != "" {
+		if r.Reason = whyMatch(rule, job.Namespace, &p); r.Reason != "" {
 			r.Matched = reached
 		} else {
 			r.Reason = whyNoMatch(rule, &p)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/conditions"
 )
 
@@ -35,19 +36,8 @@ func standing(conditions []batchv1.JobCondition, t batchv1.JobConditionType) *ve
 	return nil
 }
 
-// End returns the condition that a Job has finished with, Complete or Failed, and nil while it has not.
-func End(s *batchv1.JobStatus) *batchv1.JobCondition {
-	for i := range s.Conditions {
-		if c := &s.Conditions[i]; (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) &&
-			c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
 // Finished reports whether the Job is Complete or Failed, and so does not change any more.
-func (r *Record) Finished() bool { return End(&r.status) != nil }
+func (r *Record) Finished() bool { return batch.End(&r.status) != nil }
 
 // writeStatus counts pods and writes the status. With large index lists that is delayed, so that a Job of many indexes
 // does not write them all for each of its pods. The pods stay tracked until they are counted, and no start or end of

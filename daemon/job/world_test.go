@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // world is a store with one Job and its pods, and the loop around Decide, in virtual time. It carries decisions out as
@@ -189,7 +191,7 @@ func (w *world) apply(d Decision, onTime bool) {
 			w.deletePod(ref.Name)
 		}
 	}
-	if n := len(d.Status); n > 0 && End(&d.Status[n-1]) != nil {
+	if n := len(d.Status); n > 0 && batch.End(&d.Status[n-1]) != nil {
 		w.stored = nil
 	}
 	if d.Memory != nil {

@@ -18,8 +18,7 @@ import (
 // follow reads what is there, and then everything that is written after a version of the store, until the Job has
 // ended.
 func (l *jobLogs) follow(ctx context.Context, from uint64) error {
-	ctx, stop := context.WithCancel(ctx)
-	f := &following{jobLogs: l, ctx: ctx, stop: stop, seen: map[attemptLog]chan struct{}{}}
+	f := newFollowing(ctx, l)
 	defer f.readers.Wait()
 	return f.run(from)
 }
@@ -30,13 +29,20 @@ type following struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	readers sync.WaitGroup
-	// seen are the logs that have been read or are being read, each with a channel that tells its reader that the log
-	// has ended; nil once that was closed.
-	seen  map[attemptLog]chan struct{}
-	begun bool // the logs that were there at first are in seen
+	seen    map[attemptLog]bool // the logs that have been read or are being read
+	begun   bool                // the logs that were there at first are in seen
+	// open are the logs that are being read, by their pods: a change of one pod is not to look at what all others have
+	// written. The channel tells the reader that the log has ended.
+	open map[types.UID]map[attemptLog]chan struct{}
 
 	mu  sync.Mutex
 	err error
+}
+
+func newFollowing(ctx context.Context, l *jobLogs) *following {
+	f := &following{jobLogs: l, seen: map[attemptLog]bool{}, open: map[types.UID]map[attemptLog]chan struct{}{}}
+	f.ctx, f.stop = context.WithCancel(ctx)
+	return f
 }
 
 func (f *following) run(from uint64) error {
@@ -67,7 +73,7 @@ func (f *following) run(from uint64) error {
 		case <-f.ctx.Done():
 			return errors.Join(f.failure(), f.ctx.Err())
 		}
-		if jobOver && !f.reading() {
+		if jobOver && len(f.open) == 0 {
 			f.readers.Wait()
 			return f.failure()
 		}
@@ -124,9 +130,9 @@ func (f *following) look() error {
 	if err := f.eachPod(func(p *corev1.Pod) { live[p.UID] = p }); err != nil {
 		return err
 	}
-	for uid := range f.unended() {
+	for uid := range f.open {
 		if live[uid] == nil {
-			f.end(func(log attemptLog) bool { return log.pod == uid })
+			f.endAll(uid)
 		}
 	}
 	first := !f.begun
@@ -152,27 +158,14 @@ func (f *following) ended(of []logRecord, live map[types.UID]*corev1.Pod) (all [
 	for _, log := range f.there(of) {
 		if p := live[log.pod]; p == nil || over(p, log.attemptLog) {
 			all = append(all, log)
-			f.seen[log.attemptLog] = nil
+			f.seen[log.attemptLog] = true
 		}
 		for a := range log.attempt { // earlier attempts are in the list too, or are not wanted
-			f.seen[attemptLog{log.pod, log.container, a}] = nil
+			f.seen[attemptLog{log.pod, log.container, a}] = true
 		}
 	}
 	return all
 }
-
-// unended returns the pods whose logs are being read.
-func (f *following) unended() map[types.UID]bool {
-	of := map[types.UID]bool{}
-	for log, ended := range f.seen {
-		if ended != nil {
-			of[log.pod] = true
-		}
-	}
-	return of
-}
-
-func (f *following) reading() bool { return len(f.unended()) > 0 }
 
 // change takes in a change of a pod.
 func (f *following) change(c store.Change) error {
@@ -183,17 +176,15 @@ func (f *following) change(c store.Change) error {
 	if err := objects.Decode(c.Object, p); err != nil {
 		return err
 	}
-	for _, r := range f.ofJob(f.job.UID) {
-		if r.UID != p.UID {
-			continue
-		}
+	r, ok := f.ofPod(f.job.UID, p.UID)
+	if ok {
 		f.observe(p, r, true)
-		if c.Deleted {
-			f.remaining(r)
-		}
 	}
-	if c.Deleted {
-		f.end(func(log attemptLog) bool { return log.pod == p.UID })
+	switch {
+	case c.Deleted && ok:
+		f.remaining(r)
+	case c.Deleted: // its logs have been removed already
+		f.endAll(p.UID)
 	}
 	return nil
 }
@@ -210,8 +201,8 @@ func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 				f.begin(recorded{attemptLog{p.UID, c, a}, r}, whole)
 			}
 		}
-		f.end(func(log attemptLog) bool { return log.pod == p.UID && log.container == c && over(p, log) })
 	}
+	f.end(p.UID, func(log attemptLog) bool { return over(p, log) })
 }
 
 // remaining reads what a pod that is gone has written and was not yet read.
@@ -221,15 +212,19 @@ func (f *following) remaining(r logRecord) {
 			f.begin(recorded{attemptLog{r.UID, c, a}, r}, true)
 		}
 	}
-	f.end(func(log attemptLog) bool { return log.pod == r.UID })
+	f.endAll(r.UID)
 }
 
 func (f *following) begin(log recorded, whole bool) {
-	if _, ok := f.seen[log.attemptLog]; ok {
+	if f.seen[log.attemptLog] {
 		return
 	}
+	f.seen[log.attemptLog] = true
 	ended := make(chan struct{})
-	f.seen[log.attemptLog] = ended
+	if f.open[log.pod] == nil {
+		f.open[log.pod] = map[attemptLog]chan struct{}{}
+	}
+	f.open[log.pod][log.attemptLog] = ended
 	f.readers.Go(func() {
 		if err := f.read(f.ctx, log, whole, ended); err != nil {
 			f.mu.Lock()
@@ -242,15 +237,20 @@ func (f *following) begin(log recorded, whole bool) {
 	})
 }
 
-// end tells the readers of some logs that nothing more will be written to them.
-func (f *following) end(which func(attemptLog) bool) {
-	for log, ended := range f.seen {
-		if ended != nil && which(log) {
+// end tells the readers of some of a pod's logs that nothing more will be written to them.
+func (f *following) end(pod types.UID, which func(attemptLog) bool) {
+	for log, ended := range f.open[pod] {
+		if which(log) {
 			close(ended)
-			f.seen[log] = nil
+			delete(f.open[pod], log)
 		}
 	}
+	if len(f.open[pod]) == 0 {
+		delete(f.open, pod)
+	}
 }
+
+func (f *following) endAll(pod types.UID) { f.end(pod, func(attemptLog) bool { return true }) }
 
 func (f *following) failure() error {
 	f.mu.Lock()

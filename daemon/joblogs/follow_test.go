@@ -26,7 +26,7 @@ type followed struct {
 	job *batchv1.Job
 }
 
-func newFollowed(t *testing.T) *followed {
+func newFollowed(t testing.TB) *followed {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "uid-j"}}
 	f := &followed{archive: newArchive(t), job: j}
 	f.watcher = &logs.Watcher{}
@@ -178,4 +178,40 @@ func TestFollowAJobOfManyPods(t *testing.T) {
 	if out.Scan() || out.Err() != nil {
 		t.Errorf("after all: %q, %v", out.Text(), out.Err())
 	}
+}
+
+// BenchmarkFollowAJobOfManyPods takes in what becomes of one pod of a Job of 10,000, whose others have ended.
+func BenchmarkFollowAJobOfManyPods(b *testing.B) {
+	const n = 10_000
+	f := newFollowed(b)
+	all := make([]*corev1.Pod, n)
+	for i := range all {
+		all[i] = f.pod(fmt.Sprint("p", i))
+		is(all[i], exited)
+	}
+	is(all[0], running)
+	f.save(all...)
+	_, w := io.Pipe()
+	l := &jobLogs{
+		Logs: f.Logs, job: f.job, opts: &batch.JobLogOptions{Follow: true},
+		containers: []string{"c"}, out: &lineMerger{w: w, remaining: -1},
+	}
+	following := newFollowing(b.Context(), l)
+	defer following.readers.Wait()
+	defer following.stop()
+	f.must(following.look())
+	o := f.stored(all[0])
+	b.ReportAllocs()
+	for b.Loop() {
+		f.must(following.change(store.Change{Object: o}))
+	}
+}
+
+// stored is a pod as the store has it.
+func (f *followed) stored(p *corev1.Pod) (o store.Object) {
+	f.must(f.store.View(func(s *store.Snapshot) error {
+		o, _ = s.Get(objects.Key(objects.Pods, p))
+		return nil
+	}))
+	return o
 }

@@ -362,6 +362,17 @@ func (k *Logs) ofJob(uid types.UID) []logRecord {
 	return of
 }
 
+// ofPod returns a pod of a Job, if it has written something. It is for what happens at each change of a pod: while ofJob
+// copies the records of a large Job, no container of any pod can start.
+func (k *Logs) ofPod(job, pod types.UID) (logRecord, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r := k.jobs[job][pod]; r != nil {
+		return *r, true
+	}
+	return logRecord{}, false
+}
+
 func (k *Logs) add(r *logRecord) {
 	of := k.jobs[r.JobUID]
 	if of == nil {

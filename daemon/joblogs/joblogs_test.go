@@ -24,11 +24,11 @@ import (
 // archive is what is kept of logs, with Jobs that are there or not.
 type archive struct {
 	*Logs
-	t  *testing.T
+	t  testing.TB
 	at time.Time
 }
 
-func newArchive(t *testing.T) *archive {
+func newArchive(t testing.TB) *archive {
 	s, err := store.Open(filepath.Join(t.TempDir(), "jobd.db"), store.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/pod"
@@ -146,7 +147,7 @@ func (f *Figures) JobDecided(j *batchv1.Job, d job.Decision) {
 	if mode == string(batchv1.IndexedCompletion) {
 		f.indexes(j, next)
 	}
-	if c := job.End(next); c != nil && job.End(&j.Status) == nil {
+	if c := batch.End(next); c != nil && batch.End(&j.Status) == nil {
 		result := failed
 		if c.Type == batchv1.JobComplete {
 			result = succeeded

@@ -94,35 +94,50 @@ func some[T any, P interface {
 	*T
 	runtime.Object
 }](s *store.Snapshot, resource string, prefer []string, most int) (found []*T, left int, err error) {
-	type stored struct {
-		key     string
-		version uint64
-	}
-	var all []stored
 	first := map[string]bool{}
 	for _, key := range prefer {
 		first[key] = true
 	}
-	s.Range(resource+"/", "", func(o store.Object) bool {
-		all = append(all, stored{o.Key, o.Version})
+	// There may be a hundred thousand objects at each scrape, of which a few hundred are shown.
+	n, shown := 0, make([]stored, 0, 2*most)
+	choose := func() {
+		slices.SortFunc(shown, stored.compare)
+		shown = shown[:min(len(shown), most)]
+	}
+	s.Versions(resource+"/", func(key []byte, version uint64) bool {
+		if n++; len(shown) == 2*most {
+			choose()
+		}
+		shown = append(shown, stored{string(key), first[string(key)], version})
 		return true
 	})
-	rank := func(o stored) int {
-		if first[o.key] {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(all, func(a, b stored) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.version, a.version)) })
-	left = max(0, len(all)-most)
-	for _, o := range all[:len(all)-left] {
+	choose()
+	for _, o := range shown {
 		obj := new(T)
 		if _, err := objects.Read(s, o.key, P(obj)); err != nil {
 			return nil, 0, err
 		}
 		found = append(found, obj)
 	}
-	return found, left, nil
+	return found, n - len(found), nil
+}
+
+// stored is an object that may have metrics of its own.
+type stored struct {
+	key       string
+	preferred bool
+	version   uint64
+}
+
+// compare orders objects by how much they should have metrics: the preferred ones, then those that changed last.
+func (o stored) compare(p stored) int {
+	if o.preferred != p.preferred {
+		if o.preferred {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(p.version, o.version)
 }
 
 // stateWriter writes metrics. The first metric of a name decides its help and its labels. What was written before is left

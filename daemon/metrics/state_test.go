@@ -28,7 +28,7 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-func fill(t *testing.T, all ...objects.Object) *store.Store {
+func fill(t testing.TB, all ...objects.Object) *store.Store {
 	t.Helper()
 	s, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{NoSync: true})
 	if err != nil {
@@ -184,8 +184,9 @@ func TestMetricsOfObjects(t *testing.T) {
 
 // However many objects there are, the series are bounded: what lives comes first, and then what changed last.
 func TestMetricsAreBounded(t *testing.T) {
+	const n = 5 * maxPods
 	var all []objects.Object
-	for i := range maxPods + 50 {
+	for i := range n {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprint(i))}}
 		p.Status.Phase = corev1.PodSucceeded
 		all = append(all, p)
@@ -206,7 +207,30 @@ func TestMetricsAreBounded(t *testing.T) {
 		_, ok := got[fmt.Sprintf("kube_pod_info{host_network=false,namespace=ns,pod=p%d,uid=%d}", i, i)]
 		return ok
 	}
-	if left := got["jobd_state_metrics_left_out{resource=pods}"]; shown != maxPods || left != 50 || !has(0) || has(1) || !has(maxPods+49) {
+	left := got["jobd_state_metrics_left_out{resource=pods}"]
+	if shown != maxPods || left != n-maxPods || !has(0) || has(n-maxPods) || !has(n-maxPods+1) || !has(n-1) {
 		t.Errorf("%d pods are shown and %v left out", shown, left)
+	}
+}
+
+// BenchmarkMetricsOfManyPods reads the metrics of the objects while 100,000 pods are stored.
+func BenchmarkMetricsOfManyPods(b *testing.B) {
+	all := make([]objects.Object, 100_000)
+	for i := range all {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%06d", i), UID: types.UID(fmt.Sprint(i))}}
+		p.Spec.Containers = []corev1.Container{{Name: "main", Image: "busybox", Command: []string{strings.Repeat("x", 1000)}}}
+		p.Status.Phase = corev1.PodSucceeded
+		all[i] = p
+	}
+	s := States{Store: fill(b, all...), Live: nothingLives, Usage: noUsage}
+	b.ReportAllocs()
+	for b.Loop() {
+		out := make(chan prometheus.Metric)
+		go func() {
+			defer close(out)
+			s.Collect(out)
+		}()
+		for range out {
+		}
 	}
 }

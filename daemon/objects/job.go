@@ -8,11 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Finished reports whether a Job has ended (JobStatus.Conditions).
-func Finished(j *batchv1.Job) bool { return job.End(&j.Status) != nil }
+func Finished(j *batchv1.Job) bool { return batch.End(&j.Status) != nil }
 
 // ControllingJob returns the UID of the Job that controls a pod, according to the pod; empty if there is none.
 func ControllingJob(p *corev1.Pod) types.UID {

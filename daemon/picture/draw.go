@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	"github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/daemon/job"
@@ -105,7 +106,7 @@ func describe(of Subject) *picture.Job {
 	if t := j.Status.StartTime; t != nil {
 		out.Started = t.Unix()
 	}
-	switch end := job.End(&j.Status); {
+	switch end := batch.End(&j.Status); {
 	case end != nil:
 		out.State, out.Reason, out.Message = string(end.Type), end.Reason, end.Message
 		out.Ended = end.LastTransitionTime.Unix()

@@ -58,14 +58,27 @@ func restartDelay(c container) time.Duration {
 func restartAt(c container) time.Time {
 	if w := c.status.State.Waiting; w != nil && w.Reason == reasonCrashLoop && !c.redefined() {
 		// It was decided when the container ended; what it was decided from is no longer in the status.
-		var delay string
-		if _, err := fmt.Sscanf(w.Message, "back-off %s restarting", &delay); err == nil {
-			if d, err := time.ParseDuration(delay); err == nil {
-				return c.ended().FinishedAt.Add(d)
-			}
+		if delay, ok := delayOf(w.Message); ok {
+			return c.ended().FinishedAt.Add(delay)
 		}
 	}
 	return c.ended().FinishedAt.Add(restartDelay(c))
+}
+
+// crashLoopMessage is the message of a container that waits for its restart, in the words of a cluster. The status has no
+// other place for the delay, so delayOf reads it from there, also what an older jobd has stored.
+func crashLoopMessage(delay time.Duration, container, pod string) string {
+	return fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, container, pod)
+}
+
+// delayOf returns the delay in a crashLoopMessage.
+func delayOf(message string) (time.Duration, bool) {
+	var text string
+	if _, err := fmt.Sscanf(message, "back-off %s restarting", &text); err != nil {
+		return 0, false
+	}
+	delay, err := time.ParseDuration(text)
+	return delay, err == nil
 }
 
 // holdRestarts shows containers that wait for their restart as CrashLoopBackOff. Those that are restarted at once wait
@@ -86,8 +99,7 @@ func (f *folder) holdRestarts() {
 		}
 		f.changed = true
 		pod := f.describe()
-		c.waiting(reasonCrashLoop,
-			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", delay, c.spec.Name, pod))
+		c.waiting(reasonCrashLoop, crashLoopMessage(delay, c.spec.Name, pod))
 		f.warning(c, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.spec.Name, pod))
 		return true
 	})

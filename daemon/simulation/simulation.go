@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
@@ -247,7 +248,7 @@ func (s *simulation) finish() *Result {
 	r := &s.result
 	r.Status, r.Finished, r.Pods = s.job.Status, s.record.Finished(), len(s.pods)
 	r.Took = s.now.Sub(s.Begin)
-	if end := job.End(&s.job.Status); end != nil {
+	if end := batch.End(&s.job.Status); end != nil {
 		r.Took = max(0, end.LastTransitionTime.Sub(s.Begin.Truncate(time.Second)))
 	}
 	r.TookSeconds = r.Took.Seconds()

@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
-	"github.com/jobd/jobd/daemon/job"
 )
 
 func newJob(spec batchv1.JobSpec) *batchv1.Job {
@@ -77,7 +76,7 @@ func TestWhatIsSimulated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := play(t, c.spec, c.rules...)
 			reason := ""
-			if end := job.End(&r.Status); end != nil {
+			if end := batch.End(&r.Status); end != nil {
 				reason = end.Reason
 			}
 			if r.Pods != c.pods || r.Took != c.took || reason != c.end {

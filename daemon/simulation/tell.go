@@ -94,7 +94,7 @@ func (r *Result) Text() string {
 	}
 	s := &r.Status
 	state := "has not ended: " + r.Stuck
-	if end := job.End(s); end != nil {
+	if end := batch.End(s); end != nil {
 		state = fmt.Sprintf("is %s after %s (%s)", end.Type, r.Took, end.Reason)
 	}
 	fmt.Fprintf(&b, "\nThe Job %s. Pods created: %d, succeeded: %d, failed: %d.\n", state, r.Pods, s.Succeeded, s.Failed)

@@ -7,7 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
-	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/api/batch"
 )
 
 // Expires returns the time at which a Job is to be removed, false if it is not finished, is being deleted already, or
@@ -17,7 +17,7 @@ func Expires(j *batchv1.Job) (time.Time, bool) {
 	if ttl == nil || j.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
-	end := job.End(&j.Status)
+	end := batch.End(&j.Status)
 	if end == nil {
 		return time.Time{}, false
 	}

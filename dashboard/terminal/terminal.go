@@ -14,6 +14,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/submit/progress"
 )
@@ -151,10 +152,8 @@ func ended(j *batchv1.Job) int {
 }
 
 func state(j *batchv1.Job) string {
-	for _, c := range j.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == "True" {
-			return string(c.Type)
-		}
+	if end := batch.End(&j.Status); end != nil {
+		return string(end.Type)
 	}
 	switch {
 	case j.DeletionTimestamp != nil:

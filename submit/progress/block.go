@@ -10,6 +10,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // The most that a block shows of each.
@@ -82,7 +84,7 @@ func headline(j *batchv1.Job, now time.Time, s style) string {
 	out := "job " + j.Name + "  " + s.paint(color, state)
 	if start := j.Status.StartTime; start != nil {
 		end := now
-		if c := End(j); c != nil {
+		if c := batch.End(&j.Status); c != nil {
 			end = c.LastTransitionTime.Time
 		}
 		out += "  " + Short(max(0, end.Sub(start.Time)).Round(time.Second))

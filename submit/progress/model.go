@@ -11,6 +11,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // PodState is what a pod is doing, in one word.
@@ -92,26 +94,15 @@ func (m *Model) jobEvent(now time.Time) Event {
 
 // finished returns when the Job has finished, zero if it has not.
 func (m *Model) finished() time.Time {
-	if c := End(m.job); c != nil {
+	if c := batch.End(&m.job.Status); c != nil {
 		return c.LastTransitionTime.Time
 	}
 	return time.Time{}
 }
 
-// End returns the condition with which a Job has finished, nil if it has not.
-func End(j *batchv1.Job) *batchv1.JobCondition {
-	for i := range j.Status.Conditions {
-		c := &j.Status.Conditions[i]
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return c
-		}
-	}
-	return nil
-}
-
 // JobState returns what a Job is doing in one word, and why if the API says so.
 func JobState(j *batchv1.Job) (state, reason, message string) {
-	if c := End(j); c != nil {
+	if c := batch.End(&j.Status); c != nil {
 		if c.Type == batchv1.JobComplete {
 			return "complete", c.Reason, c.Message
 		}

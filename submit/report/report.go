@@ -15,6 +15,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/submit/progress"
 )
 
@@ -91,7 +92,7 @@ func (r *Report) JSON(now time.Time) ([]byte, error) {
 			s.Started = &j.Status.StartTime.Time
 			s.Seconds = seconds(j, now)
 		}
-		if end := progress.End(j); end != nil {
+		if end := batch.End(&j.Status); end != nil {
 			s.Finished = &end.LastTransitionTime.Time
 		}
 		counts := progress.CountsOf(j)
@@ -119,7 +120,7 @@ func (r *Report) JSON(now time.Time) ([]byte, error) {
 }
 
 func seconds(j *batchv1.Job, now time.Time) float64 {
-	if end := progress.End(j); end != nil {
+	if end := batch.End(&j.Status); end != nil {
 		now = end.LastTransitionTime.Time
 	}
 	return max(0, now.Sub(j.Status.StartTime.Time).Seconds())

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/testdata/images"
 )
 
@@ -167,14 +168,7 @@ func job(name string, n, parallel int, command ...string) *batchv1.Job {
 
 // run creates a Job and returns the time until a watcher saw it complete.
 func (d *daemon) run(ctx context.Context, j *batchv1.Job) (time.Duration, error) {
-	return d.watch(ctx, j, func(j *batchv1.Job) bool {
-		for _, c := range j.Status.Conditions {
-			if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-				return true
-			}
-		}
-		return false
-	})
+	return d.watch(ctx, j, func(j *batchv1.Job) bool { return batch.End(&j.Status) != nil })
 }
 
 func (d *daemon) watch(ctx context.Context, j *batchv1.Job, until func(*batchv1.Job) bool) (time.Duration, error) {

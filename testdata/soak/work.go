@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 const (
@@ -454,7 +456,7 @@ func (w *work) completes(ctx context.Context, namespace string, j *batchv1.Job) 
 
 // ends runs a Job and returns it as it ended.
 func (w *work) ends(ctx context.Context, namespace string, j *batchv1.Job) (*batchv1.Job, error) {
-	return w.watch(ctx, namespace, j, func(j *batchv1.Job) bool { return is(j, batchv1.JobComplete) || is(j, batchv1.JobFailed) })
+	return w.watch(ctx, namespace, j, func(j *batchv1.Job) bool { return batch.End(&j.Status) != nil })
 }
 
 // watch creates a Job and returns it as soon as it is as wanted.
