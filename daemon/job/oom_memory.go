@@ -55,7 +55,9 @@ func (r *Record) grow(m *Memory, p *pod) {
 	key := r.growthKey(p)
 	if p.phase == succeededPhase && r.spec.indexed {
 		if _, ok := m.Grown[key]; ok {
-			m.Grown = maps.Clone(m.Grown)
+			if m.Grown = maps.Clone(m.Grown); len(m.Grown) == 1 {
+				m.Grown = nil
+			}
 			delete(m.Grown, key)
 		}
 		return

@@ -41,6 +41,7 @@ type Record struct {
 	succeeded, failed          int32 // tracked pods that have ended and are not yet in the status
 
 	hasty                int             // pods in place done that have not ended yet
+	shifted              bool            // what the back-off has to remember has changed with another pod
 	completed, failedSet Indexes         // also of tracked pods
 	changedIndexes       bool            // these sets differ from the status
 	occupied             Indexes         // indexes that need no pod
@@ -160,7 +161,7 @@ func (r *Record) recount() {
 		return 1
 	})
 	r.byIndex, r.duplicates, r.strays = table[int32]{}, nil, nil
-	r.lists, r.held, r.hasty = [places][]*pod{}, nil, 0
+	r.lists, r.held, r.hasty, r.shifted = [places][]*pod{}, nil, 0, false
 	r.active, r.ready, r.terminating, r.restarts, r.succeeded, r.failed = 0, 0, 0, 0, 0, 0
 	r.completed, r.failedSet, r.occupied, r.blocked = Indexes{}, Indexes{}, Indexes{}, Indexes{}
 	if r.spec.indexed {
@@ -232,6 +233,7 @@ func (r *Record) SetPod(p Pod) {
 			r.remember(&r.backoff, old)
 		}
 	}
+	r.follow()
 }
 
 // DropPod folds in that a pod is gone. A tracked pod that had ended has been counted, or it could not be gone.
@@ -249,6 +251,15 @@ func (r *Record) drop(p *pod) {
 		r.grow(&r.backoff, p)
 	}
 	r.forget(p)
+	r.follow()
+}
+
+// follow derives the back-off anew when a pod has changed what another one means to it: one that is killed for want of memory is
+// held until it is replaced, for example.
+func (r *Record) follow() {
+	if r.shifted {
+		r.recall()
+	}
 }
 
 func (r *Record) forget(p *pod) {
@@ -285,7 +296,7 @@ func (r *Record) remember(m *Memory, p *pod) {
 
 // recall derives the back-off from the memory of counted pods and the pods that are yet to be counted.
 func (r *Record) recall() {
-	r.backoff = r.counted.clone()
+	r.backoff, r.shifted = r.counted.clone(), false
 	for _, p := range r.lists[done] {
 		r.remember(&r.backoff, p)
 	}

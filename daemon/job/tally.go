@@ -282,6 +282,9 @@ func (r *Record) refresh(i int32) {
 				to = held
 			}
 			if p.is(isTracked) && r.over(p) && p.place != to {
+				if _, grows := r.grown[p]; grows {
+					r.shifted = true
+				}
 				r.pull(p)
 				r.push(p, to)
 			}
