@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -251,17 +252,18 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	if !expires.IsZero() {
 		o.Expires = expires.Unix()
 	}
-	p.account(key, &o)
-	p.PutStored(o)
-	return p.failed
+	freed, err := storage.Put(p.tx, &o)
+	if err != nil {
+		return err
+	}
+	p.wrote(key, o.Version, freed)
+	return nil
 }
 
-// account counts a write, or a deletion, for the ResourceQuotas of its namespace.
-func (p *Pass) account(key string, after *store.Object) {
-	freed, err := storage.Account(p.tx, key, after)
-	if err != nil && p.failed == nil {
-		p.failed = err
-	}
+// wrote takes in that an object was written or deleted, and whether its namespace's ResourceQuotas allow more now.
+func (p *Pass) wrote(key string, version uint64, freed bool) {
+	p.version = version
+	p.written++
 	if namespace, _ := objects.NameOf(key); freed && !slices.Contains(p.freed, namespace) {
 		p.freed = append(p.freed, namespace)
 	}
@@ -294,8 +296,11 @@ func (p *Pass) Delete(key string) {
 	if !ok {
 		return
 	}
-	p.account(key, nil)
-	p.version, _ = p.tx.Delete(key)
-	p.written++
+	version, freed, err := storage.Delete(p.tx, key)
+	if err != nil {
+		p.failed = errors.Join(p.failed, err)
+		return
+	}
+	p.wrote(key, version, freed)
 	p.gone(o)
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/store"
 )
 
@@ -82,7 +83,9 @@ func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 	}
 	write, remove := arrange(service, groups, have)
 	for _, slice := range remove {
-		tx.Delete(store.Key(endpointSlices, slice.Namespace, slice.Name))
+		if _, _, err := storage.Delete(tx, store.Key(endpointSlices, slice.Namespace, slice.Name)); err != nil {
+			return err
+		}
 	}
 	for _, slice := range write {
 		if slice.Name == "" {
@@ -94,10 +97,12 @@ func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 		if err != nil {
 			return err
 		}
-		tx.Put(store.Object{
+		if _, err := storage.Put(tx, &store.Object{
 			Key: store.Key(endpointSlices, slice.Namespace, slice.Name), UID: string(slice.UID),
 			Owners: []string{string(ref.uid)}, Value: value,
-		})
+		}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
