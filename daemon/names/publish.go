@@ -26,33 +26,23 @@ const (
 // publish writes the endpoints of Services to EndpointSlices, until ctx ends or the store is closed. Queries do not
 // wait for that.
 func (x *index) publish(ctx context.Context, s *store.Store, logger *slog.Logger) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.news:
-		}
+	x.news.Run(ctx, pause, func() bool {
+		ok := true
 		for ref := range x.takeChanged() {
 			err := s.Update(ctx, func(tx *store.Tx) error { return x.publishService(tx, ref) })
 			if ctx.Err() != nil {
-				return
+				return false
 			} else if err != nil {
 				logger.Warn("cannot write the EndpointSlices of a Service", "service", ref.namespace+"/"+ref.name,
 					"error", err)
 				x.mu.Lock()
-				x.noteRef(ref)
+				x.changed[ref] = struct{}{}
 				x.mu.Unlock()
+				ok = false
 			}
 		}
-		timer.Reset(pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-	}
+		return ok
+	})
 }
 
 // publishService writes the slices of one Service.
