@@ -231,13 +231,17 @@ func (p *Pass) Event(about corev1.ObjectReference, component, kind, reason, mess
 	if e == nil {
 		return nil
 	}
+	p.written++
 	return p.put(store.Key(objects.Events, e.Namespace, e.Name), e, p.Now.Add(p.loop.EventTTL))
 }
 
 // Put writes an object.
-func (p *Pass) Put(key string, obj objects.Object) error { return p.put(key, obj, time.Time{}) }
+func (p *Pass) Put(key string, obj objects.Object) error {
+	p.written++
+	return p.put(key, obj, time.Time{})
+}
 
-// put writes an object that is to be removed at a time, unless that is zero.
+// put writes an object that is to be removed at a time, unless that is zero. Whoever calls it has counted that.
 func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	obj.SetResourceVersion("")
 	value, err := scheme.Encode(obj)
@@ -263,7 +267,6 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 // wrote takes in that an object was written or deleted, and whether its namespace's ResourceQuotas allow more now.
 func (p *Pass) wrote(key string, version uint64, freed bool) {
 	p.version = version
-	p.written++
 	if namespace, _ := objects.NameOf(key); freed && !slices.Contains(p.freed, namespace) {
 		p.freed = append(p.freed, namespace)
 	}
@@ -301,6 +304,7 @@ func (p *Pass) Delete(key string) {
 		p.failed = errors.Join(p.failed, err)
 		return
 	}
+	p.written++
 	p.wrote(key, version, freed)
 	p.gone(o)
 }
