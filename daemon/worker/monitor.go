@@ -26,11 +26,7 @@ type monitor struct {
 
 // isChecked reports whether anything of a container is checked while it runs.
 func isChecked(c *corev1.Container) bool {
-	return hasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
-}
-
-func hasPostStart(c *corev1.Container) bool {
-	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+	return pod.HasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
 }
 
 // checks end what is asked of one running container. A function is nil where nothing is asked.
@@ -132,7 +128,7 @@ func (p *Pool) endHook(id string) {
 // run runs the hook and the probes until ctx is done. Those that ask whether the container is to be restarted end with
 // health.
 func (m *monitor) run(ctx, health context.Context) {
-	if !m.started && hasPostStart(m.container) {
+	if !m.started && pod.HasPostStart(m.container) {
 		doubt, err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
 		if ctx.Err() != nil {
 			return
