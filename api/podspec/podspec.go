@@ -41,6 +41,16 @@ func Workload(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 	}
 }
 
+// Find returns the container of that name, of whatever kind; nil if there is none.
+func Find(spec *corev1.PodSpec, name string) *corev1.Container {
+	for c := range Containers(spec) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
 // Ephemeral returns what an ephemeral container has in common with others. It is the spec's own.
 func Ephemeral(spec *corev1.PodSpec, i int) *corev1.Container {
 	return (*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -48,7 +49,7 @@ func (p *Pool) asked(id string) *checks {
 
 // watch starts the monitor of a container whose start has just been reported. Pool.mu is held.
 func (p *Pool) watch(obj *corev1.Pod, w *worker, o pod.Observation) {
-	c, _ := container(obj, o.Container)
+	c := podspec.Find(&obj.Spec, o.Container)
 	if !isChecked(c) {
 		return
 	}
@@ -201,7 +202,7 @@ func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool)
 // preStop runs the preStop hook of a container, for no longer than the grace period, and reports that it is over. It
 // returns false when the hook was ended before that: the container has ended, or another Stop has taken over.
 func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
-	c, _ := container(obj, a.Container)
+	c := podspec.Find(&obj.Spec, a.Container)
 	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
 		return true
 	}
