@@ -1,4 +1,4 @@
-// Package podspec answers questions about a pod's spec that many parts of jobd ask. It changes nothing.
+// Package podspec answers questions about a pod's spec, and about its status, that many parts of jobd ask. It changes nothing.
 package podspec
 
 import (

@@ -45,7 +45,7 @@ func (c podFiles) serve(w http.ResponseWriter, r *http.Request, pod *corev1.Pod)
 	case !slices.Contains(names, container):
 		return fmt.Errorf("container %q is not valid for pod %s: choose one of %v", container, pod.Name, names)
 	}
-	if status, _ := containerStatus(pod, container); status.State.Running != nil {
+	if s := podspec.ContainerStatus(pod, container); s != nil && s.State.Running != nil {
 		return c.inside(w, r, pod, container)
 	}
 	if r.Method != http.MethodGet {
