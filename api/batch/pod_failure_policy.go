@@ -117,7 +117,7 @@ func validateOnExitCodes(
 	errs := requiredOneOf(path.Child("operator"), on.Operator, []batchv1.PodFailurePolicyOnExitCodesOperator{
 		batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn,
 	})
-	if on.ContainerName != nil && !hasContainer(pod, *on.ContainerName) {
+	if on.ContainerName != nil && podspec.Find(pod, *on.ContainerName) == nil {
 		errs = append(errs, field.Invalid(path.Child("containerName"), *on.ContainerName,
 			"must be one of the container or initContainer names in the pod template"))
 	}
@@ -160,15 +160,6 @@ func validateOnPodConditions(
 		})...)
 	}
 	return errs
-}
-
-func hasContainer(pod *corev1.PodSpec, name string) bool {
-	for c := range podspec.Containers(pod) {
-		if c.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // printedFailurePolicy returns a policy in the form in which a cluster prints it in an error, as printedSuccessPolicy

@@ -1,4 +1,4 @@
-// Package podspec answers questions about a pod's spec that many parts of jobd ask. It changes nothing.
+// Package podspec answers questions about a pod's spec, and about its status, that many parts of jobd ask. It changes nothing.
 package podspec
 
 import (
@@ -39,6 +39,16 @@ func Workload(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
 			}
 		}
 	}
+}
+
+// Find returns the container of that name, of whatever kind; nil if there is none.
+func Find(spec *corev1.PodSpec, name string) *corev1.Container {
+	for c := range Containers(spec) {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
 }
 
 // Ephemeral returns what an ephemeral container has in common with others. It is the spec's own.

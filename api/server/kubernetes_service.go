@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/discovery"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/store"
 )
 
@@ -52,8 +53,8 @@ func (s *Server) showKubernetesService() error {
 			}
 		}
 		if !s.config.PodAPI.IsValid() {
-			tx.Delete(sliceKey)
-			return nil
+			_, _, err := storage.Delete(tx, sliceKey)
+			return err
 		}
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: names}
 		slice.UID = uuid.NewUUID()
@@ -107,6 +108,6 @@ func put(tx *store.Tx, key string, obj interface {
 	if err != nil {
 		return err
 	}
-	tx.Put(store.Object{Key: key, UID: string(obj.GetUID()), Value: value})
-	return nil
+	_, err = storage.Put(tx, &store.Object{Key: key, UID: string(obj.GetUID()), Value: value})
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -11,6 +12,12 @@ import (
 func TestTheAPIKeepsItsName(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.PodAPI = netip.MustParseAddrPort("192.0.2.1:443") })
 	c := ts.client(t)
+	if _, err := c.CoreV1().ResourceQuotas("default").Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: amountsOf("services", "5", "count/endpointslices.discovery.k8s.io", "5")},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	before, err := c.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +36,16 @@ func TestTheAPIKeepsItsName(t *testing.T) {
 	slice, err := c.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
 	if err != nil || len(slice.Endpoints) != 1 || slice.Endpoints[0].Addresses[0] != "192.0.2.1" || slice.UID == after.UID {
 		t.Errorf("%+v: %v", slice, err)
+	}
+
+	q, err := c.CoreV1().ResourceQuotas("default").Get(t.Context(), "q", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, n := range q.Status.Used {
+		if n.String() != "1" {
+			t.Errorf("%s: the quota counts %s of one that was deleted and restored", of, n.String())
+		}
 	}
 
 	// Nor can a change lead pods astray.

@@ -173,8 +173,8 @@ func logContainer(pod *corev1.Pod, name string) (string, error) {
 
 // logsExist returns an error, with a kubelet's message, while there is no log yet.
 func logsExist(pod *corev1.Pod, o *corev1.PodLogOptions) error {
-	status, ok := containerStatus(pod, o.Container)
-	if !ok {
+	status := podspec.ContainerStatus(pod, o.Container)
+	if status == nil {
 		return fmt.Errorf("container %q in pod %q is not available", o.Container, pod.Name)
 	}
 	now, before := status.State, status.LastTerminationState.Terminated
@@ -201,17 +201,4 @@ func logsExist(pod *corev1.Pod, o *corev1.PodLogOptions) error {
 		reason = "trying and failing to pull image"
 	}
 	return fmt.Errorf("container %q in pod %q is waiting to start: %s", o.Container, pod.Name, reason)
-}
-
-func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
-	for _, list := range [][]corev1.ContainerStatus{
-		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses,
-	} {
-		for _, s := range list {
-			if s.Name == name {
-				return s, true
-			}
-		}
-	}
-	return corev1.ContainerStatus{}, false
 }

@@ -105,7 +105,7 @@ func (c *reach) container(ctx context.Context, podName, name string) (*corev1.Po
 	if name, err = logContainer(pod, name); err != nil {
 		return nil, "", apierrors.NewBadRequest(err.Error())
 	}
-	if status, _ := containerStatus(pod, name); status.State.Running == nil {
+	if s := podspec.ContainerStatus(pod, name); s == nil || s.State.Running == nil {
 		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("container %q in pod %q is not running", name, pod.Name))
 	}
 	return pod, name, nil

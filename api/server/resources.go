@@ -61,7 +61,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
 		served["pods/proxy"] = podProxy{into}
-		served["pods/files"] = podFiles{objects, s.config.PodFiles, s.config.Containers, s.config.Logger}
+		served["pods/files"] = files[*corev1.Pod]{objects, podFiles{s.config.PodFiles, s.config.Containers, s.config.Logger}.serve}
 		binding := podBinding{objects}
 		served["pods/binding"], served["bindings"] = binding, bindings{binding}
 		budgets, err := s.registry(disruption.Kind())
@@ -96,7 +96,9 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
 		s.warnOfPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
-		served["persistentvolumeclaims/files"] = claimFiles{objects, s.config.ClaimFiles, s.config.Logger}
+		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
+			objects, claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
+		}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
 	case schema.GroupResource{Resource: "nodes"}:

@@ -92,7 +92,9 @@ func (a *serviceAddresses) upgrade(s *corev1.Service) error {
 				return err
 			}
 			stored.Value = value
-			tx.Put(stored)
+			if _, err := storage.Put(tx, &stored); err != nil {
+				return err
+			}
 		}
 		finish(context.Background(), ok)
 		return nil

@@ -45,10 +45,29 @@ func ResourceQuotas(s reader, namespace string) (quotas []corev1.ResourceQuota, 
 	return quotas, nil
 }
 
-// Account keeps status.used of ResourceQuotas exact. Whoever writes an object of the API, or deletes it, has to call it in the
-// same transaction just before, with nil for a deletion. The status of a ResourceQuota that is written is replaced in place. freed reports
-// that a quota allows more than before.
-func Account(tx *store.Tx, key string, after *store.Object) (freed bool, err error) {
+// Put writes an object of the API, and sets its version. All that is in a namespace has to be written with it and deleted with
+// Delete, since these keep status.used of ResourceQuotas exact. If the object is a ResourceQuota itself, its status is replaced
+// in place. freed reports that a quota allows more than before.
+func Put(tx *store.Tx, o *store.Object) (freed bool, err error) {
+	if freed, err = account(tx, o.Key, o); err != nil {
+		return false, err
+	}
+	o.Version = tx.Put(*o)
+	return freed, nil
+}
+
+// Delete removes the object of the API at key, if there is one, and returns the version of the deletion. freed reports that
+// a quota allows more than before.
+func Delete(tx *store.Tx, key string) (version uint64, freed bool, err error) {
+	if freed, err = account(tx, key, nil); err != nil {
+		return 0, false, err
+	}
+	version, _ = tx.Delete(key)
+	return version, freed, nil
+}
+
+// account counts what is about to be written at key, nil for a deletion, for the ResourceQuotas of its namespace.
+func account(tx *store.Tx, key string, after *store.Object) (freed bool, err error) {
 	resource, rest, _ := strings.Cut(key, "/")
 	namespace, _, namespaced := strings.Cut(rest, "/")
 	if !namespaced || namespace == "" || strings.HasSuffix(resource, ".jobd.dev") {

@@ -79,7 +79,6 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 		return err
 	}
 	o.Expires = s.expires(ttl)
-	var version uint64
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if there, ok := tx.Get(key); ok {
 			return storage.NewKeyExistsError(key, int64(there.Version))
@@ -87,12 +86,9 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 		if err := s.admit(ctx, tx, key, obj); err != nil {
 			return err
 		}
-		if _, err := Account(tx, key, &o); err != nil {
-			return err
-		}
 		noteCreator(ctx, tx, o)
-		version = tx.Put(o)
-		return nil
+		_, err := Put(tx, &o)
+		return err
 	})
 	if err != nil {
 		return interpret(key, err)
@@ -100,7 +96,7 @@ func (s *Storage) Create(ctx context.Context, key string, obj, out runtime.Objec
 	if out == nil {
 		return nil
 	}
-	return s.decode(key, o.Value, version, out)
+	return s.decode(key, o.Value, o.Version, out)
 }
 
 // Get reads an object.
@@ -215,13 +211,10 @@ func (s *Storage) replace(
 		if err := s.admit(ctx, tx, o.Key, updated); err != nil {
 			return err
 		}
-		if _, err := Account(tx, o.Key, o); err != nil {
-			return err
-		}
-		version = tx.Put(*o)
-		return nil
+		_, err := Put(tx, o)
+		return err
 	})
-	return version, moved, err
+	return o.Version, moved, err
 }
 
 // admit calls Admit if there is one.
@@ -278,11 +271,8 @@ func (s *Storage) remove(ctx context.Context, key string, from uint64) (version 
 			moved = true
 			return nil
 		}
-		if _, err := Account(tx, key, nil); err != nil {
-			return err
-		}
-		version, _ = tx.Delete(key)
-		return nil
+		version, _, err = Delete(tx, key)
+		return err
 	})
 	return version, moved, err
 }

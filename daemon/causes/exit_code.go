@@ -109,11 +109,9 @@ func (v *podView) peakMemory(container string, details map[string]string) string
 
 func (v *podView) outOfMemory(who, container string, details map[string]string) string {
 	limit, of := "", "its limit"
-	for c := range podspec.Containers(&v.pod.Spec) {
-		if c.Name == container {
-			if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
-				limit = q.String()
-			}
+	if c := podspec.Find(&v.pod.Spec, container); c != nil {
+		if q, ok := c.Resources.Limits[corev1.ResourceMemory]; ok {
+			limit = q.String()
 		}
 	}
 	if r := v.pod.Spec.Resources; limit == "" && r != nil {

@@ -207,10 +207,8 @@ func podImage(v *podView) (all []why.Cause) {
 
 // image returns the image that the spec names for a container.
 func (v *podView) image(container string) string {
-	for c := range podspec.Containers(&v.pod.Spec) {
-		if c.Name == container {
-			return c.Image
-		}
+	if c := podspec.Find(&v.pod.Spec, container); c != nil {
+		return c.Image
 	}
 	return ""
 }

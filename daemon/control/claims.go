@@ -53,7 +53,8 @@ type claims struct {
 
 	creating    map[string]*creation           // by the name of the volume
 	creatingFor map[string]map[string]struct{} // their names, by the key of the claim
-	failures    map[string]int                 // in a row, by the name of the volume
+	failures    failures                       // by the name of the volume
+	refusals    failures                       // of claims that a pod should have, by the key of the pod
 
 	dirtyClaims, dirtyVolumes, dirtyPods *loop.Queue[string]
 }
@@ -85,7 +86,7 @@ func newClaims(timers *loop.Timers, config *Config, pods *pods, admission *admis
 		classOf: map[string]string{}, states: map[string]*claim.State{}, unbound: map[string]struct{}{},
 		said: map[string]string{}, holders: map[string]map[string]struct{}{}, uses: map[string]podUses{},
 		byClaim: map[string]map[string]struct{}{}, creating: map[string]*creation{},
-		creatingFor: map[string]map[string]struct{}{}, failures: map[string]int{},
+		creatingFor: map[string]map[string]struct{}{}, failures: failures{}, refusals: failures{},
 		dirtyClaims: loop.NewQueue[string](), dirtyVolumes: loop.NewQueue[string](), dirtyPods: loop.NewQueue[string](),
 	}
 }
@@ -266,10 +267,13 @@ const (
 	lastRetry  = time.Minute
 )
 
+// failures are how often in a row something has failed.
+type failures map[string]int
+
 // retry counts a failure, and returns when to try again.
-func (c *claims) retry(name string, now time.Time) time.Time {
-	n := c.failures[name]
-	c.failures[name]++
+func (f failures) retry(what string, now time.Time) time.Time {
+	n := f[what]
+	f[what]++
 	return now.Add(min(lastRetry, firstRetry<<min(n, 10)))
 }
 

@@ -257,7 +257,7 @@ func (c *claims) expanded(p *loop.Pass, r provision.Result) error {
 			Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, LastTransitionTime: since,
 			Message: r.Err.Error(),
 		})
-		c.timers.Set(c, key, c.retry(pv.Name, p.Now))
+		c.timers.Set(c, key, c.failures.retry(pv.Name, p.Now))
 		if err := c.say(p, key, core.ClaimReference(obj), &claim.Event{
 			Type: corev1.EventTypeWarning, Reason: claim.VolumeResizeFailed,
 			Message: fmt.Sprintf("resize volume %q failed: %v", pv.Name, r.Err),
@@ -407,7 +407,7 @@ func (c *claims) created(p *loop.Pass, r provision.Result) error {
 	}
 	about := core.ClaimReference(obj)
 	if failed != nil {
-		made.after = c.retry(name, p.Now)
+		made.after = c.failures.retry(name, p.Now)
 		c.timers.Set(c, made.Claim, made.after)
 		class := c.see().ClassOf(obj).Storage
 		if class == nil {

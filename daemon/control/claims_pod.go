@@ -86,7 +86,7 @@ func (c *claims) podForgotten(key string) {
 	}
 	delete(c.uses, key)
 	delete(c.said, key)
-	delete(c.failures, key)
+	delete(c.refusals, key)
 }
 
 // waits returns whether a pod has to wait for a claim, and why in a scheduler's words, if there are any.
@@ -178,10 +178,10 @@ func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use)
 		return err
 	}
 	if refusal != nil {
-		c.timers.Set(c, key, c.retry(key, p.Now))
+		c.timers.Set(c, key, c.refusals.retry(key, p.Now))
 		return c.sayOfOwn(p, key, obj, u, fmt.Sprintf("create PVC %s: %v", u.Name, refusal))
 	}
-	delete(c.failures, key)
+	delete(c.refusals, key)
 	c.dirtyClaims.Add(u.Key)
 	return p.Put(u.Key, made)
 }

@@ -95,7 +95,7 @@ func (c *claims) deleted(p *loop.Pass, r provision.Result) error {
 	if made := c.creating[name]; made != nil {
 		switch {
 		case r.Err != nil && made.abandoned:
-			c.timers.Set(c, made.Claim, c.retry(name, p.Now))
+			c.timers.Set(c, made.Claim, c.failures.retry(name, p.Now))
 		case made.abandoned:
 			crash.At("claim.abandoned")
 			c.dropCreation(p, name)
@@ -113,7 +113,7 @@ func (c *claims) deleted(p *loop.Pass, r provision.Result) error {
 		return c.removeVolume(p, pv)
 	}
 	key := volumeKey(name)
-	c.timers.Set(c, key, c.retry(name, p.Now))
+	c.timers.Set(c, key, c.failures.retry(name, p.Now))
 	c.setPhase(p, pv, corev1.VolumeFailed, r.Err.Error())
 	if err := p.Put(key, pv); err != nil {
 		return err

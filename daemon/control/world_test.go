@@ -176,11 +176,8 @@ func (w *world) put(key string, obj objects.Object) {
 			return err
 		}
 		o := store.Object{Key: key, UID: string(obj.GetUID()), Owners: owners, Value: value}
-		if _, err := storage.Account(tx, key, &o); err != nil {
-			return err
-		}
-		tx.Put(o)
-		return nil
+		_, err = storage.Put(tx, &o)
+		return err
 	})
 }
 

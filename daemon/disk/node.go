@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
@@ -47,11 +48,11 @@ func (n *Node) tell(ctx context.Context, kind, reason, message string) {
 	value, err := scheme.Encode(e)
 	if err == nil {
 		err = n.store.Update(ctx, func(tx *store.Tx) error {
-			tx.Put(store.Object{
+			_, err := storage.Put(tx, &store.Object{
 				Key: objects.Key(objects.Events, e), UID: string(e.UID), Value: value,
 				Expires: now.Add(n.eventTTL).Unix(),
 			})
-			return nil
+			return err
 		})
 	}
 	if err != nil && ctx.Err() == nil {

@@ -3,6 +3,8 @@ package job
 import (
 	"slices"
 	"time"
+
+	"github.com/jobd/jobd/heap"
 )
 
 // failsIndex reports whether a failed pod is the last one that spec.backoffLimitPerIndex allows its index.
@@ -23,33 +25,15 @@ func supersedes(p, q *pod) bool {
 // would not delay the next pod any longer.
 func absoluteFailures(p *pod) int { return int(min(p.failures+p.ignored+1, remembered)) }
 
-// retries are held pods with the same number of failures, the one that ended first on top.
-type retries []*pod
+// Before orders held pods with the same number of failures: the one that ended first is on top.
+func (p *pod) Before(other *pod) bool { return p.finished < other.finished }
 
-func (h retries) Len() int           { return len(h) }
-func (h retries) Less(i, j int) bool { return h[i].finished < h[j].finished }
-func (h retries) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = int32(i), int32(j)
-}
-
-func (h *retries) Push(x any) {
-	p := x.(*pod)
-	p.pos = int32(len(*h))
-	*h = append(*h, p)
-}
-
-func (h *retries) Pop() any {
-	last := len(*h) - 1
-	p := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return p
-}
+// Moved implements heap.Element.
+func (p *pod) Moved(to int) { p.pos = int32(to) }
 
 // due visits the pods at or below node i of the heap that ended at or before limit, and returns the earliest end of the
 // other ones that it comes across, 0 for none.
-func (h retries) due(i int, limit int64, visit func(*pod)) (next int64) {
+func due(h heap.Heap[*pod], i int, limit int64, visit func(*pod)) (next int64) {
 	if i >= len(h) {
 		return 0
 	}
@@ -58,7 +42,7 @@ func (h retries) due(i int, limit int64, visit func(*pod)) (next int64) {
 	}
 	visit(h[i])
 	for _, child := range []int{2*i + 1, 2*i + 2} {
-		if end := h.due(child, limit, visit); end > 0 && (next == 0 || end < next) {
+		if end := due(h, child, limit, visit); end > 0 && (next == 0 || end < next) {
 			next = end
 		}
 	}
@@ -75,9 +59,9 @@ func (r *Record) nextPerIndex(
 	for i := r.blocked.missing(0); i <= last && len(create) < most; i = r.blocked.missing(i + 1) {
 		create = append(create, NewPod{Index: i, PerIndex: true, Grown: r.growthOf(i, nil)})
 	}
-	for n, heap := range r.held {
+	for n, pods := range r.held {
 		delay := r.delay(n, s)
-		end := heap.due(0, now.Add(-delay).Unix(), func(p *pod) {
+		end := due(pods, 0, now.Add(-delay).Unix(), func(p *pod) {
 			if p.index <= last && !r.occupied.Has(p.index) {
 				replaced = append(replaced, p)
 			}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/heap"
 )
 
 // Record is what decisions need to know about one Job and its pods. It holds neither the template nor decoded pods. All
@@ -34,7 +35,7 @@ type Record struct {
 
 	// Every pod is in at most one of these, see place.
 	lists [places][]*pod
-	held  []retries // by number of failures
+	held  []heap.Heap[*pod] // by number of failures
 
 	active, ready, terminating int32
 	restarts                   int64 // of pending and running pods

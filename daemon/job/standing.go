@@ -63,8 +63,8 @@ func (r *Record) Standing(s Settings) Standing {
 		st.Failures, st.LastFailure = n, time.Unix(r.backoff.Failures[n-1], 0)
 		st.Until, st.Delay = r.backoffUntil(s), r.delay(n, s)
 	}
-	for n, heap := range r.held {
-		for _, p := range heap {
+	for n, pods := range r.held {
+		for _, p := range pods {
 			failures := p.failures
 			if p.action != ignoreAction {
 				failures++

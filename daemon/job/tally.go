@@ -1,7 +1,6 @@
 package job
 
 import (
-	"container/heap"
 	"math"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -309,7 +308,7 @@ func (r *Record) push(p *pod, to place) {
 		for len(r.held) <= n {
 			r.held = append(r.held, nil)
 		}
-		heap.Push(&r.held[n], p)
+		r.held[n].Push(p)
 		return
 	}
 	if to == done && !p.terminal() {
@@ -323,7 +322,7 @@ func (r *Record) pull(p *pod) {
 	switch p.place {
 	case nowhere:
 	case held:
-		heap.Remove(&r.held[absoluteFailures(p)], int(p.pos))
+		r.held[absoluteFailures(p)].Remove(int(p.pos))
 	default:
 		if p.place == done && !p.terminal() {
 			r.hasty--

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -230,13 +231,17 @@ func (p *Pass) Event(about corev1.ObjectReference, component, kind, reason, mess
 	if e == nil {
 		return nil
 	}
+	p.written++
 	return p.put(store.Key(objects.Events, e.Namespace, e.Name), e, p.Now.Add(p.loop.EventTTL))
 }
 
 // Put writes an object.
-func (p *Pass) Put(key string, obj objects.Object) error { return p.put(key, obj, time.Time{}) }
+func (p *Pass) Put(key string, obj objects.Object) error {
+	p.written++
+	return p.put(key, obj, time.Time{})
+}
 
-// put writes an object that is to be removed at a time, unless that is zero.
+// put writes an object that is to be removed at a time, unless that is zero. Whoever calls it has counted that.
 func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	obj.SetResourceVersion("")
 	value, err := scheme.Encode(obj)
@@ -251,17 +256,17 @@ func (p *Pass) put(key string, obj objects.Object, expires time.Time) error {
 	if !expires.IsZero() {
 		o.Expires = expires.Unix()
 	}
-	p.account(key, &o)
-	p.PutStored(o)
-	return p.failed
+	freed, err := storage.Put(p.tx, &o)
+	if err != nil {
+		return err
+	}
+	p.wrote(key, o.Version, freed)
+	return nil
 }
 
-// account counts a write, or a deletion, for the ResourceQuotas of its namespace.
-func (p *Pass) account(key string, after *store.Object) {
-	freed, err := storage.Account(p.tx, key, after)
-	if err != nil && p.failed == nil {
-		p.failed = err
-	}
+// wrote takes in that an object was written or deleted, and whether its namespace's ResourceQuotas allow more now.
+func (p *Pass) wrote(key string, version uint64, freed bool) {
+	p.version = version
 	if namespace, _ := objects.NameOf(key); freed && !slices.Contains(p.freed, namespace) {
 		p.freed = append(p.freed, namespace)
 	}
@@ -294,8 +299,12 @@ func (p *Pass) Delete(key string) {
 	if !ok {
 		return
 	}
-	p.account(key, nil)
-	p.version, _ = p.tx.Delete(key)
+	version, freed, err := storage.Delete(p.tx, key)
+	if err != nil {
+		p.failed = errors.Join(p.failed, err)
+		return
+	}
 	p.written++
+	p.wrote(key, version, freed)
 	p.gone(o)
 }

@@ -2,7 +2,7 @@ package loop
 
 // Queue holds each key once, in the order in which the keys were added.
 type Queue[K comparable] struct {
-	has   map[K]struct{}
+	has   map[K]struct{} // those in order
 	order []K
 }
 
@@ -18,19 +18,17 @@ func (q *Queue[K]) Add(key K) {
 }
 
 // Len returns the number of keys.
-func (q *Queue[K]) Len() int { return len(q.has) }
+func (q *Queue[K]) Len() int { return len(q.order) }
 
 // Take removes the oldest key and returns it; false if there is none.
 func (q *Queue[K]) Take() (key K, ok bool) {
-	for len(q.order) > 0 {
-		key, q.order = q.order[0], q.order[1:]
-		if _, ok := q.has[key]; ok {
-			delete(q.has, key)
-			return key, true
-		}
+	if len(q.order) == 0 {
+		q.order = nil // what is left of it holds memory
+		return key, false
 	}
-	q.order = nil
-	return key, false
+	key, q.order = q.order[0], q.order[1:]
+	delete(q.has, key)
+	return key, true
 }
 
 // Settle calls settle with the oldest key, if there is one, and reports whether there was.

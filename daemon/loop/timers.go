@@ -1,8 +1,9 @@
 package loop
 
 import (
-	"container/heap"
 	"time"
+
+	"github.com/jobd/jobd/heap"
 )
 
 // Timers holds at most one due time for each key of a controller: the next moment at which time alone changes something
@@ -12,7 +13,7 @@ import (
 // The two are kept apart, since the clock can change which of them comes first.
 type Timers struct {
 	byKey         map[timerKey]*timer
-	counted, told timerHeap
+	counted, told heap.Heap[*timer]
 }
 
 // timerKey is what a time is set for.
@@ -24,7 +25,7 @@ type timerKey struct {
 type timer struct {
 	key   timerKey
 	due   time.Time
-	heap  *timerHeap
+	in    *heap.Heap[*timer]
 	index int
 }
 
@@ -40,19 +41,19 @@ func (t *Timers) Set(of Controller, name string, due time.Time) {
 		in = &t.counted
 	}
 	old, ok := t.byKey[key]
-	if ok && old.heap == in && !due.IsZero() {
+	if ok && old.in == in && !due.IsZero() {
 		old.due = due
-		heap.Fix(in, old.index)
+		in.Fix(old.index)
 		return
 	}
 	if ok {
-		heap.Remove(old.heap, old.index)
+		old.in.Remove(old.index)
 		delete(t.byKey, key)
 	}
 	if !due.IsZero() {
-		n := &timer{key: key, due: due, heap: in}
+		n := &timer{key: key, due: due, in: in}
 		t.byKey[key] = n
-		heap.Push(in, n)
+		in.Push(n)
 	}
 }
 
@@ -65,7 +66,7 @@ func (t *Timers) next(now time.Time) time.Time {
 }
 
 // first returns the heap that has the earliest timer, nil if there is none.
-func (t *Timers) first(now time.Time) *timerHeap {
+func (t *Timers) first(now time.Time) *heap.Heap[*timer] {
 	switch {
 	case len(t.counted)+len(t.told) == 0:
 		return nil
@@ -81,30 +82,12 @@ func (t *Timers) first(now time.Time) *timerHeap {
 func (t *Timers) expired(now time.Time, most int) []timerKey {
 	var due []timerKey
 	for first := t.first(now); first != nil && len(due) < most && !(*first)[0].due.After(now); first = t.first(now) {
-		n := heap.Pop(first).(*timer)
+		n := first.Pop()
 		delete(t.byKey, n.key)
 		due = append(due, n.key)
 	}
 	return due
 }
 
-type timerHeap []*timer
-
-func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *timerHeap) Push(x any) {
-	n := x.(*timer)
-	n.index = len(*h)
-	*h = append(*h, n)
-}
-func (h *timerHeap) Pop() any {
-	last := len(*h) - 1
-	n := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return n
-}
+func (t *timer) Before(other *timer) bool { return t.due.Before(other.due) }
+func (t *timer) Moved(to int)             { t.index = to }

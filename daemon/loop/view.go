@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"time"
+
 	"github.com/jobd/jobd/daemon/objects"
 )
 
@@ -64,7 +66,7 @@ func (v *View[T]) Write(key string) error {
 		return nil
 	}
 	seen.changed = false
-	return v.pass.Put(key, seen.object)
+	return v.pass.put(key, seen.object, time.Time{})
 }
 
 // Delete removes an object. Changes that were not yet written are part of the last state that watchers see.

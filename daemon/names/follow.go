@@ -2,15 +2,15 @@ package names
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/follow"
+	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
 
@@ -26,8 +26,8 @@ func (x *index) follow(ctx context.Context, s *store.Store, logger *slog.Logger)
 		logger.Warn("cannot decode an object that names are made from", "object", key, "error", err)
 	}
 	group.Go(func() { x.followSlices(ctx, s, warn) })
-	followPrefix(ctx, s, "services/", follower{drop: x.dropServices, shown: x.allServicesShown, show: func(o store.Object, gone bool) {
-		namespace, name := split(o.Key)
+	show := func(o store.Object, gone bool) {
+		namespace, name := objects.NameOf(o.Key)
 		if gone {
 			x.dropService(namespace, name)
 			return
@@ -41,12 +41,13 @@ func (x *index) follow(ctx context.Context, s *store.Store, logger *slog.Logger)
 		if len(obj.Spec.Selector) > 0 {
 			once.Do(func() { group.Go(func() { x.followPods(ctx, s, warn) }) })
 		}
-	}})
+	}
+	follow.Prefix(ctx, s, "services/", follow.Follower{Show: show, Shown: x.allServicesShown, Drop: x.dropServices})
 }
 
 func (x *index) followPods(ctx context.Context, s *store.Store, warn func(key string, err error)) {
-	followPrefix(ctx, s, "pods/", follower{drop: x.dropPods, shown: x.allPodsShown, show: func(o store.Object, gone bool) {
-		namespace, name := split(o.Key)
+	show := func(o store.Object, gone bool) {
+		namespace, name := objects.NameOf(o.Key)
 		if gone {
 			x.deletePod(namespace, name)
 			return
@@ -57,11 +58,12 @@ func (x *index) followPods(ctx context.Context, s *store.Store, warn func(key st
 			return
 		}
 		x.setPod(obj)
-	}})
+	}
+	follow.Prefix(ctx, s, "pods/", follow.Follower{Show: show, Shown: x.allPodsShown, Drop: x.dropPods})
 }
 
 func (x *index) followSlices(ctx context.Context, s *store.Store, warn func(key string, err error)) {
-	followPrefix(ctx, s, store.Key(endpointSlices, "", ""), follower{drop: x.dropSlices, shown: x.allSlicesShown, show: func(o store.Object, gone bool) {
+	show := func(o store.Object, gone bool) {
 		obj := &discoveryv1.EndpointSlice{}
 		if err := scheme.Decode(o.Value, obj); err != nil {
 			warn(o.Key, err)
@@ -72,55 +74,6 @@ func (x *index) followSlices(ctx context.Context, s *store.Store, warn func(key 
 		} else {
 			x.setSlice(obj)
 		}
-	}})
-}
-
-// split returns the namespace and the name in a key of the store.
-func split(key string) (namespace, name string) {
-	_, rest, _ := strings.Cut(key, "/")
-	namespace, name, _ = strings.Cut(rest, "/")
-	return namespace, name
-}
-
-// batch is how many changes are taken at a time.
-const batch = 256
-
-// follower is called with every object below a prefix, and then with each change. If changes were missed, everything is
-// dropped and read again.
-type follower struct {
-	drop  func()
-	show  func(o store.Object, gone bool)
-	shown func() // called once all objects were shown; may be nil
-}
-
-// followPrefix calls f with the objects below a prefix, until ctx ends or the store is closed.
-func followPrefix(ctx context.Context, s *store.Store, prefix string, f follower) {
-	for {
-		var at uint64
-		if err := s.View(func(snapshot *store.Snapshot) error {
-			at = snapshot.Version()
-			snapshot.Range(prefix, "", func(o store.Object) bool {
-				f.show(o, false)
-				return true
-			})
-			return nil
-		}); err != nil {
-			return
-		}
-		if f.shown != nil {
-			f.shown()
-		}
-		for cursor := s.Cursor(at, prefix); ; {
-			changes, _, err := cursor.Next(ctx, batch)
-			if errors.Is(err, store.ErrCompacted) {
-				break
-			} else if err != nil {
-				return
-			}
-			for _, c := range changes {
-				f.show(c.Object, c.Deleted)
-			}
-		}
-		f.drop()
 	}
+	follow.Prefix(ctx, s, store.Key(endpointSlices, "", ""), follow.Follower{Show: show, Shown: x.allSlicesShown, Drop: x.dropSlices})
 }

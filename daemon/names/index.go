@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/follow"
 )
 
 // index answers queries from the objects that it was given last. It is safe for concurrent use; newIndex makes an empty
@@ -35,13 +36,13 @@ type index struct {
 	servicesShown, podsShown, slicesShown bool
 
 	changed map[serviceRef]struct{}
-	news    chan struct{} // receives when there is something in changed
-	moved   chan struct{} // receives when virtual addresses may lead elsewhere
+	news    follow.Signal // there is something in changed
+	moved   follow.Signal // virtual addresses may lead elsewhere
 }
 
 // newIndex returns an empty index.
 func newIndex() *index {
-	return &index{changed: map[serviceRef]struct{}{}, news: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
+	return &index{changed: map[serviceRef]struct{}{}, news: follow.NewSignal(), moved: follow.NewSignal()}
 }
 
 // serviceRef names a Service whose EndpointSlices may be out of date.
@@ -157,7 +158,7 @@ func (x *index) allPodsShown() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.podsShown = true
-	x.move()
+	x.moved.Send()
 	for namespace, all := range x.services {
 		for name := range all {
 			x.note(namespace, name)
@@ -171,12 +172,9 @@ func (x *index) note(namespace, name string) {
 }
 
 func (x *index) noteRef(ref serviceRef) {
-	x.move()
+	x.moved.Send()
 	x.changed[ref] = struct{}{}
-	select {
-	case x.news <- struct{}{}:
-	default: // it has been sent already
-	}
+	x.news.Send()
 }
 
 // takeChanged returns the Services that were noted, except those whose endpoints are not known yet.
@@ -277,7 +275,7 @@ func (x *index) dropPod(namespace, name string) {
 func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.move()
+	x.moved.Send()
 	drop(x.slices, s.Namespace, s.Name)
 	switch of := s.Labels[discoveryv1.LabelServiceName]; {
 	case isOurs(s):
@@ -291,7 +289,7 @@ func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 func (x *index) dropSlice(s *discoveryv1.EndpointSlice) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.move()
+	x.moved.Send()
 	drop(x.slices, s.Namespace, s.Name)
 	if isOurs(s) {
 		x.noteOwner(s)

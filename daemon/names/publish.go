@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/store"
 )
 
@@ -25,33 +26,23 @@ const (
 // publish writes the endpoints of Services to EndpointSlices, until ctx ends or the store is closed. Queries do not
 // wait for that.
 func (x *index) publish(ctx context.Context, s *store.Store, logger *slog.Logger) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.news:
-		}
+	x.news.Run(ctx, pause, func() bool {
+		ok := true
 		for ref := range x.takeChanged() {
 			err := s.Update(ctx, func(tx *store.Tx) error { return x.publishService(tx, ref) })
 			if ctx.Err() != nil {
-				return
+				return false
 			} else if err != nil {
 				logger.Warn("cannot write the EndpointSlices of a Service", "service", ref.namespace+"/"+ref.name,
 					"error", err)
 				x.mu.Lock()
-				x.noteRef(ref)
+				x.changed[ref] = struct{}{}
 				x.mu.Unlock()
+				ok = false
 			}
 		}
-		timer.Reset(pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-	}
+		return ok
+	})
 }
 
 // publishService writes the slices of one Service.
@@ -82,7 +73,9 @@ func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 	}
 	write, remove := arrange(service, groups, have)
 	for _, slice := range remove {
-		tx.Delete(store.Key(endpointSlices, slice.Namespace, slice.Name))
+		if _, _, err := storage.Delete(tx, store.Key(endpointSlices, slice.Namespace, slice.Name)); err != nil {
+			return err
+		}
 	}
 	for _, slice := range write {
 		if slice.Name == "" {
@@ -94,10 +87,12 @@ func (x *index) publishService(tx *store.Tx, ref serviceRef) error {
 		if err != nil {
 			return err
 		}
-		tx.Put(store.Object{
+		if _, err := storage.Put(tx, &store.Object{
 			Key: store.Key(endpointSlices, slice.Namespace, slice.Name), UID: string(slice.UID),
 			Owners: []string{string(ref.uid)}, Value: value,
-		})
+		}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -12,12 +12,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/store"
 )
 
@@ -191,6 +193,23 @@ func TestPublish(t *testing.T) {
 			}
 			return out
 		}
+		const counted = "count/" + endpointSlices
+		limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "q"}}
+		limit.Spec.Hard = corev1.ResourceList{counted: resource.MustParse("5")}
+		limit.Status.Used = corev1.ResourceList{counted: resource.MustParse("0")}
+		put("resourcequotas/ns/q", "q", limit)
+		used := func() int {
+			t.Helper()
+			var quotas []corev1.ResourceQuota
+			if err := s.View(func(snapshot *store.Snapshot) (err error) {
+				quotas, err = storage.ResourceQuotas(snapshot, "ns")
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			n := quotas[0].Status.Used[counted]
+			return int(n.Value())
+		}
 		expect := func(when string, want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -204,6 +223,9 @@ func TestPublish(t *testing.T) {
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: got %q, want %q", when, got, want)
+			}
+			if used := used(); used != len(got) {
+				t.Errorf("%s: the quota counts %d slices, and %d are there", when, used, len(got))
 			}
 		}
 		run := func() (stop func()) {
@@ -232,7 +254,11 @@ func TestPublish(t *testing.T) {
 		if now := read()[0]; now.Name != first.Name || now.UID != first.UID {
 			t.Error("it is another slice")
 		}
-		update(func(tx *store.Tx) { tx.Delete(store.Key(endpointSlices, "ns", first.Name)) })
+		update(func(tx *store.Tx) {
+			if _, _, err := storage.Delete(tx, store.Key(endpointSlices, "ns", first.Name)); err != nil {
+				t.Error(err)
+			}
+		})
 		expect("somebody has deleted it", "web: a 10.0.0.1 unready not serving")
 		stop()
 		update(func(tx *store.Tx) { tx.Delete("services/ns/web") })

@@ -16,60 +16,36 @@ import (
 	"github.com/jobd/jobd/runtime/network"
 )
 
-const (
-	// settle is the time between two changes of the rules: changes of pods that come together make one.
-	settle = 100 * time.Millisecond
-	// retry is the time after which rules are written again that could not be.
-	retry = 5 * time.Second
-)
-
-// move records that virtual addresses may lead elsewhere.
-func (x *index) move() {
-	select {
-	case x.moved <- struct{}{}:
-	default: // it has been sent already
-	}
-}
+// settle is the time between two changes of the rules: changes of pods that come together make one.
+const settle = 100 * time.Millisecond
 
 func (x *index) allServicesShown() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.servicesShown = true
-	x.move()
+	x.moved.Send()
 }
 
 func (x *index) allSlicesShown() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.slicesShown = true
-	x.move()
+	x.moved.Send()
 }
 
 // lead calls set with the ports of all Services and their endpoints, at first and after each change, until ctx ends.
 func (x *index) lead(ctx context.Context, set func([]network.ServicePort) error, logger *slog.Logger) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-x.moved:
+	x.moved.Run(ctx, settle, func() bool {
+		ports, known := x.servicePorts()
+		if !known {
+			return true
 		}
-		pause := settle
-		if ports, known := x.servicePorts(); known {
-			if err := set(ports); err != nil {
-				logger.Warn("cannot update where the virtual addresses of Services lead", "error", err)
-				x.move()
-				pause = retry
-			}
+		err := set(ports)
+		if err != nil {
+			logger.Warn("cannot update where the virtual addresses of Services lead", "error", err)
 		}
-		timer.Reset(pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-	}
+		return err == nil
+	})
 }
 
 // servicePorts returns the ports of all Services that have virtual addresses, in order, and reports whether all their

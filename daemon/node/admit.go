@@ -97,7 +97,7 @@ func (n *Node) alike(l *line) bool {
 // fitting returns the pods of a gang that fit together, in their order, and all that would fit if the node were empty.
 func (n *Node) fitting(l *line) (fit, able []*waiter) {
 	for _, w := range slices.SortedFunc(slices.Values(l.queue), func(a, b *waiter) int {
-		if before(a, b) {
+		if a.Before(b) {
 			return -1
 		}
 		return 1

@@ -1,10 +1,11 @@
 package node
 
 import (
-	"container/heap"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/heap"
 )
 
 // waiter is a pod in a line.
@@ -20,7 +21,7 @@ type waiter struct {
 // line is a queue of pods that are alike, so that the rest need not be looked at when the first does not fit; or a
 // gang.
 type line struct {
-	queue queue
+	queue heap.Heap[*waiter]
 	shape *shape // of all its pods; nil for the line of a single nominated pod, or of a gang
 	gang  *group // nil: not a gang
 	index int    // among those that are ready
@@ -112,13 +113,13 @@ func (n *Node) keep(w *waiter, nominated bool) {
 
 func (n *Node) push(l *line, w *waiter) {
 	w.line = l
-	heap.Push(&l.queue, w)
+	l.queue.Push(w)
 	if l.gang != nil {
 		l.gang.shapes[w.shape]++
 	}
 	switch {
 	case l.state == ready:
-		heap.Fix(&n.ready, l.index)
+		n.ready.Fix(l.index)
 	case l.state == idle, l.queue[0] == w, l.gang != nil:
 		n.look(l)
 	}
@@ -132,7 +133,7 @@ func (n *Node) push(l *line, w *waiter) {
 
 func (n *Node) remove(w *waiter) {
 	l := w.line
-	heap.Remove(&l.queue, w.index)
+	l.queue.Remove(w.index)
 	w.line = nil
 	if g := l.gang; g != nil {
 		if g.shapes[w.shape]--; g.shapes[w.shape] == 0 {
@@ -141,9 +142,9 @@ func (n *Node) remove(w *waiter) {
 	}
 	switch {
 	case l.state == ready && len(l.queue) > 0:
-		heap.Fix(&n.ready, l.index)
+		n.ready.Fix(l.index)
 	case l.state == ready:
-		heap.Remove(&n.ready, l.index)
+		n.ready.Remove(l.index)
 		n.rest(l)
 	case len(l.queue) == 0:
 		delete(n.blocked, l)
@@ -165,12 +166,12 @@ func (n *Node) rest(l *line) {
 func (n *Node) look(l *line) {
 	delete(n.blocked, l)
 	l.state = ready
-	heap.Push(&n.ready, l)
+	n.ready.Push(l)
 }
 
 // block sets the first of the ready lines aside until more resources are free.
 func (n *Node) block() {
-	l := heap.Pop(&n.ready).(*line)
+	l := n.ready.Pop()
 	l.state = blocked
 	n.blocked[l] = struct{}{}
 }
@@ -183,61 +184,28 @@ func (n *Node) unblock() {
 	}
 }
 
-func before(a, b *waiter) bool {
-	if a.Priority != b.Priority {
-		return a.Priority > b.Priority
+// Before reports whether a pod comes before another.
+func (w *waiter) Before(other *waiter) bool {
+	if w.Priority != other.Priority {
+		return w.Priority > other.Priority
 	}
-	if a.Ahead != b.Ahead {
-		return a.Ahead > b.Ahead
+	if w.Ahead != other.Ahead {
+		return w.Ahead > other.Ahead
 	}
-	if a.Created != b.Created {
-		return a.Created < b.Created
+	if w.Created != other.Created {
+		return w.Created < other.Created
 	}
-	if a.arrival != b.arrival {
-		return a.arrival < b.arrival
+	if w.arrival != other.arrival {
+		return w.arrival < other.arrival
 	}
-	return a.UID < b.UID
+	return w.UID < other.UID
 }
 
-type queue []*waiter
+// Moved implements heap.Element.
+func (w *waiter) Moved(to int) { w.index = to }
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return before(q[i], q[j]) }
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-func (q *queue) Push(x any) {
-	w := x.(*waiter)
-	w.index = len(*q)
-	*q = append(*q, w)
-}
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	w := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return w
-}
+// Before orders lines by their first pods.
+func (l *line) Before(other *line) bool { return l.queue[0].Before(other.queue[0]) }
 
-// lineHeap orders lines by their first pods.
-type lineHeap []*line
-
-func (h lineHeap) Len() int           { return len(h) }
-func (h lineHeap) Less(i, j int) bool { return before(h[i].queue[0], h[j].queue[0]) }
-func (h lineHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *lineHeap) Push(x any) {
-	l := x.(*line)
-	l.index = len(*h)
-	*h = append(*h, l)
-}
-func (h *lineHeap) Pop() any {
-	last := len(*h) - 1
-	l := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return l
-}
+// Moved implements heap.Element.
+func (l *line) Moved(to int) { l.index = to }

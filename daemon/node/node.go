@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/jobd/jobd/heap"
 )
 
 // Node is the capacity of this machine, the pods that use it, and those that wait for it. New makes one.
@@ -37,7 +39,7 @@ type Node struct {
 	waiting map[types.UID]*waiter
 	lines   map[*shape]*line
 	groups  map[string]*group
-	ready   lineHeap
+	ready   heap.Heap[*line]
 	blocked map[*line]struct{}
 	changed []types.UID
 

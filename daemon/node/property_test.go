@@ -88,7 +88,7 @@ func (l *life) decide() {
 			}
 			if g := n.groupOf(b.Pod); g != nil && g.known && g.gang {
 				bound[g]++
-			} else if first != nil && before(first, waiters[uid]) {
+			} else if first != nil && first.Before(waiters[uid]) {
 				l.Fatalf("%s goes before %s", uid, first.UID)
 			}
 		}
@@ -129,7 +129,7 @@ func (l *life) decide() {
 func (l *life) first() (first *waiter) {
 	n := l.n
 	for _, w := range n.waiting {
-		if w.line.gang != nil || n.unfit(w.shape) != "" || first != nil && before(first, w) {
+		if w.line.gang != nil || n.unfit(w.shape) != "" || first != nil && first.Before(w) {
 			continue
 		}
 		n.without([]*waiter{w}, func() {

@@ -89,7 +89,7 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 // returns an empty string for pods that are not of interest.
 func (n *Node) Places(of func(types.UID) string) map[string]int {
 	all := slices.SortedFunc(maps.Values(n.waiting), func(a, b *waiter) int {
-		if before(a, b) {
+		if a.Before(b) {
 			return -1
 		}
 		return 1
@@ -107,7 +107,7 @@ func (n *Node) Places(of func(types.UID) string) map[string]int {
 func (n *Node) First(pods []types.UID) (types.UID, bool) {
 	var first *waiter
 	for _, uid := range pods {
-		if w, ok := n.waiting[uid]; ok && (first == nil || before(w, first)) {
+		if w, ok := n.waiting[uid]; ok && (first == nil || w.Before(first)) {
 			first = w
 		}
 	}
@@ -120,7 +120,7 @@ func (n *Node) First(pods []types.UID) (types.UID, bool) {
 func (n *Node) placeOf(w *waiter) int {
 	place := 1
 	for _, other := range n.waiting {
-		if other != w && before(other, w) {
+		if other != w && other.Before(w) {
 			place++
 		}
 	}

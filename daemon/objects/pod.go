@@ -27,16 +27,7 @@ func PodReference(p *corev1.Pod) corev1.ObjectReference {
 
 // ContainerStatus returns the status of a container of a pod, of whatever kind. Nil: it has none.
 func ContainerStatus(p *corev1.Pod, container string) *corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{
-		p.Status.ContainerStatuses, p.Status.InitContainerStatuses, p.Status.EphemeralContainerStatuses,
-	} {
-		for i := range list {
-			if list[i].Name == container {
-				return &list[i]
-			}
-		}
-	}
-	return nil
+	return podspec.ContainerStatus(p, container)
 }
 
 // StorageLimited reports whether any container of a pod has a limit of ephemeral storage.

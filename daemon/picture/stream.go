@@ -2,10 +2,10 @@ package picture
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 
 	"github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/heap"
 )
 
 const (
@@ -50,20 +50,20 @@ func (d *drawer) stream() *picture.Stream {
 	slices.SortStableFunc(tasks, func(a, b task) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	out.From, out.To = tasks[0].start, tasks[0].end
 	slots := make([]int, len(tasks))
-	var free intHeap
-	var busy busyHeap
+	var free heap.Heap[slot]
+	var busy heap.Heap[busySlot]
 	for i, t := range tasks {
 		out.To = max(out.To, t.end)
 		for len(busy) > 0 && busy[0].end <= t.start {
-			heap.Push(&free, heap.Pop(&busy).(busySlot).slot)
+			free.Push(busy.Pop().slot)
 		}
 		if len(free) > 0 {
-			slots[i] = heap.Pop(&free).(int)
+			slots[i] = int(free.Pop())
 		} else {
 			slots[i] = out.Slots
 			out.Slots++
 		}
-		heap.Push(&busy, busySlot{t.end, slots[i]})
+		busy.Push(busySlot{t.end, slot(slots[i])})
 	}
 	out.To = max(out.To, out.From+1)
 	if len(tasks) <= maxTasks {
@@ -95,32 +95,17 @@ func (d *drawer) stream() *picture.Stream {
 	return out
 }
 
-type intHeap []int
+// slot is one in which nothing runs; the lowest comes first.
+type slot int
 
-func (h intHeap) Len() int           { return len(h) }
-func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
-func (h *intHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
+func (s slot) Before(other slot) bool { return s < other }
+func (s slot) Moved(int)              {}
 
 // busySlot is a slot in which something runs until its end.
 type busySlot struct {
 	end  int64
-	slot int
+	slot slot
 }
 
-type busyHeap []busySlot
-
-func (h busyHeap) Len() int           { return len(h) }
-func (h busyHeap) Less(i, j int) bool { return h[i].end < h[j].end }
-func (h busyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *busyHeap) Push(x any)        { *h = append(*h, x.(busySlot)) }
-func (h *busyHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
+func (s busySlot) Before(other busySlot) bool { return s.end < other.end }
+func (s busySlot) Moved(int)                  {}

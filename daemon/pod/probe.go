@@ -33,7 +33,8 @@ func (k Check) Probe(c *corev1.Container) *corev1.Probe {
 	return nil
 }
 
-func hasPostStart(c *corev1.Container) bool {
+// HasPostStart reports whether a container has a hook that is called when it has started.
+func HasPostStart(c *corev1.Container) bool {
 	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
 }
 
@@ -42,7 +43,7 @@ func (c container) hasPreStop() bool {
 }
 
 // startsAtOnce reports whether a container has started as soon as its process runs (status.started).
-func startsAtOnce(c *corev1.Container) bool { return !hasPostStart(c) && c.StartupProbe == nil }
+func startsAtOnce(c *corev1.Container) bool { return !HasPostStart(c) && c.StartupProbe == nil }
 
 // checked folds in the result of a check. Only a verdict changes the status; any other failure or doubt is just an event.
 func (f *folder) checked(c container, o Observation) {
@@ -97,7 +98,7 @@ func (f *folder) unhealthy(c container, o Observation) {
 	switch o.Check {
 	case PostStart:
 		message = "FailedPostStartHook"
-		if hasPostStart(c.spec) {
+		if HasPostStart(c.spec) {
 			i.failure = f.hookFailure(c, c.spec.Lifecycle.PostStart, o.Message)
 		}
 	case Startup:

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/daemon/follow"
 	"github.com/jobd/jobd/runtime/network"
 	"github.com/jobd/jobd/store"
 )
@@ -29,13 +29,9 @@ const (
 
 	// settle is the time between two changes of the rules that no pod waits for: changes that come together make one.
 	settle = 100 * time.Millisecond
-	// retry is the time after which rules are written again that could not be.
-	retry = 5 * time.Second
 	// linger is for how long the rules of pods that are gone stay, whose addresses nobody has: the kernel takes some ten
 	// milliseconds to remove anything, however much it is, which no pod that starts should wait for.
 	linger = 2 * time.Second
-	// batch is how many changes of pods are taken at a time.
-	batch = 256
 )
 
 // Network is what the rules are for: a network.Network.
@@ -53,8 +49,8 @@ type Enforcer struct {
 	store   *store.Store
 	network Network
 	logger  *slog.Logger
-	kicked  chan struct{} // receives when the rules may be out of date
-	left    chan struct{} // receives when pods are gone
+	kicked  follow.Signal // the rules may be out of date
+	left    follow.Signal // pods are gone
 	linger  time.Duration
 
 	mu sync.Mutex
@@ -90,7 +86,7 @@ func Open(s *store.Store, n Network, logger *slog.Logger) *Enforcer {
 func newEnforcer(s *store.Store, n Network, logger *slog.Logger) *Enforcer {
 	return &Enforcer{
 		store: s, network: n, logger: logger, linger: linger,
-		kicked: make(chan struct{}, 1), left: make(chan struct{}, 1), followed: make(chan struct{}),
+		kicked: follow.NewSignal(), left: follow.NewSignal(), followed: make(chan struct{}),
 	}
 }
 
@@ -129,7 +125,7 @@ func (e *Enforcer) Forget(uid types.UID) {
 	defer e.mu.Unlock()
 	if pod := e.pods[uid]; pod != nil {
 		pod.gone = true
-		send(e.left)
+		e.left.Send()
 	}
 }
 
@@ -142,55 +138,13 @@ func (e *Enforcer) Run(ctx context.Context) {
 	}
 	group.Go(func() { e.followPods(ctx) })
 	group.Go(func() { e.sweep(ctx) })
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.kicked:
-		}
-		pause := settle
-		if !e.catchUp() {
-			pause = retry
-		}
-		timer.Reset(pause)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-	}
+	e.kicked.Run(ctx, settle, e.catchUp)
 }
 
 // sweep kicks some time after pods are gone, until ctx ends.
 func (e *Enforcer) sweep(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-e.left:
-		}
-		timer.Reset(e.linger)
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-			e.kick()
-		}
-	}
-}
-
-// kick lets Run look at the policies again.
-func (e *Enforcer) kick() { send(e.kicked) }
-
-// send sends to a channel that holds one.
-func send(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default: // it is there already
+	for e.left.Wait(ctx) && follow.Sleep(ctx, e.linger) {
+		e.kicked.Send()
 	}
 }
 
@@ -201,7 +155,6 @@ func (e *Enforcer) catchUp() bool {
 	maps.DeleteFunc(e.pods, func(_ types.UID, pod *entry) bool { return pod.gone })
 	if err := e.update(nil); err != nil {
 		e.logger.Warn("cannot apply NetworkPolicies: no pod starts until that succeeds", "error", err)
-		e.kick()
 		return false
 	}
 	return true
@@ -330,25 +283,12 @@ func (e *Enforcer) put(p *corev1.Pod, version uint64, at netip.Addr) {
 
 // followRules kicks at each change below a prefix, until ctx ends or the store is closed.
 func (e *Enforcer) followRules(ctx context.Context, prefix string) {
-	for cursor := e.store.Cursor(e.version(), prefix); ; {
-		// Whatever came before the cursor is read now.
-		e.kick()
-		_, _, err := cursor.Next(ctx, batch)
-		if errors.Is(err, store.ErrCompacted) {
-			cursor = e.store.Cursor(e.version(), prefix)
-		} else if err != nil {
-			return
-		}
+	again := func() (at uint64) {
+		at = e.store.Version()
+		e.kicked.Send() // whatever came before that is read now
+		return at
 	}
-}
-
-// version returns that of the store, 0 if it is closed.
-func (e *Enforcer) version() (at uint64) {
-	_ = e.store.View(func(s *store.Snapshot) error {
-		at = s.Version()
-		return nil
-	})
-	return at
+	follow.Changes(ctx, e.store, prefix, again(), func([]store.Change) { e.kicked.Send() }, again)
 }
 
 // followPods takes in changes of pods, from when they were read first until ctx ends or the store is closed.
@@ -358,20 +298,14 @@ func (e *Enforcer) followPods(ctx context.Context) {
 		return
 	case <-e.followed:
 	}
-	for cursor := e.store.Cursor(e.since, podPrefix); ; {
-		changes, _, err := cursor.Next(ctx, batch)
-		if errors.Is(err, store.ErrCompacted) {
-			cursor = e.store.Cursor(e.version(), podPrefix)
-			e.mu.Lock()
-			e.pods = nil // they are read again
-			e.mu.Unlock()
-			e.kick()
-			continue
-		} else if err != nil {
-			return
-		}
-		e.take(changes)
-	}
+	follow.Changes(ctx, e.store, podPrefix, e.since, e.take, func() (at uint64) {
+		at = e.store.Version()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.pods = nil // they are read again
+		e.kicked.Send()
+		return at
+	})
 }
 
 // take takes in changes of pods, except for those that are older than what is known: a pod that has just been admitted
@@ -395,7 +329,7 @@ func (e *Enforcer) take(changes []store.Change) {
 		if now := e.newEntry(p, c.Version, was.at); !maps.Equal(now.Labels, was.Labels) || !slices.Equal(now.Ports, was.Ports) {
 			now.gone = was.gone
 			e.pods[p.UID] = now
-			e.kick()
+			e.kicked.Send()
 		}
 	}
 }

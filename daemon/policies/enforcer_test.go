@@ -222,7 +222,7 @@ func TestOldChangesOfAPodThatIsAdmitted(t *testing.T) {
 	w := newWorld(t)
 	e := w.open()
 	w.policy(isolateWeb)
-	cursor := w.store.Cursor(e.version(), podPrefix)
+	cursor := w.store.Cursor(w.store.Version(), podPrefix)
 	read, at := w.pod("pod", "db", 2)
 	now := read.DeepCopy()
 	now.Labels["app"] = "web"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/claim"
-	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/volume"
 )
@@ -30,7 +29,7 @@ type PodFiles struct {
 // to the container's root, to an emptyDir, or to a claim whose volume jobd has created. What comes from elsewhere is
 // refused: the client may not be allowed to read it there.
 func (x PodFiles) WithFiles(ctx context.Context, p *corev1.Pod, container, name string, f func(dir, path string) error) error {
-	status := objects.ContainerStatus(p, container)
+	status := podspec.ContainerStatus(p, container)
 	if status == nil || status.State.Terminated == nil {
 		return fmt.Errorf("container %s of pod %s/%s has not ended: %w", container, p.Namespace, p.Name, errdefs.ErrFailedPrecondition)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/netns"
 )
@@ -38,7 +38,7 @@ func (x Reach) Attach(ctx context.Context, p *corev1.Pod, container string, a ru
 }
 
 func runningContainer(p *corev1.Pod, container string) (id string, err error) {
-	status := objects.ContainerStatus(p, container)
+	status := podspec.ContainerStatus(p, container)
 	if status == nil || status.State.Running == nil {
 		return "", fmt.Errorf("container %s of pod %s/%s does not run: %w",
 			container, p.Namespace, p.Name, errdefs.ErrNotFound)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
@@ -166,7 +167,7 @@ func (p *Pool) lookUp(obj *corev1.Pod, name string, attempt int) {
 		}
 		if s.State == runtime.Exited {
 			o.What, o.Status = pod.Exited, s
-			if c, _ := container(obj, name); c != nil {
+			if c := podspec.Find(&obj.Spec, name); c != nil {
 				o.Status.Message = p.terminationMessage(s, p.tailed(obj, c, attempt))
 			}
 		}

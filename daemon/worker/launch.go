@@ -167,8 +167,8 @@ func shownOnly(obj *corev1.Pod, o pod.Observation) bool {
 	case pod.SetUp, pod.Pulled, pod.Doubted:
 		return true
 	case pod.Started:
-		_, init := container(obj, o.Container)
-		return !init
+		init := func(c corev1.Container) bool { return c.Name == o.Container }
+		return !slices.ContainsFunc(obj.Spec.InitContainers, init)
 	}
 	return false
 }
@@ -215,7 +215,7 @@ func imageVolumes(obj *corev1.Pod, c *corev1.Container) (out []neededImage) {
 // ensure ensures that the images of a launch are present.
 func (p *Pool) ensure(obj *corev1.Pod, l *launch) {
 	defer close(l.ready)
-	c, _ := container(obj, l.container)
+	c := podspec.Find(&obj.Spec, l.container)
 	crash.At("launch.image.before")
 	var secrets []corev1.Secret
 	var missing []string
@@ -291,7 +291,7 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 	if p.calledOff(l) {
 		return dropped()
 	}
-	c, _ := container(obj, l.container)
+	c := podspec.Find(&obj.Spec, l.container)
 	if l.err != nil {
 		if errors.Is(l.err, context.Canceled) && p.calledOff(l) {
 			return dropped()

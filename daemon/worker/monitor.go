@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -26,11 +27,7 @@ type monitor struct {
 
 // isChecked reports whether anything of a container is checked while it runs.
 func isChecked(c *corev1.Container) bool {
-	return hasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
-}
-
-func hasPostStart(c *corev1.Container) bool {
-	return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+	return pod.HasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
 }
 
 // checks end what is asked of one running container. A function is nil where nothing is asked.
@@ -52,7 +49,7 @@ func (p *Pool) asked(id string) *checks {
 
 // watch starts the monitor of a container whose start has just been reported. Pool.mu is held.
 func (p *Pool) watch(obj *corev1.Pod, w *worker, o pod.Observation) {
-	c, _ := container(obj, o.Container)
+	c := podspec.Find(&obj.Spec, o.Container)
 	if !isChecked(c) {
 		return
 	}
@@ -132,7 +129,7 @@ func (p *Pool) endHook(id string) {
 // run runs the hook and the probes until ctx is done. Those that ask whether the container is to be restarted end with
 // health.
 func (m *monitor) run(ctx, health context.Context) {
-	if !m.started && hasPostStart(m.container) {
+	if !m.started && pod.HasPostStart(m.container) {
 		doubt, err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
 		if ctx.Err() != nil {
 			return
@@ -205,7 +202,7 @@ func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool)
 // preStop runs the preStop hook of a container, for no longer than the grace period, and reports that it is over. It
 // returns false when the hook was ended before that: the container has ended, or another Stop has taken over.
 func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
-	c, _ := container(obj, a.Container)
+	c := podspec.Find(&obj.Spec, a.Container)
 	if c == nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil {
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 )
@@ -91,7 +92,7 @@ func (p *Pool) recover(obj *corev1.Pod, held []runtime.Status, rebooted bool, no
 	seen := pod.Recover(obj, held, rebooted, now)
 	for i := range seen {
 		if seen[i].What == pod.Exited {
-			if c, _ := container(obj, seen[i].Container); c != nil {
+			if c := podspec.Find(&obj.Spec, seen[i].Container); c != nil {
 				seen[i].Status.Message = p.terminationMessage(seen[i].Status, p.tailed(obj, c, seen[i].Attempt))
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/podspec"
-	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/crash"
 )
@@ -86,7 +85,7 @@ func (p *Pool) held(obj *corev1.Pod) []string {
 	var ids []string
 	for c := range podspec.Containers(&obj.Spec) {
 		attempt := 0
-		if s := objects.ContainerStatus(obj, c.Name); s != nil {
+		if s := podspec.ContainerStatus(obj, c.Name); s != nil {
 			attempt = int(s.RestartCount)
 		}
 		ids = append(ids, containerID(obj, c.Name, attempt), containerID(obj, c.Name, attempt+1))

@@ -324,10 +324,8 @@ func containerNamed(in Input, name string) (*corev1.Container, error) {
 	if name == "" || name == in.Container.Name {
 		return in.Container, nil
 	}
-	for c := range podspec.Containers(&in.Pod.Spec) {
-		if c.Name == name {
-			return c, nil
-		}
+	if c := podspec.Find(&in.Pod.Spec, name); c != nil {
+		return c, nil
 	}
 	return nil, fmt.Errorf("container %s not found: %w", name, errdefs.ErrNotFound)
 }

@@ -5,7 +5,6 @@
 package simulated
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/containerd/errdefs"
 
+	"github.com/jobd/jobd/heap"
 	"github.com/jobd/jobd/runtime"
 )
 
@@ -26,8 +26,8 @@ type Runtime struct {
 
 	mu         sync.Mutex
 	containers map[string]*simulated
-	running    timers
-	ended      []*simulated // not yet reported to onExit
+	running    heap.Heap[*simulated] // the next to end first
+	ended      []*simulated          // not yet reported to onExit
 	onExit     func(runtime.Status)
 	sequence   uint64
 	closed     bool
@@ -43,7 +43,7 @@ type simulated struct {
 	started          int64         // Unix time in nanoseconds
 	due              time.Duration // since the runtime began
 	sequence         uint64        // order of starts, for those that are due at the same time
-	place            int           // in the heap, -1 when not running
+	place            int           // among those that run
 	ended            *runtime.Status
 }
 
@@ -117,7 +117,7 @@ func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status,
 	r.sequence++
 	s := &simulated{
 		id: c.ID, podUID: shared(c.PodUID, c.ID), name: shared(c.Name, c.ID), attempt: int32(c.Attempt),
-		started: now.UnixNano(), sequence: r.sequence, place: -1,
+		started: now.UnixNano(), sequence: r.sequence,
 	}
 	r.containers[c.ID] = s
 
@@ -128,7 +128,7 @@ func (r *Runtime) Start(_ context.Context, c runtime.Container) (runtime.Status,
 		return s.status(), nil
 	}
 	s.due, s.exitCode = now.Sub(r.began)+p.duration, int32(p.exitCode)
-	heap.Push(&r.running, s)
+	r.running.Push(s)
 	if s.place == 0 {
 		r.nudge()
 	}
@@ -153,7 +153,7 @@ func (r *Runtime) Signal(_ context.Context, id string, sig syscall.Signal, _ boo
 	if !ok || s.ended != nil {
 		return fmt.Errorf("signal container %s: it is not running: %w", id, errdefs.ErrNotFound)
 	}
-	heap.Remove(&r.running, s.place)
+	r.running.Remove(s.place)
 	r.end(s, 128+int(sig), int(sig), time.Now())
 	return nil
 }
@@ -167,7 +167,7 @@ func (r *Runtime) Remove(_ context.Context, id string) error {
 		return nil
 	}
 	if s.ended == nil {
-		heap.Remove(&r.running, s.place)
+		r.running.Remove(s.place)
 		r.end(s, 128+int(syscall.SIGKILL), int(syscall.SIGKILL), time.Now())
 	}
 	delete(r.containers, id)
@@ -219,7 +219,7 @@ func (r *Runtime) run() {
 				next = wait
 				break
 			}
-			heap.Pop(&r.running)
+			r.running.Pop()
 			r.end(first, int(first.exitCode), 0, at.Add(first.due-now))
 		}
 		ended := make([]runtime.Status, len(r.ended))
@@ -244,30 +244,13 @@ func (r *Runtime) run() {
 	}
 }
 
-// timers is a heap of running containers, the next to end first.
-type timers []*simulated
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	if t[i].due != t[j].due {
-		return t[i].due < t[j].due
+// Before orders running containers by when they end.
+func (s *simulated) Before(other *simulated) bool {
+	if s.due != other.due {
+		return s.due < other.due
 	}
-	return t[i].sequence < t[j].sequence
+	return s.sequence < other.sequence
 }
-func (t timers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].place, t[j].place = i, j
-}
-func (t *timers) Push(x any) {
-	s := x.(*simulated)
-	s.place = len(*t)
-	*t = append(*t, s)
-}
-func (t *timers) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	last.place = -1
-	return last
-}
+
+// Moved implements heap.Element.
+func (s *simulated) Moved(to int) { s.place = to }
