@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/store"
@@ -192,7 +193,7 @@ func (f *following) change(c store.Change) error {
 // observe starts to read what a pod has begun to write, and ends the logs that are complete.
 func (f *following) observe(p *corev1.Pod, r logRecord, whole bool) {
 	for _, c := range f.containers {
-		status := objects.ContainerStatus(p, c)
+		status := podspec.ContainerStatus(p, c)
 		if status == nil {
 			continue
 		}
@@ -261,7 +262,7 @@ func (f *following) failure() error {
 // over reports whether an attempt will write nothing more. The state of the pod before the attempt never says so: a
 // container writes before its start is reported, and changes may arrive late.
 func over(p *corev1.Pod, log attemptLog) bool {
-	status := objects.ContainerStatus(p, log.container)
+	status := podspec.ContainerStatus(p, log.container)
 	switch {
 	case pod.Terminal(p):
 		return true

@@ -129,7 +129,7 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 	refuse := func(format string, args ...any) error {
 		return apierrors.NewBadRequest(fmt.Sprintf(format, args...))
 	}
-	status := objects.ContainerStatus(p, o.Container)
+	status := podspec.ContainerStatus(p, o.Container)
 	switch {
 	case status == nil && !podspec.Bound(p):
 		return 0, refuse("container %q in pod %q is waiting to start: the pod is not scheduled yet", o.Container,
@@ -152,7 +152,7 @@ func attemptOf(p *corev1.Pod, o *corev1.PodLogOptions) (int, error) {
 // awaitEnd returns when an attempt of a container has ended, or when ctx has.
 func (l podLogs) awaitEnd(ctx context.Context, p *corev1.Pod, container string, attempt int) {
 	_ = l.watch(ctx, p, func(current *corev1.Pod) bool {
-		status := objects.ContainerStatus(current, container)
+		status := podspec.ContainerStatus(current, container)
 		return status == nil || int(status.RestartCount) > attempt || status.State.Running == nil
 	})
 }

@@ -25,11 +25,6 @@ func PodReference(p *corev1.Pod) corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }
 
-// ContainerStatus returns the status of a container of a pod, of whatever kind. Nil: it has none.
-func ContainerStatus(p *corev1.Pod, container string) *corev1.ContainerStatus {
-	return podspec.ContainerStatus(p, container)
-}
-
 // StorageLimited reports whether any container of a pod has a limit of ephemeral storage.
 func StorageLimited(spec *corev1.PodSpec) bool {
 	for c := range podspec.Containers(spec) {
