@@ -451,12 +451,40 @@ func TestMounts(t *testing.T) {
 	t.Run("a volume takes the place of a mount of ours", func(t *testing.T) {
 		spec := specOf(t, func(in *Input) {
 			files(in)
+			in.SharedMemory = "/s/shm"
 			in.Mounts = []specs.Mount{{Destination: "/etc/hosts", Source: "/own"}, {Destination: "/dev/shm/", Source: "/shm"}}
 		})
 		if m := find(spec, "/etc/hosts"); m.Source != "/own" {
 			t.Errorf("got %+v", m)
 		}
 		if m := find(spec, "/dev/shm"); m != nil {
+			t.Errorf("got %+v", m)
+		}
+	})
+	t.Run("/dev/shm is the pod's, with its users", func(t *testing.T) {
+		spec := specOf(t, func(in *Input) {
+			in.SharedMemory = "/s/shm"
+			in.Users = &specs.LinuxIDMapping{HostID: 1 << 16, Size: 1 << 16}
+			in.Namespaces = map[specs.LinuxNamespaceType]string{specs.UserNamespace: "/s/user"}
+		})
+		m := find(spec, "/dev/shm")
+		if m == nil || m.Source != "/s/shm" || m.Type != "bind" || len(m.UIDMappings) != 1 || len(m.GIDMappings) != 1 {
+			t.Fatalf("got %+v", m)
+		}
+		for _, option := range []string{"nosuid", "noexec", "nodev"} {
+			if !slices.Contains(m.Options, option) {
+				t.Errorf("without %s: %+v", option, m)
+			}
+		}
+	})
+	t.Run("/dev/shm is the container's own where the pod has none", func(t *testing.T) {
+		if m := find(specOf(t, nil), "/dev/shm"); m == nil || m.Type != "tmpfs" {
+			t.Errorf("got %+v", m)
+		}
+	})
+	t.Run("/dev/shm is the host's with hostIPC", func(t *testing.T) {
+		spec := specOf(t, func(in *Input) { in.Pod.Spec.HostIPC = true })
+		if m := find(spec, "/dev/shm"); m == nil || m.Source != "/dev/shm" || m.Type != "bind" {
 			t.Errorf("got %+v", m)
 		}
 	})
