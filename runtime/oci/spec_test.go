@@ -2,6 +2,7 @@ package oci
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -534,6 +535,23 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		dumb := container(func(c *corev1.Container) { c.TTY, c.Env = true, []corev1.EnvVar{{Name: "TERM", Value: "dumb"}} })
 		if p := specOf(t, dumb).Process; !slices.Contains(p.Env, "TERM=dumb") || slices.Contains(p.Env, "TERM=xterm") {
 			t.Errorf("environment %v", p.Env)
+		}
+	})
+	t.Run("in a network of its own any user binds all ports and pings", func(t *testing.T) {
+		const ports, ping = "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range"
+		made := map[specs.LinuxNamespaceType]string{specs.NetworkNamespace: "/s/net"}
+		for name, c := range map[string]struct {
+			change func(*Input)
+			want   map[string]string
+		}{
+			"that is made with the container":      {nil, map[string]string{ports: "0", ping: "0 2147483647"}},
+			"unless the pod says how":              {func(in *Input) { in.Pod.Spec.SecurityContext = withSysctl("net/ipv4/ip_unprivileged_port_start") }, map[string]string{ports: "1", ping: "0 2147483647"}},
+			"where that was set when it was made":  {func(in *Input) { in.Namespaces = made }, nil},
+			"in the host's network it is not ours": {func(in *Input) { in.Pod.Spec.HostNetwork = true }, nil},
+		} {
+			if got := specOf(t, c.change).Linux.Sysctl; !maps.Equal(got, c.want) {
+				t.Errorf("%s: got %v, want %v", name, got, c.want)
+			}
 		}
 	})
 	t.Run("a safe sysctl is set", func(t *testing.T) {
