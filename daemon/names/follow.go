@@ -26,6 +26,7 @@ func (x *index) follow(ctx context.Context, s *store.Store, logger *slog.Logger)
 		logger.Warn("cannot decode an object that names are made from", "object", key, "error", err)
 	}
 	group.Go(func() { x.followSlices(ctx, s, warn) })
+	group.Go(func() { x.followNamespaces(ctx, s) })
 	followPrefix(ctx, s, "services/", follower{drop: x.dropServices, shown: x.allServicesShown, show: func(o store.Object, gone bool) {
 		namespace, name := split(o.Key)
 		if gone {
@@ -71,6 +72,17 @@ func (x *index) followSlices(ctx context.Context, s *store.Store, warn func(key 
 			x.dropSlice(obj)
 		} else {
 			x.setSlice(obj)
+		}
+	}})
+}
+
+func (x *index) followNamespaces(ctx context.Context, s *store.Store) {
+	const prefix = "namespaces/"
+	followPrefix(ctx, s, prefix, follower{drop: x.dropNamespaces, show: func(o store.Object, gone bool) {
+		if name := strings.TrimPrefix(o.Key, prefix); gone {
+			x.dropNamespace(name)
+		} else {
+			x.setNamespace(name)
 		}
 	}})
 }
