@@ -80,6 +80,17 @@ func Of(obj runtime.Object) (*corev1.PodSpec, *field.Path) {
 	return nil, nil
 }
 
+// RunsOnce reports whether a pod has one container only, which its restart policy never starts again. What such a pod
+// owns in a cluster may be its container's own: nobody can tell. (A container that gets another image, or that
+// is added for debugging, can.)
+func RunsOnce(spec *corev1.PodSpec) bool {
+	if len(spec.InitContainers) > 0 || len(spec.Containers) != 1 || len(spec.Containers[0].RestartPolicyRules) > 0 {
+		return false
+	}
+	own := ptr.Deref(spec.Containers[0].RestartPolicy, corev1.ContainerRestartPolicy(spec.RestartPolicy))
+	return own == corev1.ContainerRestartPolicyNever
+}
+
 // IsSidecar reports whether an init container keeps running beside the regular ones (KEP-753).
 func IsSidecar(c *corev1.Container) bool {
 	return ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways

@@ -52,3 +52,30 @@ func TestASidecarIsRestartedAlways(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyALoneContainerThatIsNotRestartedRunsOnce(t *testing.T) {
+	one, two := []corev1.Container{{Name: "a"}}, []corev1.Container{{Name: "a"}, {Name: "b"}}
+	restarting := func(policy corev1.ContainerRestartPolicy) []corev1.Container {
+		return []corev1.Container{{Name: "a", RestartPolicy: &policy}}
+	}
+	rules := []corev1.Container{{Name: "a", RestartPolicyRules: []corev1.ContainerRestartRule{{}}}}
+	for name, c := range map[string]struct {
+		spec corev1.PodSpec
+		want bool
+	}{
+		"one container":                         {corev1.PodSpec{RestartPolicy: "Never", Containers: one}, true},
+		"one that is restarted when it fails":   {corev1.PodSpec{RestartPolicy: "OnFailure", Containers: one}, false},
+		"one that is always restarted":          {corev1.PodSpec{RestartPolicy: "Always", Containers: one}, false},
+		"one that itself says it is restarted":  {corev1.PodSpec{RestartPolicy: "Never", Containers: restarting("OnFailure")}, false},
+		"one that itself says it is not":        {corev1.PodSpec{RestartPolicy: "Always", Containers: restarting("Never")}, true},
+		"one that rules may restart":            {corev1.PodSpec{RestartPolicy: "Never", Containers: rules}, false},
+		"two containers":                        {corev1.PodSpec{RestartPolicy: "Never", Containers: two}, false},
+		"one container after an init container": {corev1.PodSpec{RestartPolicy: "Never", Containers: one, InitContainers: two[1:]}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := RunsOnce(&c.spec); got != c.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

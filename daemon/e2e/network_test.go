@@ -310,6 +310,48 @@ func TestDropNetRaw(t *testing.T) {
 	}
 }
 
+// Users of a pod may bind all ports and send pings, as in a cluster, unless the pod says otherwise; those of a pod with
+// users of its own may not ping.
+func TestAnyUserMayBindAllPortsAndPing(t *testing.T) {
+	const manifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  restartPolicy: Never
+  hostUsers: %t
+  securityContext: {runAsUser: 1000, sysctls: [%s]}
+  containers:
+  - name: c
+    image: busybox:1.36
+    command: [sh, -c, "httpd -p 127.0.0.1:80 2>/dev/null && echo binds; read first last </proc/sys/net/ipv4/ping_group_range; test $first = 0 && echo all ping; true"]
+`
+	for _, mode := range []string{"auto", "none"} {
+		t.Run("network "+mode, func(t *testing.T) {
+			flags := []string{"--drop-net-raw"}
+			if mode != "auto" {
+				flags = append(flags, "--network", mode)
+			}
+			eachRuntime(t, func(t *testing.T, d *daemon) {
+				for name, c := range map[string]struct {
+					hostUsers     bool
+					sysctls, want string
+				}{
+					"plain": {true, "", "binds\nall ping\n"},
+					"says":  {true, `{name: net.ipv4.ip_unprivileged_port_start, value: "1024"}`, "all ping\n"},
+					"users": {false, "", "binds\n"},
+				} {
+					d.apply(fmt.Sprintf(manifest, name, c.hostUsers, c.sysctls))
+					d.jobctl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+name, patiently)
+					if got := d.jobctl("logs", name); got != c.want {
+						t.Errorf("%s: %q, want %q", name, got, c.want)
+					}
+				}
+			}, flags...)
+		})
+	}
+}
+
 // scriptJob is a Job whose one pod runs a script.
 func scriptJob(name, script string) string {
 	return fmt.Sprintf(`

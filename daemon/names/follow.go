@@ -3,6 +3,7 @@ package names
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ func (x *index) follow(ctx context.Context, s *store.Store, logger *slog.Logger)
 		logger.Warn("cannot decode an object that names are made from", "object", key, "error", err)
 	}
 	group.Go(func() { x.followSlices(ctx, s, warn) })
+	group.Go(func() { x.followNamespaces(ctx, s) })
 	show := func(o store.Object, gone bool) {
 		namespace, name := objects.NameOf(o.Key)
 		if gone {
@@ -76,4 +78,16 @@ func (x *index) followSlices(ctx context.Context, s *store.Store, warn func(key 
 		}
 	}
 	follow.Prefix(ctx, s, store.Key(endpointSlices, "", ""), follow.Follower{Show: show, Shown: x.allSlicesShown, Drop: x.dropSlices})
+}
+
+func (x *index) followNamespaces(ctx context.Context, s *store.Store) {
+	const prefix = "namespaces/"
+	show := func(o store.Object, gone bool) {
+		if name := strings.TrimPrefix(o.Key, prefix); gone {
+			x.dropNamespace(name)
+		} else {
+			x.setNamespace(name)
+		}
+	}
+	follow.Prefix(ctx, s, prefix, follow.Follower{Show: show, Shown: func() {}, Drop: x.dropNamespaces})
 }

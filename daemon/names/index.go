@@ -1,8 +1,9 @@
 // Package names lets pods find each other: by the names of Services and their virtual addresses, and by those that a pod
 // has by its hostname and subdomain.
 //
-// In come Services, pods and EndpointSlices of the store. Out go answers for the name server on the pods' bridge, where
-// the ports of virtual addresses lead, for the network, and EndpointSlices, which are all that this package writes.
+// In come Services, pods, EndpointSlices and the names of namespaces of the store. Out go answers for the name server on
+// the pods' bridge, where the ports of virtual addresses lead, for the network, and EndpointSlices, which are all that this
+// package writes.
 package names
 
 import (
@@ -32,6 +33,8 @@ type index struct {
 	slices   map[string]map[string]slice      // by namespace, by name: those that clients manage
 	hosts    map[string]map[string]netip.Addr // by HOSTNAME.SUBDOMAIN.NAMESPACE, by the pod's name
 
+	namespaces map[string]struct{} // that exist
+
 	// All of these were read; before that the endpoints of Services are not known.
 	servicesShown, podsShown, slicesShown bool
 
@@ -42,7 +45,9 @@ type index struct {
 
 // newIndex returns an empty index.
 func newIndex() *index {
-	return &index{changed: map[serviceRef]struct{}{}, news: follow.NewSignal(), moved: follow.NewSignal()}
+	return &index{
+		namespaces: map[string]struct{}{}, changed: map[serviceRef]struct{}{}, news: follow.NewSignal(), moved: follow.NewSignal(),
+	}
 }
 
 // serviceRef names a Service whose EndpointSlices may be out of date.
@@ -315,10 +320,16 @@ func (x *index) dropSlices() {
 //     endpoints of its EndpointSlices if it selects none.
 //   - HOSTNAME.SERVICE.NAMESPACE.svc is one of them: HOSTNAME is that of a pod whose subdomain is the Service, or the
 //     address with dashes.
+//   - A-B-C-D.NAMESPACE.pod is the address A.B.C.D, whoever has it, as in a cluster by default. Only the namespace has to
+//     exist.
 //
 // Only endpoints that are ready are returned, unless the Service has publishNotReadyAddresses. For a Service of type
 // ExternalName Lookup returns the name that it is an alias of instead.
 func (x *index) Lookup(name string) (addrs []netip.Addr, alias string, found bool) {
+	if pod, ok := strings.CutSuffix(name, ".pod"); ok {
+		addrs, found = x.lookupAddress(pod)
+		return addrs, "", found
+	}
 	name, ok := strings.CutSuffix(name, ".svc")
 	if !ok {
 		return nil, "", false
@@ -358,6 +369,43 @@ func (x *index) Lookup(name string) (addrs []netip.Addr, alias string, found boo
 		return addrs, "", len(addrs) > 0
 	}
 	return nil, "", false
+}
+
+// lookupAddress returns the address that a name spells out, A-B-C-D.NAMESPACE. A namespace is a name without an address.
+func (x *index) lookupAddress(name string) (addrs []netip.Addr, found bool) {
+	address, namespace, two := strings.Cut(name, ".")
+	if !two {
+		namespace = name
+	}
+	x.mu.RLock()
+	_, exists := x.namespaces[namespace]
+	x.mu.RUnlock()
+	if !exists || !two {
+		return nil, exists
+	}
+	addr, err := netip.ParseAddr(strings.ReplaceAll(address, "-", "."))
+	if err != nil || !addr.Is4() {
+		return nil, false
+	}
+	return []netip.Addr{addr}, true
+}
+
+func (x *index) setNamespace(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.namespaces[name] = struct{}{}
+}
+
+func (x *index) dropNamespace(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.namespaces, name)
+}
+
+func (x *index) dropNamespaces() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.namespaces)
 }
 
 // told yields the endpoints that clients' EndpointSlices have for a Service which selects no pods.

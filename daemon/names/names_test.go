@@ -65,6 +65,9 @@ func TestLookup(t *testing.T) {
 	x.setPod(newPodAt("stray", "other", "10.64.0.6", host("stray", "web")))
 	x.setPod(newPodAt("gone", "web", "10.64.0.7"))
 	x.deletePod("ns", "gone")
+	x.setNamespace("ns")
+	x.setNamespace("removed")
+	x.dropNamespace("removed")
 
 	for _, c := range []struct {
 		name, ask string
@@ -85,7 +88,17 @@ func TestLookup(t *testing.T) {
 		{"but with publishNotReadyAddresses", "all-1.all.ns.svc", []string{"10.64.0.5"}, "", true},
 		{"not one that the Service does not select", "stray.web.ns.svc", nil, "", false},
 		{"without a Service no subdomain", "web-1.none.ns.svc", nil, "", false},
-		{"what is no Service's name is nothing", "web.ns.pod", nil, "", false},
+		{"what is no Service's name is nothing", "web.ns.other", nil, "", false},
+		{"an address with dashes is that address", "10-64-0-2.ns.pod", []string{"10.64.0.2"}, "", true},
+		{"whoever has it", "192-0-2-77.ns.pod", []string{"192.0.2.77"}, "", true},
+		{"in a namespace that exists", "10-64-0-2.none.pod", nil, "", false},
+		{"which may have been removed", "10-64-0-2.removed.pod", nil, "", false},
+		{"with nothing before it", "x.10-64-0-2.ns.pod", nil, "", false},
+		{"not a pod's name", "web-1.ns.pod", nil, "", false},
+		{"nor what is almost an address", "10-64-0.ns.pod", nil, "", false},
+		{"nor one of IPv6", "::1.ns.pod", nil, "", false},
+		{"a namespace has no address", "ns.pod", nil, "", true},
+		{"if it exists", "none.pod", nil, "", false},
 		{"the domain itself is nothing", "", nil, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -144,6 +157,14 @@ func TestFollowTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect()
+	put("namespaces/late", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "late"}})
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if addrs, _, _ := x.Lookup("10-64-0-2.late.pod"); len(addrs) == 1 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("a new namespace is not known")
+		}
+	}
 	cancel()
 	<-ended
 }

@@ -36,7 +36,7 @@ func relabel(spec *specs.Spec, files oci.Files, in worker.SpecInput) error {
 		}
 		return nil
 	}
-	for _, path := range []string{files.Hosts, files.Hostname, files.ResolvConf, files.TerminationLog} {
+	for _, path := range []string{files.Hosts, files.Hostname, files.ResolvConf, files.TerminationLog, in.Sandbox.SharedMemory} {
 		if path == "" {
 			continue
 		}

@@ -94,6 +94,8 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		SeccompDir:  b.SeccompDir,
 		PidsLimit:   b.PidsLimit,
 
+		SharedMemory: in.Sandbox.SharedMemory,
+
 		SeccompDefault:  b.SeccompDefault,
 		Profiles:        b.Profiles,
 		Sysctls:         b.Sysctls,

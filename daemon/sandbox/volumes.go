@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/volume"
 )
@@ -24,6 +25,9 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 			} else {
 				set()
 			}
+			if err == nil && sharesMemory(p, sandbox) {
+				sandbox.SharedMemory, err = v.SharedMemory(string(p.UID))
+			}
 			return err
 		},
 		Measure:  overLimit,
@@ -31,6 +35,13 @@ func Volumes(v *volume.Volumes, overLimit func(*corev1.Pod) string) worker.Step 
 		TearDown: func(_ context.Context, uid types.UID) error { return v.TearDown(string(uid)) },
 		Held:     held(v.Held),
 	}
+}
+
+// sharesMemory reports whether what the containers of a pod have at /dev/shm has to be made for them, as it outlives each
+// of them in a cluster. Where nobody can tell, their OCI runtime makes it: to start anything takes longer with each mount
+// of the host. One that is neither crun nor runc may give each container a kernel of its own, which shares no memory.
+func sharesMemory(p *corev1.Pod, sandbox *worker.Sandbox) bool {
+	return !p.Spec.HostIPC && !sandbox.Foreign() && !podspec.RunsOnce(&p.Spec)
 }
 
 // waits reports whether a volume of a pod may be on a server, which need not answer.

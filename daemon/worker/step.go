@@ -27,6 +27,8 @@ type Sandbox struct {
 	UsersPath string
 	// Mounts are the mounts of volumes, by the container's name.
 	Mounts map[string][]specs.Mount
+	// SharedMemory is what the containers share at /dev/shm. Empty: each has its own there, or the host's.
+	SharedMemory string
 	// Cgroup is the parent of the containers' control groups. Empty: they are beside those of all pods.
 	Cgroup string
 	// Handler is the OCI runtime of the containers; nil: the ordinary one.

@@ -7,11 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/jobd/jobd/atomicfile"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/pins"
 	"github.com/jobd/jobd/runtime/thread"
 )
@@ -45,11 +47,28 @@ func (p namespaces) ipc() (string, error) {
 	return p.path("ipc"), nil
 }
 
-// network ensures that there is a network namespace. It is pinned only once connect, called within it, has succeeded: a
+// network ensures that there is a network namespace. What else a pod's own sysctls say is set with each container. It is pinned only once connect, called within it, has succeeded: a
 // failure or crash before that leaves either nothing, or what connect finds when it is called again.
 func (p namespaces) network(connect func() error) error {
-	if err := p.pin("net", p.enterNetwork, connect); err != nil {
+	prepare := func() error {
+		if err := connect(); err != nil {
+			return err
+		}
+		return unprivileged(p.made != "")
+	}
+	if err := p.pin("net", p.enterNetwork, prepare); err != nil {
 		return fmt.Errorf("network namespace: %w", err)
+	}
+	return nil
+}
+
+// unprivileged lets any user of the thread's new namespace do what a cluster lets any user of a pod do.
+func unprivileged(ownUsers bool) error {
+	for name, value := range oci.UnprivilegedNetwork(ownUsers) {
+		err := os.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0)
+		if err != nil && !cannotSet(err) {
+			return err
+		}
 	}
 	return nil
 }

@@ -71,6 +71,48 @@ func askFor(limit time.Duration, address string) (string, error) {
 	return string(heard[:n]), err
 }
 
+// What a cluster lets users do, whoever makes a pod's network and when.
+func TestAnyUserMayBindAllPortsAndPing(t *testing.T) {
+	check := func(t *testing.T, a Attachment) {
+		t.Helper()
+		if err := inside(t, a, func() error {
+			ports, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+			if err == nil && string(ports) != "0\n" {
+				err = fmt.Errorf("privileges are needed for ports below %s", ports)
+			}
+			if err != nil {
+				return err
+			}
+			// No privilege helps where its group may not.
+			ping, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMP)
+			if err != nil {
+				return fmt.Errorf("a socket for pings: %w", err)
+			}
+			return unix.Close(ping)
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, mode := range []Mode{Auto, None} {
+		t.Run("network "+string(mode), func(t *testing.T) {
+			inOwnNetwork(t, func() {
+				root := t.TempDir()
+				n := open(t, root, mode)
+				defer n.remove(t, root)
+				check(t, setUp(t, n, newPod("a", 2)))
+				if n.Mode() != Bridge {
+					return
+				}
+				n.prepared.wanted = 1
+				if _, err := n.prepare(); err != nil {
+					t.Fatal(err)
+				}
+				check(t, setUp(t, n, newPod("b", 1))) // it gets the network that was prepared
+			})
+		})
+	}
+}
+
 func TestPodsOnABridge(t *testing.T) {
 	inOwnNetwork(t, func() {
 		root := t.TempDir()

@@ -35,6 +35,11 @@ func mounts(in Input) []specs.Mount {
 			base[i] = specs.Mount{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"rbind", "nosuid", "noexec", "nodev", sys}}
 		case base[i].Destination == "/dev/shm" && in.Pod.Spec.HostIPC:
 			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: "/dev/shm", Options: []string{"rbind"}}
+		case base[i].Destination == "/dev/shm" && in.SharedMemory != "":
+			base[i] = specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.SharedMemory, Options: []string{"bind", "rprivate", "nosuid", "noexec", "nodev"}}
+			if in.Users != nil {
+				base[i].UIDMappings, base[i].GIDMappings = mapping(in), mapping(in)
+			}
 		}
 	}
 	files, volumes := fileMounts(in), slices.Clone(in.Mounts)

@@ -24,6 +24,9 @@ type Input struct {
 	CgroupPath string
 	// Mounts are the container's volumes: volume.Volumes.SetUp.
 	Mounts []specs.Mount
+	// SharedMemory is what all of the pod's containers have at /dev/shm: volume.Volumes.SharedMemory. Empty: the container
+	// has a tmpfs of its own there, or with hostIPC what the host has.
+	SharedMemory string
 	// Files are those that the pod and the container get from the host: volume.Volumes.Files.
 	Files Files
 	// Namespaces holds the paths of namespaces that the containers of a pod share; those that are missing are made

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -451,12 +452,40 @@ func TestMounts(t *testing.T) {
 	t.Run("a volume takes the place of a mount of ours", func(t *testing.T) {
 		spec := specOf(t, func(in *Input) {
 			files(in)
+			in.SharedMemory = "/s/shm"
 			in.Mounts = []specs.Mount{{Destination: "/etc/hosts", Source: "/own"}, {Destination: "/dev/shm/", Source: "/shm"}}
 		})
 		if m := find(spec, "/etc/hosts"); m.Source != "/own" {
 			t.Errorf("got %+v", m)
 		}
 		if m := find(spec, "/dev/shm"); m != nil {
+			t.Errorf("got %+v", m)
+		}
+	})
+	t.Run("/dev/shm is the pod's, with its users", func(t *testing.T) {
+		spec := specOf(t, func(in *Input) {
+			in.SharedMemory = "/s/shm"
+			in.Users = &specs.LinuxIDMapping{HostID: 1 << 16, Size: 1 << 16}
+			in.Namespaces = map[specs.LinuxNamespaceType]string{specs.UserNamespace: "/s/user"}
+		})
+		m := find(spec, "/dev/shm")
+		if m == nil || m.Source != "/s/shm" || m.Type != "bind" || len(m.UIDMappings) != 1 || len(m.GIDMappings) != 1 {
+			t.Fatalf("got %+v", m)
+		}
+		for _, option := range []string{"nosuid", "noexec", "nodev"} {
+			if !slices.Contains(m.Options, option) {
+				t.Errorf("without %s: %+v", option, m)
+			}
+		}
+	})
+	t.Run("/dev/shm is the container's own where the pod has none", func(t *testing.T) {
+		if m := find(specOf(t, nil), "/dev/shm"); m == nil || m.Type != "tmpfs" {
+			t.Errorf("got %+v", m)
+		}
+	})
+	t.Run("/dev/shm is the host's with hostIPC", func(t *testing.T) {
+		spec := specOf(t, func(in *Input) { in.Pod.Spec.HostIPC = true })
+		if m := find(spec, "/dev/shm"); m == nil || m.Source != "/dev/shm" || m.Type != "bind" {
 			t.Errorf("got %+v", m)
 		}
 	})
@@ -506,6 +535,23 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		dumb := container(func(c *corev1.Container) { c.TTY, c.Env = true, []corev1.EnvVar{{Name: "TERM", Value: "dumb"}} })
 		if p := specOf(t, dumb).Process; !slices.Contains(p.Env, "TERM=dumb") || slices.Contains(p.Env, "TERM=xterm") {
 			t.Errorf("environment %v", p.Env)
+		}
+	})
+	t.Run("in a network of its own any user binds all ports and pings", func(t *testing.T) {
+		const ports, ping = "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range"
+		made := map[specs.LinuxNamespaceType]string{specs.NetworkNamespace: "/s/net"}
+		for name, c := range map[string]struct {
+			change func(*Input)
+			want   map[string]string
+		}{
+			"that is made with the container":      {nil, map[string]string{ports: "0", ping: "0 2147483647"}},
+			"unless the pod says how":              {func(in *Input) { in.Pod.Spec.SecurityContext = withSysctl("net/ipv4/ip_unprivileged_port_start") }, map[string]string{ports: "1", ping: "0 2147483647"}},
+			"where that was set when it was made":  {func(in *Input) { in.Namespaces = made }, nil},
+			"in the host's network it is not ours": {func(in *Input) { in.Pod.Spec.HostNetwork = true }, nil},
+		} {
+			if got := specOf(t, c.change).Linux.Sysctl; !maps.Equal(got, c.want) {
+				t.Errorf("%s: got %v, want %v", name, got, c.want)
+			}
 		}
 	})
 	t.Run("a safe sysctl is set", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/node/util/sysctl"
 )
@@ -96,11 +97,25 @@ func (s Sysctls) allows(name string) bool {
 	return false
 }
 
+// UnprivilegedNetwork returns the sysctls with which any user of a network namespace may bind all ports and, unless the
+// namespace belongs to a pod's own user namespace, send pings: those that containerd sets for a cluster's pods. The
+// sysctls of a pod itself prevail over them.
+func UnprivilegedNetwork(ownUsers bool) map[string]string {
+	out := map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
+	if !ownUsers {
+		out["net.ipv4.ping_group_range"] = "0 2147483647"
+	}
+	return out
+}
+
 func sysctls(in Input) (map[string]string, error) {
 	if err := in.Sysctls.Check(in.Pod); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, errdefs.ErrPermissionDenied)
 	}
 	var out map[string]string
+	if !in.Pod.Spec.HostNetwork && in.Namespaces[specs.NetworkNamespace] == "" {
+		out = UnprivilegedNetwork(in.Users != nil) // the namespace is made with the container, so nobody has set them
+	}
 	for _, s := range podSecurity(in.Pod).Sysctls {
 		if out == nil {
 			out = map[string]string{}
