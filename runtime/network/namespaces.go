@@ -47,8 +47,9 @@ func (p namespaces) ipc() (string, error) {
 	return p.path("ipc"), nil
 }
 
-// network ensures that there is a network namespace. What else a pod's own sysctls say is set with each container. It is pinned only once connect, called within it, has succeeded: a
-// failure or crash before that leaves either nothing, or what connect finds when it is called again.
+// network ensures that there is a network namespace. What else a pod's own sysctls say is set with each container. It is
+// pinned only once connect, called within it, has succeeded: a failure or crash before that leaves either nothing, or what
+// connect finds when it is called again.
 func (p namespaces) network(connect func() error) error {
 	prepare := func() error {
 		if err := connect(); err != nil {
