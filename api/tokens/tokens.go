@@ -36,6 +36,7 @@ const Audience = "https://kubernetes.default.svc.cluster.local"
 type Tokens struct {
 	store  *store.Store
 	key    *ecdsa.PrivateKey
+	keyID  string
 	signer jose.Signer
 	now    func() time.Time
 }
@@ -86,7 +87,7 @@ func New(key *ecdsa.PrivateKey, s *store.Store) (*Tokens, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokens of service accounts: %w", err)
 	}
-	return &Tokens{store: s, key: key, signer: signer, now: time.Now}, nil
+	return &Tokens{store: s, key: key, keyID: id, signer: signer, now: time.Now}, nil
 }
 
 // Issue makes a token. The caller makes sure that the objects it names exist.
@@ -129,8 +130,9 @@ func (t *Tokens) sign(c claims) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// AuthenticateToken returns the ServiceAccount of a token. Tokens of other issuers are left to other authenticators.
-func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+// AuthenticateToken returns the ServiceAccount of a token, and for which of the audiences that ctx asks about it is; by
+// default that is this API. Tokens of other issuers are left to other authenticators.
+func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if strings.Count(token, ".") != 2 {
 		return nil, false, nil
 	}
@@ -146,8 +148,13 @@ func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authentica
 	if err != nil {
 		return nil, false, err
 	}
-	if !c.Audience.Contains(Audience) {
-		return nil, false, errors.New("the token is for others than this API")
+	wanted, ok := authenticator.AudiencesFrom(ctx)
+	if !ok {
+		wanted = authenticator.Audiences{Audience}
+	}
+	audiences := authenticator.Audiences(c.Audience).Intersect(wanted)
+	if len(audiences) == 0 {
+		return nil, false, fmt.Errorf("the token is for the audiences %q, none of which is of %q", c.Audience, wanted)
 	}
 	if err := t.good(c); err != nil {
 		return nil, false, err
@@ -161,7 +168,7 @@ func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authentica
 	if node := c.About.Node; node != nil {
 		info.NodeName, info.NodeUID = node.Name, string(node.UID)
 	}
-	return &authenticator.Response{Audiences: authenticator.Audiences{Audience}, User: info.UserInfo()}, true, nil
+	return &authenticator.Response{Audiences: audiences, User: info.UserInfo()}, true, nil
 }
 
 // verify returns the claims of a token if its signature is ours and it is valid now.
