@@ -213,6 +213,7 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		Devices: m.devices.Capacity,
 		Sysctls: sysctls,
 		RootCA:  d.authority.Certificate(),
+		Tokens:  from.tokens,
 		Epoch:   k.epoch,
 		History: kept,
 		Events:  events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,

@@ -3,6 +3,7 @@ package rbac
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
@@ -113,7 +114,10 @@ func Defaults(
 	add("system:public-info-viewer", nil, paths("/livez", "/readyz", "/version"))
 	add("system:monitoring", nil, paths("/metrics", "/livez", "/livez/*", "/readyz", "/readyz/*"))
 	add("system:auth-delegator", nil,
+		on([]string{"create"}, in("authentication.k8s.io"), "tokenreviews"),
 		on([]string{"create"}, in("authorization.k8s.io"), "subjectaccessreviews"))
+	add("system:service-account-issuer-discovery", nil, paths("/.well-known/openid-configuration",
+		"/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/"))
 	for name, rules := range own {
 		add("jobd:"+name, nil, rules...)
 	}
@@ -132,6 +136,7 @@ func Defaults(
 	bind("system:basic-user", user.AllAuthenticated)
 	bind("system:discovery", user.AllAuthenticated)
 	bind("system:public-info-viewer", user.AllAuthenticated, user.AllUnauthenticated)
+	bind("system:service-account-issuer-discovery", serviceaccount.AllServiceAccountsGroup)
 
 	gathered, err := Aggregate(roles)
 	for _, role := range gathered {
@@ -166,11 +171,11 @@ func bootstrapped(name string) metav1.ObjectMeta {
 	}
 }
 
-// GrantsToAll reports whether a binding is one of those of Defaults that everybody has, which grant no more than
-// questions about oneself and what the server serves.
+// GrantsToAll reports whether a binding is one of those of Defaults that everybody has, or every ServiceAccount, which grant
+// no more than questions about oneself, what the server serves, and what verifies tokens.
 func GrantsToAll(b *Binding) bool {
 	switch b.Name {
-	case "system:basic-user", "system:discovery", "system:public-info-viewer":
+	case "system:basic-user", "system:discovery", "system:public-info-viewer", "system:service-account-issuer-discovery":
 		return b.Namespace == "" && b.Role.Name == b.Name
 	}
 	return false

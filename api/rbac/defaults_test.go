@@ -48,9 +48,9 @@ func TestDefaults(t *testing.T) {
 		yes, no []string
 	}{
 		{&user.DefaultInfo{Name: "a", Groups: []string{"admins"}}, []string{"get core secrets s", "get /debug", "escalate " + rbacv1.GroupName + " roles"}, nil},
-		{&user.DefaultInfo{Name: "a", Groups: []string{user.AllAuthenticated}}, []string{"get /apis/batch/v1", "get /livez", "create authorization.k8s.io selfsubjectrulesreviews"}, []string{"get core pods p", "get /metrics", "create authorization.k8s.io subjectaccessreviews"}},
+		{&user.DefaultInfo{Name: "a", Groups: []string{user.AllAuthenticated}}, []string{"get /apis/batch/v1", "get /livez", "create authorization.k8s.io selfsubjectrulesreviews"}, []string{"get core pods p", "get /metrics", "create authorization.k8s.io subjectaccessreviews", "create authentication.k8s.io tokenreviews", "get /openid/v1/jwks"}},
 		{&user.DefaultInfo{Name: "a", Groups: []string{user.AllUnauthenticated}}, []string{"get /livez", "get /version"}, []string{"get /api", "get /metrics", "create authentication.k8s.io selfsubjectreviews"}},
-		{&user.DefaultInfo{Name: "system:serviceaccount:a:b", Groups: []string{"system:serviceaccounts"}}, nil, []string{"get /livez", "get core pods p"}},
+		{&user.DefaultInfo{Name: "system:serviceaccount:a:b", Groups: []string{"system:serviceaccounts"}}, []string{"get /openid/v1/jwks", "get /.well-known/openid-configuration"}, []string{"get /livez", "get core pods p"}},
 	} {
 		for _, q := range append(slices.Clone(tc.yes), tc.no...) {
 			a := requestOf(q)

@@ -56,7 +56,9 @@ var groups = []func(*runtime.Scheme) error{
 
 // hubs lists the kinds that are decoded and not stored: the body of an eviction, what clients ask about themselves.
 var hubs = map[schema.GroupVersion][]runtime.Object{
-	{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}: {&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{}},
+	{Group: authenticationv1.GroupName, Version: runtime.APIVersionInternal}: {
+		&authenticationv1.SelfSubjectReview{}, &authenticationv1.TokenRequest{}, &authenticationv1.TokenReview{},
+	},
 	{Group: authorizationv1.GroupName, Version: runtime.APIVersionInternal}: {
 		&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
 		&authorizationv1.SubjectAccessReview{}, &authorizationv1.LocalSubjectAccessReview{},

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/tokens"
 )
 
 // adminGroup may do everything, wherever it comes from. It is not system:masters, which would be above the limits
@@ -98,11 +99,20 @@ func (s *Server) everybody() []authenticator.Request {
 	certificates := requestx509.NewDynamic(func() (x509.VerifyOptions, bool) {
 		return x509.VerifyOptions{Roots: a.pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
 	}, requestx509.CommonNameUserConversion)
-	bearers := []authenticator.Token{authenticator.TokenFunc(a.authenticateToken)}
-	if s.config.Tokens != nil {
-		bearers = append(bearers, s.config.Tokens)
+	return []authenticator.Request{certificates, bearertoken.New(s.bearers())}
+}
+
+// bearers authenticates all that have a token: the administrator, whose token is for this API alone, and ServiceAccounts.
+func (s *Server) bearers() authenticator.Token {
+	var known []authenticator.Token
+	if a := s.config.Authority; a != nil {
+		known = append(known, authenticator.WrapAudienceAgnosticToken(
+			authenticator.Audiences{tokens.Audience}, authenticator.TokenFunc(a.authenticateToken)))
 	}
-	return []authenticator.Request{certificates, bearertoken.New(tokenunion.New(bearers...))}
+	if s.config.Tokens != nil {
+		known = append(known, s.config.Tokens)
+	}
+	return tokenunion.New(known...)
 }
 
 // accounts returns the authenticators for ServiceAccounts, by their tokens, and for nobody else.

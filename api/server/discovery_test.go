@@ -43,6 +43,8 @@ func TestPaths(t *testing.T) {
 		"/apis/batch":              {200, `"preferredVersion":{"groupVersion":"batch/v1"`},
 		"/apis/batch/v1":           {200, `"kind":"APIResourceList"`},
 		"/version":                 {200, "jobd-test"},
+		"/openid/v1/jwks/":         {200, `"keys":[`},
+		"/openid/v1":               {404, index},
 		"/livez?verbose":           {200, "[+]ping ok"},
 		"/apis//":                  {404, index},
 		"/apis//v1/pods":           {404, index},

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/tokens"
 )
 
 // The limits of a kube-apiserver: the most bytes in the body of a write, and the least time that a watch lasts.
@@ -75,12 +76,16 @@ func (g *groups) add(gv schema.GroupVersion, name string, storage rest.Storage) 
 	g.served[gv][name] = storage
 }
 
-// handles reports whether a path belongs to a group, to discovery, or to the version, which is in the container too.
+// handles reports whether a path belongs to a group, to discovery, or to the version and the issuer of tokens, which are in
+// the container too.
 func (g *groups) handles(path string) bool {
 	first, below, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
 	case "api", "version":
 		return true
+	case ".well-known", "openid":
+		path = strings.TrimSuffix(path, "/")
+		return path == tokens.ConfigurationPath || path == tokens.KeysPath
 	case "apis":
 		group, _, _ := strings.Cut(below, "/")
 		return below == "" || group != "" && g.versions[group] != nil // that of /api has no name

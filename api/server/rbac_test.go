@@ -360,24 +360,31 @@ func TestAccessReviewsOfOthers(t *testing.T) {
 	}
 }
 
-func TestRequestsWithoutCredentials(t *testing.T) {
-	ts := startServer(t)
+// anonymous sends a request without credentials over TLS.
+func (ts *testServer) anonymous(t *testing.T, path string) (code int, headers http.Header) {
+	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ts.authority.Certificate())
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+ts.tls.String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode, resp.Header
+}
+
+func TestRequestsWithoutCredentials(t *testing.T) {
+	ts := startServer(t)
 	code := func(path string) int {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+ts.tls.String()+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		return resp.StatusCode
+		code, _ := ts.anonymous(t, path)
+		return code
 	}
 	const shared = "/api/v1/namespaces/kube-public/configmaps"
 	for path, want := range map[string]int{"/version": 200, "/api": 401, shared: 401} {

@@ -12,14 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/jobd/jobd/api/tokens"
 )
 
-// review is one of the questions that clients have about rights: who am I (kubectl auth whoami), may I (kubectl auth
-// can-i), what may I, and may somebody else. Nothing is stored.
+// review is one of the questions that clients have about identities and rights: who am I (kubectl auth whoami), whose token
+// is this, may I (kubectl auth can-i), what may I, and may somebody else. Nothing is stored.
 type review struct {
 	singular   string
 	namespaced bool
@@ -60,13 +64,48 @@ func whoAmI() *review {
 		answer: func(_ context.Context, who user.Info, question runtime.Object) error {
 			r := question.(*authenticationv1.SelfSubjectReview)
 			r.CreationTimestamp = metav1.Now()
-			info := &r.Status.UserInfo
-			*info = authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()}
-			for key, values := range who.GetExtra() {
-				if info.Extra == nil {
-					info.Extra = map[string]authenticationv1.ExtraValue{}
-				}
-				info.Extra[key] = values
+			r.Status.UserInfo = userInfo(who)
+			return nil
+		},
+	}
+}
+
+func userInfo(who user.Info) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups()}
+	for key, values := range who.GetExtra() {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[key] = values
+	}
+	return info
+}
+
+// whoseToken answers whom this API knows a token of, for services that get requests with tokens. That a token is not valid
+// is an answer, no error.
+func (s *Server) whoseToken() *review {
+	known := group.NewTokenGroupAdder(s.bearers(), []string{user.AllAuthenticated})
+	return &review{
+		singular: "tokenreview",
+		empty:    func() runtime.Object { return &authenticationv1.TokenReview{} },
+		answer: func(ctx context.Context, _ user.Info, question runtime.Object) error {
+			r := question.(*authenticationv1.TokenReview)
+			if r.Spec.Token == "" {
+				return apierrors.NewBadRequest("token is required for TokenReview in authentication")
+			}
+			audiences := r.Spec.Audiences
+			if len(audiences) == 0 {
+				audiences = []string{tokens.Audience}
+			}
+			r.Status = authenticationv1.TokenReviewStatus{}
+			found, ok, err := known.AuthenticateToken(authenticator.WithAudiences(ctx, audiences), r.Spec.Token)
+			switch {
+			case err != nil:
+				r.Status.Error = err.Error()
+			case !ok:
+				r.Status.Error = "invalid bearer token"
+			default:
+				r.Status.Authenticated, r.Status.User, r.Status.Audiences = true, userInfo(found.User), found.Audiences
 			}
 			return nil
 		},
@@ -201,9 +240,10 @@ func subjectOf(spec *authorizationv1.SubjectAccessReviewSpec) user.Info {
 	return who
 }
 
-// questions lists the resources by which clients ask about rights. Nothing is written. Whether somebody may ask about
-// others, roles say.
+// questions lists the resources by which clients ask about identities and rights. Nothing is written. Whether somebody may
+// ask about others, roles say.
 var questions = append([]schema.GroupResource{
+	authenticationv1.Resource("tokenreviews"),
 	authorizationv1.Resource("subjectaccessreviews"),
 	authorizationv1.Resource("localsubjectaccessreviews"),
 }, ownReviews...)

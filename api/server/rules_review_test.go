@@ -45,6 +45,7 @@ func TestTheRulesOfEachRole(t *testing.T) {
 		reads = " get,list,watch"
 		full  = " get,list,watch,create,update,patch,delete,deletecollection"
 		known = "get /livez /readyz /version /api /api/* /apis /apis/* /openapi /openapi/*; get /livez /readyz /version"
+		keys  = "get /.well-known/openid-configuration /.well-known/openid-configuration/ /openid/v1/jwks /openid/v1/jwks/; "
 	)
 	account := ts.with(t, ts.token(t, ts.account(t, "robot", core.RoleSubmit), nil).Status.Token)
 	for _, tc := range []struct {
@@ -73,7 +74,7 @@ func TestTheRulesOfEachRole(t *testing.T) {
 			"admin in one namespace", "default", ts.limited(t, "role=admin&namespace=default"),
 			[]string{"serviceaccounts." + full, "serviceaccounts/token. create", "jobs/status.batch get,update,patch", "namespaces." + reads + " default", "nodes." + reads}, []string{"*"}, known,
 		},
-		{"a service account", "default", account, []string{"jobs.batch" + full}, []string{"serviceaccounts/token. create"}, known},
+		{"a service account", "default", account, []string{"jobs.batch" + full}, []string{"serviceaccounts/token. create"}, keys + known},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			resources, paths := rulesOf(t, tc.client, tc.namespace)

@@ -240,6 +240,9 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("set up the API: %w", err)
 	}
 	s.servePaths()
+	if err := s.serveIssuer(); err != nil {
+		return nil, fmt.Errorf("set up the API: %w", err)
+	}
 	s.serveOpenAPI(v2, v3)
 	s.serveHistory()
 
@@ -295,7 +298,8 @@ func (s *Server) add(kinds []*kind.Kind) error {
 	}
 	add(v1beta1.SchemeGroupVersion,
 		map[string]rest.Storage{"pods": podMetrics{metered{s}}, "nodes": nodeMetrics{metered{s}}})
-	add(authenticationv1.SchemeGroupVersion, map[string]rest.Storage{"selfsubjectreviews": whoAmI()})
+	add(authenticationv1.SchemeGroupVersion,
+		map[string]rest.Storage{"selfsubjectreviews": whoAmI(), "tokenreviews": s.whoseToken()})
 	add(authorizationv1.SchemeGroupVersion,
 		map[string]rest.Storage{
 			"selfsubjectaccessreviews": s.mayI(), "selfsubjectrulesreviews": s.whatMayI(),

@@ -1,6 +1,6 @@
 // Package tokens issues and verifies the tokens of ServiceAccounts: JWTs, signed with a key of this daemon, that are
-// valid until they expire and as long as the ServiceAccount, and the object they are bound to, are there. It reads the
-// store and writes nothing.
+// valid until they expire and as long as the ServiceAccount, and the object they are bound to, are there. Those that
+// Secrets keep do not expire. The package reads the store and writes nothing.
 package tokens
 
 import (
@@ -29,13 +29,15 @@ import (
 	"github.com/jobd/jobd/store"
 )
 
-// Audience is the audience of tokens that are requested without one: this API. It is also the issuer of all tokens.
+// Audience is the audience of tokens that are requested without one: this API. It is also the issuer of all tokens except
+// those that Secrets keep.
 const Audience = "https://kubernetes.default.svc.cluster.local"
 
 // Tokens issues and verifies tokens. It is made by New.
 type Tokens struct {
 	store  *store.Store
 	key    *ecdsa.PrivateKey
+	keyID  string
 	signer jose.Signer
 	now    func() time.Time
 }
@@ -86,7 +88,7 @@ func New(key *ecdsa.PrivateKey, s *store.Store) (*Tokens, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokens of service accounts: %w", err)
 	}
-	return &Tokens{store: s, key: key, signer: signer, now: time.Now}, nil
+	return &Tokens{store: s, key: key, keyID: id, signer: signer, now: time.Now}, nil
 }
 
 // Issue makes a token. The caller makes sure that the objects it names exist.
@@ -117,7 +119,7 @@ func (t *Tokens) Issue(r Request) (token string, expires time.Time, err error) {
 
 // sign makes a token of claims. jwt.Signed would decode them into a map and encode them again, which costs more than the
 // signature.
-func (t *Tokens) sign(c claims) (string, error) {
+func (t *Tokens) sign(c any) (string, error) {
 	payload, err := json.Marshal(c)
 	if err != nil {
 		return "", err
@@ -129,8 +131,9 @@ func (t *Tokens) sign(c claims) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// AuthenticateToken returns the ServiceAccount of a token. Tokens of other issuers are left to other authenticators.
-func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authenticator.Response, bool, error) {
+// AuthenticateToken returns the ServiceAccount of a token, and for which of the audiences that ctx asks about it is; by
+// default that is this API. Tokens of other issuers are left to other authenticators.
+func (t *Tokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
 	if strings.Count(token, ".") != 2 {
 		return nil, false, nil
 	}
@@ -138,21 +141,47 @@ func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authentica
 	if err != nil {
 		return nil, false, nil
 	}
-	said := &claims{}
-	if err := parsed.UnsafeClaimsWithoutVerification(said); err != nil || said.Issuer != Audience {
+	said := &jwt.Claims{}
+	if err := parsed.UnsafeClaimsWithoutVerification(said); err != nil {
 		return nil, false, nil
 	}
-	c, err := t.verify(parsed)
+	var info serviceaccount.ServiceAccountInfo
+	var audiences authenticator.Audiences
+	switch said.Issuer {
+	case Audience:
+		info, audiences, err = t.issued(parsed)
+	case secretIssuer:
+		info, err = t.kept(parsed, token)
+		audiences = authenticator.Audiences{Audience}
+	default:
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}
-	if !c.Audience.Contains(Audience) {
-		return nil, false, errors.New("the token is for others than this API")
+	wanted, ok := authenticator.AudiencesFrom(ctx)
+	if !ok {
+		wanted = authenticator.Audiences{Audience}
+	}
+	common := audiences.Intersect(wanted)
+	if len(common) == 0 {
+		return nil, false, fmt.Errorf("the token is for the audiences %q, none of which is of %q", audiences, wanted)
+	}
+	return &authenticator.Response{Audiences: common, User: info.UserInfo()}, true, nil
+}
+
+// issued returns the ServiceAccount of a token that Issue has made, and its audiences.
+func (t *Tokens) issued(
+	token *jwt.JSONWebToken,
+) (info serviceaccount.ServiceAccountInfo, audiences authenticator.Audiences, err error) {
+	c, err := t.verify(token)
+	if err != nil {
+		return info, nil, err
 	}
 	if err := t.good(c); err != nil {
-		return nil, false, err
+		return info, nil, err
 	}
-	info := serviceaccount.ServiceAccountInfo{
+	info = serviceaccount.ServiceAccountInfo{
 		Namespace: c.About.Namespace, Name: c.About.Account.Name, UID: string(c.About.Account.UID), CredentialID: "JTI=" + c.ID,
 	}
 	if pod := c.About.Pod; pod != nil {
@@ -161,7 +190,7 @@ func (t *Tokens) AuthenticateToken(_ context.Context, token string) (*authentica
 	if node := c.About.Node; node != nil {
 		info.NodeName, info.NodeUID = node.Name, string(node.UID)
 	}
-	return &authenticator.Response{Audiences: authenticator.Audiences{Audience}, User: info.UserInfo()}, true, nil
+	return info, authenticator.Audiences(c.Audience), nil
 }
 
 // verify returns the claims of a token if its signature is ours and it is valid now.
@@ -240,10 +269,15 @@ func (t *Tokens) lives(resource, namespace string, ref *Ref, obj Object) error {
 		return fmt.Errorf("the token has ended with %s %q, which it is bound to", strings.TrimSuffix(resource, "s"),
 			ref.Name)
 	}
+	return t.remains(resource, obj)
+}
+
+// remains fails if an object is deleted, though it may still be there.
+func (t *Tokens) remains(resource string, obj Object) error {
 	// A pod that shuts down gracefully may use its token during its grace period, and a moment longer.
 	if gone := obj.GetDeletionTimestamp(); gone != nil && gone.Add(jwt.DefaultLeeway).Before(t.now()) {
 		return fmt.Errorf("%s %q is deleted, and the token bound to it with it", strings.TrimSuffix(resource, "s"),
-			ref.Name)
+			obj.GetName())
 	}
 	return nil
 }

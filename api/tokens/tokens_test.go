@@ -121,7 +121,7 @@ func TestHowLongATokenIsGood(t *testing.T) {
 		{"not without its secret", toSecret, func(w *world) { w.remove("secrets", "ns", "s") }, `ended with secret "s"`},
 		{"not without its node", toNode, func(w *world) { w.remove("nodes", "", "node") }, `ended with node "node"`},
 		{"not with another key", request, func(w *world) { w.Tokens = w.issuer(w.store) }, "error in cryptographic primitive"},
-		{"not for this API if it is for others", bound(func(r *Request) { r.Audiences = []string{"vault"} }), func(*world) {}, "for others"},
+		{"not for this API if it is for others", bound(func(r *Request) { r.Audiences = []string{"vault"} }), func(*world) {}, `for the audiences ["vault"]`},
 		{"if it is for others too", bound(func(r *Request) { r.Audiences = []string{"vault", Audience} }), func(*world) {}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

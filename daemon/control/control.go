@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podsecurity"
+	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
@@ -63,6 +64,8 @@ type Config struct {
 	Sysctls oci.Sysctls
 	// RootCA is the certificate, in PEM, that verifies the API's certificate; empty if there is none.
 	RootCA []byte
+	// Tokens makes the tokens that Secrets are to keep.
+	Tokens *tokens.Tokens
 	// Epoch names the period for which containers last: at most until the host reboots.
 	Epoch string
 
@@ -188,6 +191,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 		ttl,
 		accounts,
 		&clusterRoles{},
+		newTokenSecrets(config, kinds),
 		newSweep(timers),
 		&epoch{control: c},
 	}

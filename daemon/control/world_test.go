@@ -2,6 +2,9 @@ package control
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -21,6 +24,7 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
@@ -53,10 +57,17 @@ type world struct {
 	allocatable node.Resources // nil: any
 	steps       []worker.Step
 	volumes     provision.Volumes // nil: simulated ones
+	authority   string
+	key         *ecdsa.PrivateKey // of tokens
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "jobd.db"), runtime: simulated.New(), clock: time.Now}
+	t.Helper()
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "jobd.db"), runtime: simulated.New(), clock: time.Now, authority: "one authority"}
+	var err error
+	if w.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
 	w.start()
 	w.write(func(tx *store.Tx) error {
 		ns := &corev1.Namespace{}
@@ -93,6 +104,8 @@ func (w *world) start() {
 		PodSecurity: w.security(), MaxPods: 1000, Allocatable: w.allocatable,
 		NodeName: name, NodeIP: "127.0.0.1", NodeLabels: hostLabels, Node: w.self, Devices: w.devices,
 		Epoch:   "one",
+		RootCA:  []byte(w.authority),
+		Tokens:  w.tokens(),
 		History: history.Limits{Age: 1000 * time.Hour, Size: 1 << 20},
 		Events:  events.New("test"), EventTTL: time.Hour, Metrics: metrics.New(w.store), Logger: logger, Clock: func() time.Time { return w.clock() },
 	})
@@ -116,6 +129,16 @@ func (w *world) start() {
 			w.t.Error(err)
 		}
 	}
+}
+
+// tokens returns what issues and verifies tokens, as the API server has it.
+func (w *world) tokens() *tokens.Tokens {
+	w.t.Helper()
+	issuer, err := tokens.New(w.key, w.store)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return issuer
 }
 
 // security returns the policy of a daemon without settings for it.
