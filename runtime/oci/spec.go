@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/containerd/errdefs"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -149,6 +150,11 @@ func Spec(in Input) (*specs.Spec, error) {
 		return nil, err
 	}
 	return spec, nil
+}
+
+// invalid returns an error of the class InvalidArgument that says no more than a kubelet does.
+func invalid(format string, args ...any) error {
+	return errdefs.ErrInvalidArgument.WithMessage(fmt.Sprintf(format, args...))
 }
 
 // describe names the container as the kubelet does in its errors.
