@@ -25,6 +25,8 @@ type Input struct {
 	CgroupPath string
 	// Mounts are the container's volumes: volume.Volumes.SetUp.
 	Mounts []specs.Mount
+	// Declared are the volumes that the image declares: volume.Volumes.Declared.
+	Declared []specs.Mount
 	// Files are those that the pod and the container get from the host: volume.Volumes.Files.
 	Files Files
 	// Namespaces holds the paths of namespaces that the containers of a pod share; those that are missing are made
