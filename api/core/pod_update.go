@@ -13,7 +13,8 @@ import (
 )
 
 // validatePodUpdate checks a changed Pod. Little of a Pod can change once it exists: containers may get other images, the
-// deadline may become earlier, tolerations may be added, scheduling gates removed, and a negative grace period corrected.
+// deadline may become earlier, tolerations may be added, scheduling gates removed, and a negative grace period corrected. While a pod has gates, what it
+// asks of its node may become narrower.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")
@@ -59,6 +60,11 @@ func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	rest.ActiveDeadlineSeconds = old.Spec.ActiveDeadlineSeconds
 	rest.SchedulingGates = old.Spec.SchedulingGates
 	rest.Tolerations = old.Spec.Tolerations
+	if len(old.Spec.SchedulingGates) > 0 {
+		errs = append(errs, validateNodeConstraintsUpdate(&pod.Spec, &old.Spec, path)...)
+		rest.NodeSelector = old.Spec.NodeSelector
+		rest.Affinity = withNodeAffinity(rest.Affinity, &old.Spec)
+	}
 	if ptr.Deref(old.Spec.TerminationGracePeriodSeconds, 0) < 0 &&
 		ptr.Deref(rest.TerminationGracePeriodSeconds, 0) == 1 {
 		rest.TerminationGracePeriodSeconds = old.Spec.TerminationGracePeriodSeconds

@@ -85,6 +85,74 @@ func TestWhatOfAPodMayChange(t *testing.T) {
 	})
 }
 
+func TestWhatAPodAsksOfItsNodeMayChangeBehindGates(t *testing.T) {
+	const (
+		required  = "nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+		preferred = "nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: " +
+			"{matchExpressions: [{key: %s, operator: Exists}]}}]}"
+		ssd      = "{key: disk, operator: In, values: [ssd]}"
+		zone     = "{key: zone, operator: Exists}"
+		named    = "{key: metadata.name, operator: In, values: [n]}"
+		others   = "podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}"
+		terms    = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+		onlyMore = "only additions are allowed (no mutations or deletions)"
+		frozen   = "pod updates may not change fields other than"
+	)
+	term := func(expressions ...string) string {
+		return required + "[{matchExpressions: [" + strings.Join(expressions, ", ") + "]}]}}"
+	}
+	gated := "schedulingGates: [{name: a/b}], "
+	affinity := func(parts ...string) string { return "affinity: {" + strings.Join(parts, ", ") + "}" }
+	for _, tc := range []struct{ name, gates, was, now, want string }{
+		{"a selector is set", gated, "", "nodeSelector: {a: b}", ""},
+		{"a selector gets more", gated, "nodeSelector: {a: b}", "nodeSelector: {a: b, c: d}", ""},
+		{"a selector gets no less", gated, "nodeSelector: {a: b, c: d}", "nodeSelector: {a: b}", "spec.nodeSelector: only additions to spec.nodeSelector"},
+		{"a selector gets no other", gated, "nodeSelector: {a: b}", "nodeSelector: {a: c}", "spec.nodeSelector: only additions to spec.nodeSelector"},
+		{"a selector has proper labels", gated, "", "nodeSelector: {a: b c}", "spec.nodeSelector: a valid label must be"},
+		{"without gates it stays", "", "", "nodeSelector: {a: b}", "spec: " + frozen},
+		{"nor does the affinity change", "", affinity(term(ssd)), affinity(term(ssd, zone)), "spec: " + frozen},
+		{"an affinity is set", gated, "", affinity(term(ssd)), ""},
+		{"an affinity is set beside that of pods", gated, affinity(others), affinity(others, term(ssd)), ""},
+		{"an affinity is set where it was empty", gated, "affinity: {}", affinity(term(ssd)), ""},
+		{"terms are set where only a preference was", gated, affinity(fmt.Sprintf(preferred, "a")), affinity(term(ssd)), ""},
+		{"a preference is changed", gated, affinity(fmt.Sprintf(preferred, "a")), affinity(fmt.Sprintf(preferred, "b")), ""},
+		{"a preference is taken away", gated, affinity(fmt.Sprintf(preferred, "a")), "", ""},
+		{"a term gets more", gated, affinity(term(ssd)), affinity(term(ssd, zone)), ""},
+		{"a term gets fields", gated, affinity(term(ssd)),
+			affinity(required + "[{matchExpressions: [" + ssd + "], matchFields: [" + named + "]}]}}"), ""},
+		{"a term gets no less", gated, affinity(term(ssd, zone)), affinity(term(ssd)), terms + "[0]: " + onlyMore},
+		{"a term gets no other", gated, affinity(term(ssd)), affinity(term(zone)), terms + "[0]: " + onlyMore},
+		{"an empty term stays", gated, affinity(required + "[{}]}}"), affinity(term(ssd)), terms + "[0]: " + onlyMore},
+		{"there is no further term", gated, affinity(term(ssd)),
+			affinity(required + "[{matchExpressions: [" + ssd + "]}, {matchExpressions: [" + zone + "]}]}}"), terms + ": no additions/deletions"},
+		{"terms are not taken away", gated, affinity(term(ssd)), "", terms + ": no additions/deletions"},
+		{"what is set is checked", gated, "", affinity(term("{key: a, operator: In}")), terms + "[0].matchExpressions[0].values: must be specified"},
+		{"what is asked of pods stays", gated, "", affinity(others, term(ssd)), "spec: " + frozen},
+		{"nor is it taken away", gated, affinity(others), affinity(term(ssd)), "spec: " + frozen},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := func(constraints string) *corev1.Pod {
+				if constraints != "" {
+					constraints += ", "
+				}
+				pod := podOf(t, `{metadata: {name: p, namespace: default, resourceVersion: "7"}, spec: {`+tc.gates+constraints+
+					`containers: [{name: c, image: i}]}}`)
+				SetPodDefaults(pod)
+				PreparePod(pod, someTime)
+				pod.UID = "1"
+				return pod
+			}
+			var got []string
+			for _, e := range validatePodUpdate(pod(tc.now), pod(tc.was)) {
+				got = append(got, e.Field+": "+e.Detail)
+			}
+			if text := strings.Join(got, "\n"); (text == "") != (tc.want == "") || !strings.HasPrefix(text, tc.want) {
+				t.Errorf("got %q, want %q", text, tc.want)
+			}
+		})
+	}
+}
+
 func TestWhatHasEndedStaysEnded(t *testing.T) {
 	ended := func(code int32) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}

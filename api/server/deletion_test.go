@@ -11,6 +11,50 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+func TestDeletingJobsWithoutAPolicyWarns(t *testing.T) {
+	ts := startServer(t)
+	c, warned := ts.warned(t)
+	jobs := c.BatchV1().Jobs("default")
+	const kept = "child pods are preserved by default when jobs are deleted; " +
+		"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+	for name, tc := range map[string]struct {
+		options metav1.DeleteOptions
+		want    string
+	}{
+		"no policy":  {metav1.DeleteOptions{}, kept},
+		"a grace":    {*metav1.NewDeleteOptions(0), kept},
+		"Background": {metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, ""},
+		"Orphan":     {metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}, ""},
+		//lint:ignore SA1019 clients still send the older field
+		"older": {metav1.DeleteOptions{OrphanDependents: ptr.To(false)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustMake(t, jobs, newJob("one"))
+			mustMake(t, jobs, newJob("another"))
+			warned.take()
+			if err := jobs.Delete(t.Context(), "one", tc.options); err != nil || warned.take() != tc.want {
+				t.Errorf("one: %v, or another warning than %q", err, tc.want)
+			}
+			if err := jobs.DeleteCollection(t.Context(), tc.options, metav1.ListOptions{}); err != nil || warned.take() != tc.want {
+				t.Errorf("all: %v, or another warning than %q", err, tc.want)
+			}
+			for _, job := range []string{"one", "another"} { // nobody collects garbage here
+				patch := []byte(`{"metadata":{"finalizers":null}}`)
+				if _, err := jobs.Patch(t.Context(), job, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil &&
+					!apierrors.IsNotFound(err) {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	pods := c.CoreV1().Pods("default")
+	mustMake(t, pods, newPod("p", "c"))
+	warned.take()
+	if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil || warned.take() != "" {
+		t.Errorf("a pod: %v, or a warning", err)
+	}
+}
+
 func TestDeletion(t *testing.T) {
 	ts := startServer(t)
 	c := ts.client(t)

@@ -71,6 +71,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/eviction"] = &podEviction{objects, disruptionBudgets{budgets, s.config.Store}}
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
+		served["jobs"] = &jobs{&resource{objects, k}}
 		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
 		served["jobs/why"] = &explanation{objects, k, s}
 		served["jobs/picture"] = &jobPicture{objects, s}

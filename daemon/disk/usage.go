@@ -70,13 +70,16 @@ func (d Usage) unlinked(p *corev1.Pod) unlinked {
 			}
 		}
 	}
-	const volumePrefix, rootPrefix = "volume/", "root/"
+	const volumePrefix, containerPrefix = "volume/", "container/"
 	found := untrusted.Unlinked(slices.Collect(maps.Keys(containers)), func(pid int, m *mountinfo.Info) string {
 		if name := volume.EmptyDirOf(p, m.Root); name != "" {
 			return volumePrefix + name
 		}
+		if name := volume.DeclaredOf(p, m.Root); name != "" {
+			return containerPrefix + name
+		}
 		if m.Mountpoint == "/" {
-			return rootPrefix + containers[pid]
+			return containerPrefix + containers[pid]
 		}
 		return ""
 	})
@@ -85,7 +88,7 @@ func (d Usage) unlinked(p *corev1.Pod) unlinked {
 		if name, ok := strings.CutPrefix(key, volumePrefix); ok {
 			out.volumes[name] = used
 		} else {
-			out.containers[strings.TrimPrefix(key, rootPrefix)] = used
+			out.containers[strings.TrimPrefix(key, containerPrefix)] = used
 		}
 	}
 	return out
@@ -97,7 +100,8 @@ func (d Usage) holds(p *corev1.Pod) bool {
 	return use.Volumes.Bytes > 0 || len(use.Containers) > 0
 }
 
-// ofContainers returns what each container of a pod has written to its root file system.
+// ofContainers returns what each container of a pod has written to its root file system, and has in the volumes that its
+// image declares.
 func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 	used := map[string]eviction.Size{}
 	ctx := context.Background()
@@ -111,7 +115,8 @@ func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 		}
 		// A container that goes meanwhile uses nothing.
 		if bytes, inodes, err := d.Runtime.Written(ctx, c.ID); err == nil {
-			used[c.Name] = used[c.Name].Plus(eviction.Size{Bytes: bytes, Inodes: inodes})
+			used[c.Name] = used[c.Name].Plus(eviction.Size{Bytes: bytes, Inodes: inodes}).
+				Plus(eviction.Size(d.Volumes.DeclaredUsage(c.PodUID, c.Name, c.Attempt)))
 		}
 	}
 	return used

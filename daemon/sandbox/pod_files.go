@@ -26,8 +26,8 @@ type PodFiles struct {
 }
 
 // WithFiles calls f with a directory and a path in it, which is where a path in a container of a pod that has ended leads:
-// to the container's root, to an emptyDir, or to a claim whose volume jobd has created. What comes from elsewhere is
-// refused: the client may not be allowed to read it there.
+// to the container's root, to a volume that its image declares, to an emptyDir, or to a claim whose volume jobd has created.
+// What comes from elsewhere is refused: the client may not be allowed to read it there.
 func (x PodFiles) WithFiles(ctx context.Context, p *corev1.Pod, container, name string, f func(dir, path string) error) error {
 	status := podspec.ContainerStatus(p, container)
 	if status == nil || status.State.Terminated == nil {
@@ -35,6 +35,10 @@ func (x PodFiles) WithFiles(ctx context.Context, p *corev1.Pod, container, name 
 	}
 	name = path.Clean("/" + name)
 	m := mountOf(p, container, name)
+	dir, place := x.Volumes.LeftDeclared(p, container, int(status.RestartCount), name)
+	if dir != "" && (m == nil || len(place) > len(path.Clean("/"+m.MountPath))) {
+		return f(dir, path.Join("/", strings.TrimPrefix(name, place)))
+	}
 	if m == nil {
 		id := runtime.ContainerID(string(p.UID), container, int(status.RestartCount))
 		err := x.Roots.WithFiles(ctx, id, func(root string) error { return f(root, name) })

@@ -25,7 +25,7 @@ func SELinux() func(options []string) (process, mount string, err error) {
 // relabel gives a container's label to what jobd has made for its pod, since the container could not use it otherwise.
 // What a pod may have written is not walked through: its files inherit the label of their directory. The host's own paths
 // are left as they are, as by a kubelet.
-func relabel(spec *specs.Spec, files oci.Files, in worker.SpecInput) error {
+func relabel(spec *specs.Spec, files oci.Files, declared []specs.Mount, in worker.SpecInput) error {
 	to := spec.Linux.MountLabel
 	if to == "" {
 		return nil
@@ -36,7 +36,11 @@ func relabel(spec *specs.Spec, files oci.Files, in worker.SpecInput) error {
 		}
 		return nil
 	}
-	for _, path := range []string{files.Hosts, files.Hostname, files.ResolvConf, files.TerminationLog, in.Sandbox.SharedMemory} {
+	paths := []string{files.Hosts, files.Hostname, files.ResolvConf, files.TerminationLog, in.Sandbox.SharedMemory}
+	for _, m := range declared {
+		paths = append(paths, m.Source) // what it is filled with inherits the label
+	}
+	for _, path := range paths {
 		if path == "" {
 			continue
 		}

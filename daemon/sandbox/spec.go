@@ -70,6 +70,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err != nil {
 		return nil, err
 	}
+	declared, err := b.Volumes.Declared(in.Pod, in.Container, in.Attempt, in.Image.Config.Volumes, mounts, files)
+	if err != nil {
+		return nil, err
+	}
 	services, err := b.Services(in.Pod)
 	if err != nil {
 		return nil, err
@@ -81,6 +85,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 		Image:       in.Image.Config,
 		CgroupPath:  cmp.Or(in.Sandbox.Cgroup, b.Cgroups) + "/" + id,
 		Mounts:      mounts,
+		Declared:    declared,
 		Files:       files,
 		Namespaces:  in.Sandbox.Namespaces,
 		Users:       in.Sandbox.Users,
@@ -112,7 +117,7 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err := b.Volumes.Devices(ctx, in.Pod, in.Container, spec); err != nil {
 		return nil, err
 	}
-	if err := relabel(spec, files, in); err != nil {
+	if err := relabel(spec, files, declared, in); err != nil {
 		return nil, err
 	}
 	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])

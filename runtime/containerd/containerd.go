@@ -95,6 +95,8 @@ type container struct {
 	ended    chan struct{}
 	busy     sync.Mutex
 	speakers []*shard.Process // who writes to its stdin
+	// stopFilling calls its start off while its volumes are filled; nil: they are not.
+	stopFilling context.CancelFunc
 
 	stdinEnded bool // by one of them
 }
@@ -210,12 +212,23 @@ func (r *Runtime) CallOff(ctx context.Context, id string) error {
 	r.mu.Unlock()
 	err := error(errdefs.ErrNotFound)
 	if held != nil {
-		err = r.shards.at(held.shard).CallOff(ctx, id)
+		err = r.callOff(ctx, id, held)
 	}
 	if err != nil {
 		return fmt.Errorf("call off container %s: %w", id, err)
 	}
 	return nil
+}
+
+func (r *Runtime) callOff(ctx context.Context, id string, held *container) error {
+	r.mu.Lock()
+	stop := held.stopFilling
+	r.mu.Unlock()
+	if stop != nil {
+		stop()
+		return nil
+	}
+	return r.shards.at(held.shard).CallOff(ctx, id)
 }
 
 // Signal sends a signal to a container's first process, or to all of them.

@@ -142,7 +142,7 @@ func TestSweepRemovesWhatACrashLeft(t *testing.T) {
 	if err := os.MkdirAll(probe, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	users := filepath.Join(r.config.State, "containerd", userFilesDir+"1")
+	users := filepath.Join(r.config.State, "containerd", imageDir+"1")
 	if err := errors.Join(os.Mkdir(users, 0o700), syscall.Mount("tmpfs", users, "tmpfs", 0, "")); err != nil {
 		t.Fatal(err)
 	}

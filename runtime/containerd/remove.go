@@ -79,7 +79,7 @@ func (r *Runtime) callOffAgain(ctx context.Context, id string, held *container) 
 	var calling sync.WaitGroup
 	calling.Go(func() {
 		for {
-			err := r.shards.at(held.shard).CallOff(ctx, id)
+			err := r.callOff(ctx, id, held)
 			if errdefs.IsFailedPrecondition(err) || errdefs.IsNotImplemented(err) {
 				return // its start is over, or its shard is of an older version
 			}

@@ -168,7 +168,12 @@ func (r *rig) importBusybox(t testing.TB, name string) runtime.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := image.New(r.Client(), image.Options{Snapshotter: r.Snapshotter()}).Import(context.Background(), busybox.Docker(), "")
+	return r.importImage(t, busybox)
+}
+
+func (r *rig) importImage(t testing.TB, img images.Image) runtime.Image {
+	t.Helper()
+	list, err := image.New(r.Client(), image.Options{Snapshotter: r.Snapshotter()}).Import(context.Background(), img.Docker(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,10 +220,14 @@ func (r *rig) prepare(p *corev1.Pod, name string) (runtime.Container, error) {
 		if err != nil {
 			return runtime.Container{}, err
 		}
+		declared, err := r.volumes.Declared(p, c, 0, r.image.Config.Volumes, mine, files)
+		if err != nil {
+			return runtime.Container{}, err
+		}
 		id := runtime.ContainerID(string(p.UID), name, 0)
 		spec, err := oci.Spec(oci.Input{
 			Pod: p, Container: c, Image: r.image.Config, CgroupPath: r.config.CgroupParent + "/" + id,
-			Mounts: mine, Files: files, NodeName: "node", Host: r.host,
+			Mounts: mine, Declared: declared, Files: files, NodeName: "node", Host: r.host,
 		})
 		if err != nil {
 			return runtime.Container{}, err

@@ -88,6 +88,9 @@ func (r *Runtime) start(ctx context.Context, c runtime.Container) (runtime.Statu
 		last.Options = append(slices.Clone(last.Options), context)
 	}
 	crash.At("container.created")
+	if err := r.fillVolumes(ctx, c, held, made.rootfs); err != nil {
+		return status, err
+	}
 	if c.Joins {
 		if err := r.keepLayers(c.PodUID); err != nil {
 			return status, err

@@ -70,12 +70,12 @@ func (c *passwdCache) get(chainID string, read func() (userFiles, error)) (userF
 	return files, nil
 }
 
-// userFilesDir begins the names of mount points that exist only while files are read.
-const userFilesDir = "users-"
+// imageDir begins the names of mount points that exist only while an image is opened.
+const imageDir = "users-"
 
-// unmountUserFiles removes what a process that was killed while it read these files has left.
-func unmountUserFiles(state string) error {
-	left, err := filepath.Glob(filepath.Join(layout.State(state).Containerd(), userFilesDir+"*"))
+// unmountImages removes what a process that was killed while it opened an image has left.
+func unmountImages(state string) error {
+	left, err := filepath.Glob(filepath.Join(layout.State(state).Containerd(), imageDir+"*"))
 	for _, dir := range left {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // nothing is mounted
 			return fmt.Errorf("unmount %s: %w", dir, err)
@@ -85,12 +85,12 @@ func unmountUserFiles(state string) error {
 	return err
 }
 
-// readUserFiles reads the user files from the layers of a snapshot, of which only the lower ones matter: the snapshot
-// is new.
-func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
+// openImage opens the root of the image that a snapshot lies over, which is the content of the snapshot itself while that
+// is new. It is nil for an image without layers.
+func openImage(state string, mounts []mount.Mount) (*os.File, error) {
 	for _, m := range mounts {
 		if m.Type != "overlay" {
-			return readUserFilesAt(m.Source)
+			return openDir(m.Source)
 		}
 		for _, option := range m.Options {
 			lower, ok := strings.CutPrefix(option, "lowerdir=")
@@ -98,26 +98,40 @@ func readUserFiles(state string, mounts []mount.Mount) (userFiles, error) {
 				continue
 			}
 			if !strings.Contains(lower, ":") {
-				return readUserFilesAt(lower)
+				return openDir(lower)
 			}
-			dir, err := os.MkdirTemp(layout.State(state).Containerd(), userFilesDir)
+			dir, err := os.MkdirTemp(layout.State(state).Containerd(), imageDir)
 			if err != nil {
-				return userFiles{}, err
+				return nil, err
 			}
 			defer os.Remove(dir)
 			// The kernel takes a page of options. This call makes more of them fit.
 			layers := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", option}}
 			if err := layers.Mount(dir); err != nil {
-				return userFiles{}, fmt.Errorf("mount layers of the image: %w", err)
+				return nil, fmt.Errorf("mount layers of the image: %w", err)
 			}
-			defer unix.Unmount(dir, unix.MNT_DETACH)
-			return readUserFilesAt(dir)
+			defer unix.Unmount(dir, unix.MNT_DETACH) // what is open stays
+			return openDir(dir)
 		}
 	}
-	return userFiles{}, nil
+	return nil, nil
 }
 
-func readUserFilesAt(dir string) (files userFiles, err error) {
+func openDir(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+func readUserFiles(state string, mounts []mount.Mount) (files userFiles, err error) {
+	root, err := openImage(state, mounts)
+	if root == nil || err != nil {
+		return files, err
+	}
+	defer root.Close()
+	dir := fmt.Sprintf("/proc/self/fd/%d", root.Fd())
 	if files.passwd, err = readUserFile(dir, "etc/passwd"); err != nil {
 		return files, err
 	}

@@ -1,5 +1,12 @@
 package oci
 
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
 // Annotations of a spec. The first four are those that containerd's CRI plugin writes, so that tools which know them
 // find the pod.
 const (
@@ -11,7 +18,26 @@ const (
 	AnnotationTerminationLog = "jobd.dev/termination-log"
 	// AnnotationGroupsPolicy is set to Strict where the groups that /etc/group gives to the user are not taken.
 	AnnotationGroupsPolicy = "jobd.dev/supplemental-groups-policy"
+	// annotationDeclared is what DeclaredVolumes returns, in JSON.
+	annotationDeclared = "jobd.dev/image-volumes"
 )
+
+// FilledMark ends the name of a symlink beside a directory of DeclaredVolumes, which says that this was filled and where in
+// the container it is.
+const FilledMark = ".filled"
+
+// DeclaredVolumes returns the directories of the host that are to be filled with what the image has at a path, before the
+// container is started.
+func DeclaredVolumes(spec *specs.Spec) (places map[string]string, err error) {
+	text, ok := spec.Annotations[annotationDeclared]
+	if !ok {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &places); err != nil {
+		return nil, fmt.Errorf("volumes of the image: %w", err)
+	}
+	return places, nil
+}
 
 func annotations(in Input) map[string]string {
 	out := map[string]string{
@@ -25,6 +51,14 @@ func annotations(in Input) map[string]string {
 	}
 	if policy := podSecurity(in.Pod).SupplementalGroupsPolicy; policy != nil && *policy == strict {
 		out[AnnotationGroupsPolicy] = string(strict)
+	}
+	if len(in.Declared) > 0 {
+		places := map[string]string{}
+		for _, m := range in.Declared {
+			places[m.Source] = m.Destination
+		}
+		text, _ := json.Marshal(places) // cannot fail
+		out[annotationDeclared] = string(text)
 	}
 	return out
 }

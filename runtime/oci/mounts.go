@@ -42,7 +42,7 @@ func mounts(in Input) []specs.Mount {
 			}
 		}
 	}
-	files, volumes := fileMounts(in), slices.Clone(in.Mounts)
+	files, volumes := fileMounts(in), slices.Concat(in.Mounts, in.Declared)
 	if in.Users != nil {
 		for _, list := range [][]specs.Mount{files, volumes} {
 			for i := range list {
@@ -52,7 +52,7 @@ func mounts(in Input) []specs.Mount {
 	}
 	out := append(base, files...)
 	out = slices.DeleteFunc(out, func(m specs.Mount) bool {
-		return slices.ContainsFunc(in.Mounts, func(v specs.Mount) bool { return path.Clean(v.Destination) == m.Destination })
+		return slices.ContainsFunc(volumes, func(v specs.Mount) bool { return path.Clean(v.Destination) == m.Destination })
 	})
 	out = append(out, volumes...)
 	slices.SortStableFunc(out, func(a, b specs.Mount) int { return cmp.Compare(depth(a.Destination), depth(b.Destination)) })

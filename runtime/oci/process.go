@@ -1,11 +1,6 @@
 package oci
 
-import (
-	"fmt"
-
-	"github.com/containerd/errdefs"
-	"github.com/opencontainers/runtime-spec/specs-go"
-)
+import "github.com/opencontainers/runtime-spec/specs-go"
 
 func process(in Input, environment *containerEnv) (*specs.Process, error) {
 	args, err := commandLine(in, environment)
@@ -13,8 +8,7 @@ func process(in Input, environment *containerEnv) (*specs.Process, error) {
 		return nil, err
 	}
 	if len(args) == 0 {
-		return nil, fmt.Errorf("container %q: no command specified, and the image has none: %w", in.Container.Name,
-			errdefs.ErrInvalidArgument)
+		return nil, invalid("container %q: no command specified, and the image has none", in.Container.Name)
 	}
 	return &specs.Process{Args: args, Env: environment.process, Cwd: workingDir(in), Terminal: in.Container.TTY}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/containerd/errdefs"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ type Input struct {
 	// SharedMemory is what all of the pod's containers have at /dev/shm: volume.Volumes.SharedMemory. Empty: the container
 	// has a tmpfs of its own there, or with hostIPC what the host has.
 	SharedMemory string
+	// Declared are the volumes that the image declares: volume.Volumes.Declared.
+	Declared []specs.Mount
 	// Files are those that the pod and the container get from the host: volume.Volumes.Files.
 	Files Files
 	// Namespaces holds the paths of namespaces that the containers of a pod share; those that are missing are made
@@ -152,6 +155,11 @@ func Spec(in Input) (*specs.Spec, error) {
 		return nil, err
 	}
 	return spec, nil
+}
+
+// invalid returns an error of the class InvalidArgument that says no more than a kubelet does.
+func invalid(format string, args ...any) error {
+	return errdefs.ErrInvalidArgument.WithMessage(fmt.Sprintf(format, args...))
 }
 
 // describe names the container as the kubelet does in its errors.

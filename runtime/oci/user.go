@@ -24,13 +24,14 @@ func processUser(in Input) (specs.User, error) {
 	if uid := firstSet(c.RunAsUser, pod.RunAsUser); uid != nil {
 		name, group = strconv.FormatInt(*uid, 10), ""
 		if *uid == 0 && runAsNonRoot(in) {
-			return specs.User{}, fmt.Errorf("container's runAsUser breaks non-root policy %s: %w", describe(in), errdefs.ErrInvalidArgument)
+			return specs.User{}, invalid("container's runAsUser breaks non-root policy %s", describe(in))
 		}
 	} else if runAsNonRoot(in) {
 		if uid, err := strconv.ParseInt(name, 10, 64); name != "" && err != nil {
-			return specs.User{}, fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s: %w", name, describe(in), errdefs.ErrInvalidArgument)
+			return specs.User{}, invalid("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s",
+				name, describe(in))
 		} else if uid == 0 {
-			return specs.User{}, fmt.Errorf("container has runAsNonRoot and image will run as root %s: %w", describe(in), errdefs.ErrInvalidArgument)
+			return specs.User{}, invalid("container has runAsNonRoot and image will run as root %s", describe(in))
 		}
 	}
 	if gid := firstSet(c.RunAsGroup, pod.RunAsGroup); gid != nil {

@@ -79,7 +79,7 @@ func TestUserErrors(t *testing.T) {
 		}, `container has runAsNonRoot and image has non-numeric user (app), cannot verify user is non-root (pod: "work_default(12-34)", container: main)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Spec(input(c.change)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			if _, err := Spec(input(c.change)); err == nil || err.Error() != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})

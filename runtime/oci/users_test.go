@@ -14,6 +14,7 @@ func own(in *Input) {
 	in.Users = &specs.LinuxIDMapping{HostID: 131072, Size: 65536}
 	in.Namespaces = map[specs.LinuxNamespaceType]string{specs.UserNamespace: "/ns/user", specs.NetworkNamespace: "/ns/net"}
 	in.Mounts = []specs.Mount{{Destination: "/v", Type: "bind", Source: "/volume", Options: []string{"rbind"}}}
+	in.Declared = []specs.Mount{{Destination: "/declared", Type: "bind", Source: "/dir", Options: []string{"rbind"}}}
 	in.Files = Files{Hosts: "/hosts"}
 }
 
@@ -31,7 +32,7 @@ func TestUsersOfItsOwn(t *testing.T) {
 		t.Errorf("namespaces %v", paths)
 	}
 	for _, m := range spec.Mounts {
-		ofThePod := m.Destination == "/v" || m.Destination == "/etc/hosts"
+		ofThePod := m.Destination == "/v" || m.Destination == "/declared" || m.Destination == "/etc/hosts"
 		if mapped := reflect.DeepEqual(m.UIDMappings, mapping) && reflect.DeepEqual(m.GIDMappings, mapping); mapped != ofThePod {
 			t.Errorf("%s has the ids %v and %v", m.Destination, m.UIDMappings, m.GIDMappings)
 		}

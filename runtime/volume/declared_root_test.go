@@ -1,0 +1,50 @@
+package volume
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/runtime/oci"
+)
+
+func TestNothingElseMayBeMountedAtADeclaredVolume(t *testing.T) {
+	v := newVolumes(t)
+	pod := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/mine"})
+	c := &pod.Spec.Containers[0]
+	c.TerminationMessagePath = "/dev/message"
+	declared := map[string]struct{}{}
+	for _, place := range []string{
+		"/mine/", "/mine/below", "/etc/hosts", "/dev/message", "/data", "/data/", "//data/.", "data", "relative/path", "/a/../../up", "/",
+	} {
+		declared[place] = struct{}{}
+	}
+	mounts, err := v.Declared(pod, c, 0, declared, []specs.Mount{{Destination: "/mine"}}, oci.Files{Hosts: "h", TerminationLog: "l"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range mounts {
+		if info, err := os.Stat(m.Source); err != nil || !info.IsDir() {
+			t.Errorf("%s: %v, %v", m.Destination, info, err)
+		}
+		got = append(got, m.Destination)
+	}
+	if want := "/ /data /mine/below /relative/path /up"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+func TestNoVolumeIsDeclaredInProc(t *testing.T) {
+	v := newVolumes(t)
+	pod := podWith(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeMount{MountPath: "/mine"})
+	for _, place := range []string{"/proc", "proc/self", "/x/../proc/self/"} {
+		mounts, err := v.Declared(pod, &pod.Spec.Containers[0], 0, map[string]struct{}{place: {}}, nil, oci.Files{})
+		if err == nil || !strings.Contains(err.Error(), "/proc") {
+			t.Errorf("%s: %v, %v", place, mounts, err)
+		}
+	}
+}
