@@ -353,32 +353,10 @@ func TestWhatToDoAboutASocketThatCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestTarget(t *testing.T) {
-	none := func(string) string { return "" }
-	env := func(name string) string { return map[string]string{socketVariable: "/env"}[name] }
-	for _, tc := range []struct {
-		args string
-		env  func(string) string
-		want target
-	}{
-		{"get pods", none, target{socket: defaultSocket, verb: "get"}},
-		{"get pods", env, target{socket: "/env", verb: "get"}},
-		{"get pods --socket /x", env, target{socket: "/x", verb: "get"}},
-		{"--socket=/x get pods -o wide", none, target{socket: "/x", verb: "get"}},
-		{"get pods --context c", none, target{cluster: true, socket: defaultSocket, verb: "get"}},
-		{"-s https://x get pods", none, target{cluster: true, socket: defaultSocket, verb: "get"}},
-		{"get pods -l context=c -o jsonpath={.kubeconfig}", none, target{socket: defaultSocket, verb: "get"}},
-		{"create job x --image=y -- sh --context c --kubeconfig d", none, target{socket: defaultSocket, verb: "create"}},
-		{"__complete get --context c pods ", none, target{cluster: true, socket: defaultSocket, verb: "__complete"}},
-	} {
-		if got, err := findTarget(strings.Split(tc.args, " "), tc.env); err != nil || got != tc.want {
-			t.Errorf("%s: %+v, not %+v: %v", tc.args, got, tc.want, err)
-		}
-	}
-}
-
 func TestOwnCommandsAreFoundBehindFlags(t *testing.T) {
-	for _, args := range []string{"image list", "--socket /x image list", "--socket=/x -n default image list", "--socket /x kubeconfig"} {
+	for _, args := range []string{
+		"image list", "--socket /x image list", "--socket=/x -n default image list", "-ndefault image list", "--socket /x kubeconfig",
+	} {
 		root, err := newCommand(append([]string{"jobctl"}, strings.Split(args, " ")...), func(string) string { return "" }, genericiooptions.NewTestIOStreamsDiscard())
 		if err != nil {
 			t.Fatal(err)
