@@ -315,6 +315,16 @@ func TestWhomItSpeaksTo(t *testing.T) {
 			t.Error(out)
 		}
 	})
+	t.Run("what only the socket answers is refused elsewhere", func(t *testing.T) {
+		for _, args := range []string{"image list", "image remove x", "image pull x", "image import", "kubeconfig"} {
+			for _, to := range [][]string{{"--kubeconfig", d.kubeconfig}, {"--context", "x"}, {"--server", "https://127.0.0.1:1"}} {
+				out, code := d.jobctl(t, "", append(to, strings.Fields(args)...)...)
+				if code != 1 || !strings.Contains(out, "error: jobctl "+args[:5]) || !strings.Contains(out, "works on jobd's socket only") {
+					t.Errorf("%s %s: %d %s", to, args, code, out)
+				}
+			}
+		}
+	})
 	t.Run("kubeconfig prints what leads back to it", func(t *testing.T) {
 		want, err := os.ReadFile(d.kubeconfig)
 		if err != nil {
