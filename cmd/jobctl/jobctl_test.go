@@ -299,6 +299,14 @@ func TestWhomItSpeaksTo(t *testing.T) {
 			t.Errorf("%d: %s", code, out)
 		}
 	})
+	t.Run("without a daemon, submit and follow end as what could not be run", func(t *testing.T) {
+		for _, args := range []string{"submit --image x", "submit --image x --detach", "-ndefault follow jobs/x", "follow cronjobs/x"} {
+			out, code := d.jobctl(t, "", append(strings.Fields(args), "--socket", elsewhere)...)
+			if code != 125 || !strings.Contains(out, "jobd does not answer on "+elsewhere) {
+				t.Errorf("%s: %d %s", args, code, out)
+			}
+		}
+	})
 	t.Run("its own version is told without a daemon", func(t *testing.T) {
 		out, code := d.jobctl(t, "", "version", "--socket", elsewhere)
 		if code != 1 || !strings.HasPrefix(out, "Client Version: ") || !strings.Contains(out, "jobd does not answer on "+elsewhere) {

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+
+	"github.com/jobd/jobd/submit"
 )
 
 const (
@@ -115,10 +117,19 @@ func (t *target) dialer(errOut io.Writer) dialFunc {
 		err = unreachable(err, t.socket)
 		if !met.Load() && ctx.Err() == nil && t.verb != "version" {
 			fmt.Fprintf(errOut, "error: %v\n", err)
-			os.Exit(1)
+			os.Exit(t.failed())
 		}
 		return nil, err
 	}
+}
+
+// failed is the exit code of a command that did not reach jobd.
+func (t *target) failed() int {
+	switch t.verb {
+	case "submit", "follow": // theirs say how a Job has ended
+		return submit.ExitCannot
+	}
+	return 1
 }
 
 // unreachable returns the error for a socket that cannot be reached, with what to do about it.
