@@ -125,6 +125,11 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 		if m, err = ReadFiles(o.Files, stdin); err != nil {
 			return nil, err
 		}
+		if f := flags.Lookup("namespace"); f != nil && f.Changed {
+			if err := m.checkNamespace(f.Value.String()); err != nil {
+				return nil, err
+			}
+		}
 	case o.Image != "":
 		wd, err := os.Getwd()
 		if err != nil {

@@ -39,8 +39,8 @@ const (
 	OnStartErrorFail = "fail"
 )
 
-// patience is how long a server may be out of reach before a command gives up.
-const patience = time.Minute
+// Patience is how long a server may be out of reach before a command gives up.
+const Patience = time.Minute
 
 // Follower follows a Job to its end.
 type Follower struct {
@@ -234,7 +234,7 @@ func (r *following) run() error {
 			case r.lost.IsZero():
 				patienceOver = nil
 			case patienceOver == nil:
-				patienceOver = time.After(patience)
+				patienceOver = time.After(Patience)
 			}
 			if batch.End(&r.job.Status) != nil && drained == nil {
 				drained = time.After(drain)
@@ -248,7 +248,7 @@ func (r *following) run() error {
 				return err
 			}
 		case <-patienceOver:
-			return fmt.Errorf("the server has not answered for %v; %s", patience, r.again())
+			return fmt.Errorf("the server has not answered for %v; %s", Patience, r.again())
 		case <-drained:
 			r.notice("the end of the logs is not shown: %s", r.again())
 			return nil

@@ -267,6 +267,18 @@ func (m *Manifests) add(u *unstructured.Unstructured) error {
 	return nil
 }
 
+// checkNamespace refuses what names another namespace than the command line, as kubectl apply does: one of the two would not
+// be heeded.
+func (m *Manifests) checkNamespace(given string) error {
+	for _, u := range append([]*unstructured.Unstructured{m.Job}, m.Others...) {
+		if in := u.GetNamespace(); given != "" && in != "" && in != given {
+			return fmt.Errorf("%s %s: its namespace is %s in the file, and %s by --namespace: it is one or the other",
+				u.GetKind(), nameOf(u), in, given)
+		}
+	}
+	return nil
+}
+
 func nameOf(u *unstructured.Unstructured) string {
 	if u.GetName() != "" {
 		return u.GetName()

@@ -15,6 +15,7 @@ func manifest(t *testing.T, stdin string, args ...string) (string, error) {
 	flags := pflag.NewFlagSet("submit", pflag.ContinueOnError)
 	o.AddSubmitFlags(flags)
 	o.AddFollowFlags(flags, OnStartErrorWait)
+	flags.StringVarP(&o.Namespace, "namespace", "n", "", "") // the commands have it from elsewhere
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +143,30 @@ metadata: {name: b}
 `))
 	if err != nil || m.Job.GetName() != "x" || len(m.Others) != 2 || m.Others[1].GetName() != "b" {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+func TestTheNamespaceOfAFileIsThatOfTheCommandLine(t *testing.T) {
+	const job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: pi, namespace: default}\n"
+	const beside = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: pi}\n---\n" +
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\n"
+	for _, tc := range []struct{ name, file, given, want string }{
+		{"the same", job, "default", ""},
+		{"none is given", job, "", ""},
+		{"none is in the file", strings.Replace(job, ", namespace: default", "", 1), "team", ""},
+		{"of the Job", job, "team", "Job pi: its namespace is default in the file, and team by --namespace"},
+		{"of an object beside it", beside, "team", "ConfigMap settings: its namespace is default in the file, and team by"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args := []string{"-f", "-"}
+			if tc.given != "" {
+				args = append(args, "--namespace", tc.given)
+			}
+			_, err := manifest(t, tc.file, args...)
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Error(err)
+			}
+		})
 	}
 }
 

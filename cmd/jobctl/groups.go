@@ -40,10 +40,21 @@ var shorts = map[string]string{
 	"cluster-info": "Show where jobd serves its API",
 }
 
+// socketVerbs are the commands whose requests jobd answers on its socket alone: a cluster does not know them, and over the
+// network jobd does not answer them.
+var socketVerbs = []string{"image", "kubeconfig"}
+
 // arrange lets the help lead with Jobs. On jobd's socket it also replaces the commands for what jobd does not have by
-// refusals; against a cluster they work as in kubectl.
+// refusals; against a cluster they work as in kubectl, and those that need the socket are refused.
 func arrange(root *cobra.Command, cluster bool) {
-	if !cluster {
+	if cluster {
+		for _, c := range root.Commands() {
+			if slices.Contains(socketVerbs, c.Name()) {
+				c.Hidden = true
+				refuseElsewhere(c)
+			}
+		}
+	} else {
 		for _, c := range root.Commands() {
 			if short, ok := shorts[c.Name()]; ok {
 				c.Short = short
@@ -88,6 +99,18 @@ func servesPods(c *cobra.Command) bool {
 		kubectls(cmd, args)
 	}
 	return true
+}
+
+// refuseElsewhere makes a command that needs jobd's socket, and all below it, say so instead of using the socket although
+// another server was named.
+func refuseElsewhere(c *cobra.Command) {
+	c.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return fmt.Errorf("%s works on jobd's socket only: run it on the machine of the jobd that is meant, without "+
+			"--kubeconfig, --context and --server", cmd.CommandPath())
+	}
+	for _, sub := range c.Commands() {
+		refuseElsewhere(sub)
+	}
 }
 
 // refuse makes a command, and all below it, say that there is nothing that it could be used for.

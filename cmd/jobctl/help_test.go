@@ -13,7 +13,7 @@ import (
 )
 
 // tree makes the commands as they are for a command line.
-func tree(t *testing.T, args ...string) *cobra.Command {
+func tree(t testing.TB, args ...string) *cobra.Command {
 	t.Helper()
 	root, err := newCommand(append([]string{"jobctl"}, args...), func(string) string { return "" },
 		genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})

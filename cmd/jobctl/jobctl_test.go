@@ -299,6 +299,14 @@ func TestWhomItSpeaksTo(t *testing.T) {
 			t.Errorf("%d: %s", code, out)
 		}
 	})
+	t.Run("without a daemon, submit and follow end as what could not be run", func(t *testing.T) {
+		for _, args := range []string{"submit --image x", "submit --image x --detach", "-ndefault follow jobs/x", "follow cronjobs/x"} {
+			out, code := d.jobctl(t, "", append(strings.Fields(args), "--socket", elsewhere)...)
+			if code != 125 || !strings.Contains(out, "jobd does not answer on "+elsewhere) {
+				t.Errorf("%s: %d %s", args, code, out)
+			}
+		}
+	})
 	t.Run("its own version is told without a daemon", func(t *testing.T) {
 		out, code := d.jobctl(t, "", "version", "--socket", elsewhere)
 		if code != 1 || !strings.HasPrefix(out, "Client Version: ") || !strings.Contains(out, "jobd does not answer on "+elsewhere) {
@@ -313,6 +321,16 @@ func TestWhomItSpeaksTo(t *testing.T) {
 	t.Run("both is an error", func(t *testing.T) {
 		if out, code := d.jobctl(t, "", "--kubeconfig", d.kubeconfig, "--socket", d.socket, "get", "ns"); code != 1 || !strings.Contains(out, "one or the other") {
 			t.Error(out)
+		}
+	})
+	t.Run("what only the socket answers is refused elsewhere", func(t *testing.T) {
+		for _, args := range []string{"image list", "image remove x", "image pull x", "image import", "kubeconfig"} {
+			for _, to := range [][]string{{"--kubeconfig", d.kubeconfig}, {"--context", "x"}, {"--server", "https://127.0.0.1:1"}} {
+				out, code := d.jobctl(t, "", append(to, strings.Fields(args)...)...)
+				if code != 1 || !strings.Contains(out, "error: jobctl "+args[:5]) || !strings.Contains(out, "works on jobd's socket only") {
+					t.Errorf("%s %s: %d %s", to, args, code, out)
+				}
+			}
 		}
 	})
 	t.Run("kubeconfig prints what leads back to it", func(t *testing.T) {
@@ -353,32 +371,10 @@ func TestWhatToDoAboutASocketThatCannotBeReached(t *testing.T) {
 	}
 }
 
-func TestTarget(t *testing.T) {
-	none := func(string) string { return "" }
-	env := func(name string) string { return map[string]string{socketVariable: "/env"}[name] }
-	for _, tc := range []struct {
-		args string
-		env  func(string) string
-		want target
-	}{
-		{"get pods", none, target{socket: defaultSocket, verb: "get"}},
-		{"get pods", env, target{socket: "/env", verb: "get"}},
-		{"get pods --socket /x", env, target{socket: "/x", verb: "get"}},
-		{"--socket=/x get pods -o wide", none, target{socket: "/x", verb: "get"}},
-		{"get pods --context c", none, target{cluster: true, socket: defaultSocket, verb: "get"}},
-		{"-s https://x get pods", none, target{cluster: true, socket: defaultSocket, verb: "get"}},
-		{"get pods -l context=c -o jsonpath={.kubeconfig}", none, target{socket: defaultSocket, verb: "get"}},
-		{"create job x --image=y -- sh --context c --kubeconfig d", none, target{socket: defaultSocket, verb: "create"}},
-		{"__complete get --context c pods ", none, target{cluster: true, socket: defaultSocket, verb: "__complete"}},
-	} {
-		if got, err := findTarget(strings.Split(tc.args, " "), tc.env); err != nil || got != tc.want {
-			t.Errorf("%s: %+v, not %+v: %v", tc.args, got, tc.want, err)
-		}
-	}
-}
-
 func TestOwnCommandsAreFoundBehindFlags(t *testing.T) {
-	for _, args := range []string{"image list", "--socket /x image list", "--socket=/x -n default image list", "--socket /x kubeconfig"} {
+	for _, args := range []string{
+		"image list", "--socket /x image list", "--socket=/x -n default image list", "-ndefault image list", "--socket /x kubeconfig",
+	} {
 		root, err := newCommand(append([]string{"jobctl"}, strings.Split(args, " ")...), func(string) string { return "" }, genericiooptions.NewTestIOStreamsDiscard())
 		if err != nil {
 			t.Fatal(err)

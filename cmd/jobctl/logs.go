@@ -24,8 +24,9 @@ import (
 // jobLogs lets "logs jobs/NAME" read the log of the Job, with the output of all its pods, instead of the log of one
 // pod. Everything else about the command is kubectl's.
 type jobLogs struct {
-	flags  *pflag.FlagSet
-	errOut io.Writer
+	command *cobra.Command
+	flags   *pflag.FlagSet
+	errOut  io.Writer
 	// cluster says that the server is no jobd, and has no logs of Jobs.
 	cluster bool
 
@@ -35,36 +36,50 @@ type jobLogs struct {
 }
 
 // extendLogs adds to kubectl's command for logs what jobd can do beyond a cluster.
-func extendLogs(root *cobra.Command, errOut io.Writer, cluster bool) {
+func extendLogs(root *cobra.Command, errOut io.Writer) *jobLogs {
 	logs, _, err := root.Find([]string{"logs"})
-	if err != nil || logs == root {
-		return
+	if err != nil {
+		panic(err) // kubectl has always had it
 	}
-	l := &jobLogs{flags: logs.Flags(), errOut: errOut, cluster: cluster}
-	l.extend(logs)
-	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
-	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
-}
-
-func (l *jobLogs) extend(logs *cobra.Command) {
+	l := &jobLogs{command: logs, flags: logs.Flags(), errOut: errOut}
 	l.flags.IntVar(&l.runs, "runs", 1, "For a CronJob: the logs of so many of its last Jobs, the latest at the end")
-	logs.Long += "\n\nThe log of a CronJob (cronjobs/NAME) is that of its last Job."
-	logs.Example += "\n\n  # What the last Job of a CronJob has printed, and the last three\n  jobctl logs cronjobs/backup\n  jobctl logs cronjobs/backup --runs 3"
-	if l.cluster {
-		return
-	}
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
 	l.flags.BoolVar(&l.allAttempts, "all-attempts", false,
 		"For a Job: the logs of every attempt of each container, not only of the last")
+	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
+	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
+	return l
+}
+
+// choose says whether the server is a cluster, and explains what the command can do there.
+func (l *jobLogs) choose(cluster bool) {
+	l.cluster = cluster
+	logs := l.command
+	logs.Long += "\n\nThe log of a CronJob (cronjobs/NAME) is that of its last Job."
+	logs.Example += "\n\n  # What the last Job of a CronJob has printed, and the last three\n  jobctl logs cronjobs/backup\n  jobctl logs cronjobs/backup --runs 3"
+	if cluster {
+		for _, name := range onlyOfJobd {
+			l.flags.Lookup(name).Hidden = true
+		}
+		return
+	}
 	logs.Long += "\n\nThe log of a Job (jobs/NAME) is that of all its pods, including pods that are gone."
 	logs.Example += "\n\n  # All that the pods of a Job have printed, each line with its pod, index, attempt and stream\n  jobctl logs jobs/pi --prefix --all-attempts"
 }
+
+// onlyOfJobd are the flags for what a cluster cannot do.
+var onlyOfJobd = []string{"stream", "all-attempts"}
 
 func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphichelpers.LogsForObjectFunc {
 	return func(getter genericclioptions.RESTClientGetter, object, options runtime.Object, timeout time.Duration, allContainers bool) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
 		opts, ok := options.(*corev1.PodLogOptions)
 		if !ok {
 			return nil, fmt.Errorf("a log needs PodLogOptions, not %T", options)
+		}
+		for _, name := range onlyOfJobd {
+			if l.cluster && l.flags.Changed(name) {
+				return nil, fmt.Errorf("--%s is for jobd's socket: a cluster does not have it", name)
+			}
 		}
 		opts = opts.DeepCopy()
 		switch l.stream {

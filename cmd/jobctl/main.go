@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
+	klogs "k8s.io/component-base/logs"
 	"k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -46,58 +47,73 @@ func main() {
 // ownVerbs are the commands that kubectl does not have.
 var ownVerbs = []string{"submit", "follow", "why", "retry", "suspend", "resume", "prioritize", "history", "report", "watch", "simulate", "dashboard", "image", "kubeconfig", "man"}
 
-// newCommand makes the tree of commands. The arguments decide at once which server it speaks to, because kubectl reads
-// its configuration early and in many places.
+// newCommand makes the tree of commands. Which server it speaks to is decided when the commands and their flags are there,
+// since nobody else can tell a flag from the value of another; what depends on that comes after it.
 func newCommand(args []string, getenv func(string) string, streams genericiooptions.IOStreams) (*cobra.Command, error) {
-	to, err := findTarget(args[1:], getenv)
-	if err != nil {
-		return nil, err
-	}
-	said := newWords(to.cluster, streams.ErrOut)
+	to := &target{}
+	dial := to.dialer(streams.ErrOut)
+	said := newWords(streams.ErrOut)
 	cmdutil.BehaviorOnFatal(said.fatal)
 	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50).WithWarningPrinter(streams)
-	if !to.cluster {
-		if err := webSocketsOnly(); err != nil {
-			return nil, err
-		}
-		to.bind(flags, streams.ErrOut)
-	}
+	flags.WithWrapConfigFn(to.wrap(dial))
 	leaveUnreadablePreferences(args, streams.ErrOut)
-	options := cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams}
-	if !slices.Contains(ownVerbs, to.verb) && to.verb != "help" { // kubectl, which does not know these, would look for a plugin
-		options.PluginHandler = cmd.NewDefaultPluginHandler(append([]string{"jobctl"},
-			plugin.ValidPluginFilenamePrefixes...))
-	}
-	root := cmd.NewDefaultKubectlCommandWithArgs(options)
+	root := cmd.NewKubectlCommand(cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams})
 	root.Version = version
 	root.Short = "jobctl controls jobd"
-	root.PersistentFlags().String("socket", to.socket, "The socket of jobd; $"+socketVariable+" sets it too")
-	if f := root.PersistentFlags().Lookup("kubeconfig"); f != nil {
-		f.DefValue = ""
-	}
-	if f := root.PersistentFlags().Lookup("server"); f != nil {
-		f.DefValue = ""
-	}
-	extendLogs(root, streams.ErrOut, to.cluster)
+	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd; $"+socketVariable+" sets it too")
+	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
+	ofJobs := extendLogs(root, streams.ErrOut)
 	extendWait(root, flags, streams)
-	own := submitter{flags: flags, to: to, streams: streams}
+	own := submitter{flags: flags, streams: streams}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))
-	if !to.cluster {
-		extendCopy(root, factory, streams)
-	}
 	extendCreateJob(root, factory, streams)
 	root.AddCommand(own.submitCommand(), own.followCommand(), newWhyCommand(factory, streams),
 		newRetryCommand(factory, streams), newSuspendCommand(factory, streams), newResumeCommand(factory, streams), newPrioritizeCommand(factory, streams),
 		newHistoryCommand(factory, streams), newReportCommand(factory, streams), newWatchCommand(factory, streams), newSimulateCommand(factory, streams),
-		newDashboardCommand(factory, streams))
+		newDashboardCommand(factory, streams), newImageCommand(dial, streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
+	said.addSkipUnknown(root)
+	if err := runPlugin(root, args[1:]); err != nil {
+		return nil, err
+	}
+
+	var err error
+	if *to, err = findTarget(root, args[1:]); err != nil {
+		return nil, err
+	}
+	said.cluster = to.cluster
+	ofJobs.choose(to.cluster)
+	if !to.cluster {
+		if err := webSocketsOnly(); err != nil {
+			return nil, err
+		}
+		onlySocket(flags)
+		extendCopy(root, factory, streams)
+	}
 	speakOfJobctl(root)
 	root.Long = "jobctl controls jobd, which runs Kubernetes Jobs on one machine. It is kubectl on jobd's socket; with\n--kubeconfig, --context or --server it speaks to that cluster instead."
-	dial := to.dialer(streams.ErrOut)
-	root.AddCommand(newImageCommand(dial, streams), newKubeconfigCommand(dial, streams), manual.Command("1"))
-	said.addSkipUnknown(root)
 	completeValues(root, factory)
 	arrange(root, to.cluster)
 	return root, nil
+}
+
+// runPlugin runs the plugin that the arguments name, if they name no command, in place of this program. It is what
+// cmd.NewDefaultKubectlCommandWithArgs does, which would look for a plugin where it does not know our commands.
+func runPlugin(root *cobra.Command, args []string) error {
+	least := 1 // the words that the name of the plugin has
+	c, rest, err := root.Find(args)
+	switch {
+	case err != nil:
+		first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+		if first >= 0 && slices.Contains(append(completionVerbs, "help"), args[first]) { // cobra adds these later
+			return nil
+		}
+	case cmd.IsSubcommandPluginAllowed(c.Name()) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
+		least += len(args) - len(rest)
+	default:
+		return nil
+	}
+	handler := cmd.NewDefaultPluginHandler(append([]string{"jobctl"}, plugin.ValidPluginFilenamePrefixes...))
+	return cmd.HandlePluginCommand(handler, args, least)
 }
 
 // leaveUnreadablePreferences switches off kubectl's preferences (~/.kube/kuberc) if they cannot be read. Somebody who became

@@ -31,7 +31,6 @@ const exitCodes = `The exit code says how the Job has ended:
 // submitter makes the commands that create and follow Jobs.
 type submitter struct {
 	flags   *genericclioptions.ConfigFlags
-	to      target
 	streams genericiooptions.IOStreams
 }
 

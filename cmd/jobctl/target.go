@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,16 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+
+	"github.com/jobd/jobd/submit"
 )
 
 const (
@@ -27,56 +32,81 @@ const (
 type target struct {
 	cluster bool // the server that kubectl would use with the same arguments
 	socket  string
-	verb    string // the first argument that is not a flag
+	verb    string // the command, without what is below it; empty if the arguments name none
 }
 
-// findTarget reads the few arguments that decide it, wherever they stand, and leaves all others to the commands.
-func findTarget(args []string, getenv func(string) string) (target, error) {
-	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	set.ParseErrorsAllowlist.UnknownFlags = true
-	set.SetOutput(io.Discard)
-	set.Usage = func() {}
-	socket := set.String("socket", "", "")
-	set.String("kubeconfig", "", "")
-	set.String("context", "", "")
-	set.StringP("server", "s", "", "")
-	set.BoolP("help", "h", false, "")
-	if err := set.Parse(args); err != nil {
-		return target{}, nil // the commands report it better
+// findTarget finds the command that the arguments name, and reads them with that command's flags, as cobra does later. With
+// fewer flags known, the value of another one could be taken for --server: -ojson has an s.
+func findTarget(root *cobra.Command, args []string) (target, error) {
+	var typed []string // what a shell completes: it may be half a word, or the value of a flag
+	if len(args) > 0 && slices.Contains(completionVerbs, args[0]) {
+		last := max(1, len(args)-1)
+		args, typed = args[1:last], args[last:]
 	}
-	t := target{socket: *socket, verb: set.Arg(0)}
-	t.cluster = set.Changed("kubeconfig") || set.Changed("context") || set.Changed("server")
-	if t.cluster && set.Changed("socket") {
+	c, rest, _ := root.Find(args) // the root if there is no such command, which is an error of cobra's later
+	c.InitDefaultHelpFlag()
+	c.InitDefaultVersionFlag()
+	c.InheritedFlags() // merges those of its parents into its own
+	of := root.PersistentFlags()
+	given := map[*pflag.Flag]string{}
+	if !c.DisableFlagParsing {
+		// After an error the command does not run.
+		_ = c.Flags().ParseAll(append(slices.Clone(rest), typed...), func(f *pflag.Flag, value string) error {
+			given[f] = value
+			return nil
+		})
+	}
+	t := target{socket: of.Lookup("socket").DefValue}
+	for ; c.HasParent(); c = c.Parent() {
+		t.verb = c.Name()
+	}
+	for _, name := range []string{"kubeconfig", "context", "server"} {
+		// A command may have a flag of its own with such a name, as "config set-cluster" has.
+		if _, ok := given[of.Lookup(name)]; ok {
+			t.cluster = true
+		}
+	}
+	socket, ok := given[of.Lookup("socket")]
+	if ok && t.cluster {
 		return target{}, errTwoTargets
 	}
-	if t.socket == "" {
-		t.socket = getenv(socketVariable)
-	}
-	if t.socket == "" {
-		t.socket = defaultSocket
+	if socket != "" {
+		t.socket = socket
 	}
 	return t, nil
 }
 
-// bind makes the commands use the socket, and nothing from the user's kubeconfig.
-func (t target) bind(flags *genericclioptions.ConfigFlags, errOut io.Writer) {
-	server, nothing := host, os.DevNull
-	flags.APIServer = &server
-	flags.KubeConfig = &nothing
-	dial := t.dialer(errOut)
-	flags.WithWrapConfigFn(func(c *rest.Config) *rest.Config {
+// completionVerbs are the commands that the scripts of shells call.
+var completionVerbs = []string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}
+
+// socketOf returns the socket that is used without --socket.
+func socketOf(getenv func(string) string) string {
+	return cmp.Or(getenv(socketVariable), defaultSocket)
+}
+
+// wrap makes the commands use the socket, unless they speak to a cluster, which is known only after kubectl has made them.
+func (t *target) wrap(dial dialFunc) func(*rest.Config) *rest.Config {
+	return func(c *rest.Config) *rest.Config {
+		if t.cluster {
+			return c
+		}
 		c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 		c.Proxy = nil
 		c.Wrap(onSocket(dial))
 		c.QPS, c.Burst = 300, 600 // the daemon does its own limiting
 		return c
-	})
+	}
+}
+
+// onlySocket keeps the commands from using anything of the user's kubeconfig.
+func onlySocket(flags *genericclioptions.ConfigFlags) {
+	*flags.APIServer, *flags.KubeConfig, *flags.Context = host, os.DevNull, ""
 }
 
 // dialer connects to the socket. If the first attempt fails, it prints why and ends the program, since kubectl would
 // retry and complain several times; but not if the program was only asked for its version. Later failures are returned,
 // since the daemon may be restarting.
-func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error) {
+func (t *target) dialer(errOut io.Writer) dialFunc {
 	var met atomic.Bool
 	return func(ctx context.Context) (net.Conn, error) {
 		c, err := (&net.Dialer{}).DialContext(ctx, "unix", t.socket)
@@ -87,10 +117,19 @@ func (t target) dialer(errOut io.Writer) func(context.Context) (net.Conn, error)
 		err = unreachable(err, t.socket)
 		if !met.Load() && ctx.Err() == nil && t.verb != "version" {
 			fmt.Fprintf(errOut, "error: %v\n", err)
-			os.Exit(1)
+			os.Exit(t.failed())
 		}
 		return nil, err
 	}
+}
+
+// failed is the exit code of a command that did not reach jobd.
+func (t *target) failed() int {
+	switch t.verb {
+	case "submit", "follow": // theirs say how a Job has ended
+		return submit.ExitCannot
+	}
+	return 1
 }
 
 // unreachable returns the error for a socket that cannot be reached, with what to do about it.

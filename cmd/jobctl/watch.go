@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/term"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,13 +34,15 @@ import (
 
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/dashboard/terminal"
+	"github.com/jobd/jobd/submit"
 	"github.com/jobd/jobd/submit/progress"
 )
 
 const (
-	// watchFrame is between two drawings, and watchPoll between two questions.
+	// watchFrame is between two drawings, and watchPoll between two questions; watchPrint where the pictures are printed.
 	watchFrame = 100 * time.Millisecond
 	watchPoll  = 500 * time.Millisecond
+	watchPrint = 2 * time.Second
 	// watchedJobs is how many Jobs an overview has at most, and watchedLines how much is shown of a log.
 	watchedJobs  = 1000
 	watchedLines = 1000
@@ -97,7 +101,7 @@ func watchJobs(ctx context.Context, f cmdutil.Factory, streams genericiooptions.
 		if w.job == nil {
 			return errors.New("this is no terminal that can be drawn on: name a Job, whose picture is printed then, or use jobctl get jobs -w")
 		}
-		return w.print(ctx, streams.Out)
+		return w.print(ctx, streams)
 	}
 	return w.run(ctx, in, screen)
 }
@@ -138,23 +142,39 @@ type answer struct {
 	err     error
 }
 
-// print prints the picture of a Job whenever it has changed, until it has ended.
-func (w *watcher) print(ctx context.Context, out io.Writer) error {
+// print prints the picture of a Job whenever it has changed, until it has ended. When the server is out of reach, since it is
+// being restarted for example, it goes on as jobctl follow does.
+func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams) error {
 	w.style = terminal.Style{Width: 80, Height: 24}
 	before := ""
+	var lost time.Time
 	for {
 		p := &wire.Picture{}
-		if err := askPicture(ctx, w.client, w.job.Namespace, w.job.Name, wire.Options{Cursor: w.view.Cursor}, p); err != nil {
+		err := askPicture(ctx, w.client, w.job.Namespace, w.job.Name, wire.Options{Cursor: w.view.Cursor}, p)
+		switch {
+		case err == nil:
+			if !lost.IsZero() {
+				fmt.Fprintln(streams.ErrOut, "the server answers again")
+			}
+			lost = time.Time{}
+			if err := w.view.Update(p); err != nil {
+				return err
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case before == "" || isAnswer(err):
 			return err
-		}
-		if err := w.view.Update(p); err != nil {
-			return err
+		case lost.IsZero():
+			lost = time.Now()
+			fmt.Fprintf(streams.ErrOut, "the server does not answer, trying again: %v\n", err)
+		case time.Since(lost) >= submit.Patience:
+			return fmt.Errorf("the server has not answered for %v: %w", submit.Patience, err)
 		}
 		lines := terminal.Draw(&w.view, -1, w.style)
 		text := strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")
 		if now := fmt.Sprint(w.view.Job.State, w.view.Job.Counts); now != before {
 			before = now
-			if _, err := fmt.Fprintln(out, text+"\n"); err != nil {
+			if _, err := fmt.Fprintln(streams.Out, text+"\n"); err != nil {
 				return err
 			}
 		}
@@ -164,9 +184,20 @@ func (w *watcher) print(ctx context.Context, out io.Writer) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(2 * time.Second):
+		case <-time.After(watchPrint):
 		}
 	}
+}
+
+// isAnswer reports whether an error is what the server has to say about a request, and not that it is out of reach, is just
+// starting or has too much to do.
+func isAnswer(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code < http.StatusInternalServerError && code != http.StatusTooManyRequests
 }
 
 // run shows the screen until somebody leaves it.

@@ -118,6 +118,6 @@ func (w *words) addSkipUnknown(root *cobra.Command) {
 	}
 }
 
-func newWords(cluster bool, errOut io.Writer) *words {
-	return &words{cluster: cluster, errOut: errOut, exit: os.Exit}
+func newWords(errOut io.Writer) *words {
+	return &words{errOut: errOut, exit: os.Exit}
 }

@@ -65,6 +65,9 @@ func TestKindsThatAreNotServed(t *testing.T) {
 			"Role old: there is no Role in rbac.authorization.k8s.io/v1beta1: write apiVersion: rbac.authorization.k8s.io/v1"}},
 		{"diff", []string{"diff", "-f", file}, "", 2, []string{"does not have the kind"}},
 		{"delete", []string{"delete", "-f", file}, "", 1, []string{`configmap "settings" deleted`, request, widget}},
+		{"submit with two namespaces", []string{"-n", "kube-system", "submit", "-f", "-", "--detach"},
+			strings.Replace(pi, "name: pi", "name: pi\n  namespace: default", 1), 1, []string{
+				"error: Job pi: its namespace is default in the file, and kube-system by --namespace"}},
 		{"submit", []string{"submit", "-f", "-", "--detach"}, pi + "---\n" + strings.SplitN(mixed, "---", 2)[0], 125, []string{"CertificateSigningRequest reader: jobd runs Jobs and does not have the kind CertificateSigningRequest"}},
 		{"create", []string{"create", "-f", file, "--skip-unknown"}, "", 0, []string{"configmap/settings created", deployment}},
 		{"delete, and skip", []string{"delete", "-f", file, "--skip-unknown"}, "", 0, []string{`configmap "settings" deleted`, request}},
