@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +24,7 @@ func PodTemplateWarnings(template *corev1.PodTemplateSpec, path *field.Path) []s
 
 // podSpecWarnings returns warnings about likely mistakes, and then about fields that have no effect in jobd.
 func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
-	var out []string
+	out := deprecatedLabels(spec, path)
 	if g := spec.TerminationGracePeriodSeconds; g != nil && *g < 0 {
 		out = append(out, fmt.Sprintf("%s: must be >= 0; negative values are invalid and will be treated as 1",
 			path.Child("terminationGracePeriodSeconds")))
@@ -36,6 +38,54 @@ func podSpecWarnings(spec *corev1.PodSpec, path *field.Path) []string {
 	}
 	out = append(out, matchNoPod(spec, path)...)
 	return append(out, warnings(spec, path)...)
+}
+
+// deprecatedNodeLabels are labels of nodes that have gone out of use, with what a cluster says of them.
+var deprecatedNodeLabels = map[string]string{
+	"beta.kubernetes.io/arch":                       `deprecated since v1.14; use "kubernetes.io/arch" instead`,
+	"beta.kubernetes.io/os":                         `deprecated since v1.14; use "kubernetes.io/os" instead`,
+	"failure-domain.beta.kubernetes.io/region":      `deprecated since v1.17; use "topology.kubernetes.io/region" instead`,
+	"failure-domain.beta.kubernetes.io/zone":        `deprecated since v1.17; use "topology.kubernetes.io/zone" instead`,
+	"beta.kubernetes.io/instance-type":              `deprecated since v1.17; use "node.kubernetes.io/instance-type" instead`,
+	"app.kubernetes.io/created-by":                  `deprecated since v1.9`,
+	"scheduler.alpha.kubernetes.io/preferAvoidPods": `deprecated since v1.22; use Taints and Tolerations instead`,
+	"node-role.kubernetes.io/master":                `use "node-role.kubernetes.io/control-plane" instead`,
+}
+
+// deprecatedLabels warns of such labels where a pod says which nodes it is for.
+func deprecatedLabels(spec *corev1.PodSpec, path *field.Path) (out []string) {
+	for _, label := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		if words, ok := deprecatedNodeLabels[label]; ok {
+			out = append(out, fmt.Sprintf("%s: %s", path.Child("nodeSelector").Key(label), words))
+		}
+	}
+	warn := func(label string, at *field.Path) {
+		if words, ok := deprecatedNodeLabels[label]; ok {
+			out = append(out, fmt.Sprintf("%s: %s is %s", at, label, words))
+		}
+	}
+	matches := func(term *corev1.NodeSelectorTerm, at *field.Path) {
+		for i, e := range term.MatchExpressions {
+			warn(e.Key, at.Child("matchExpressions").Index(i).Child("key"))
+		}
+	}
+	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		affinity, at := spec.Affinity.NodeAffinity, path.Child("affinity", "nodeAffinity")
+		if required := affinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			at := at.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+			for i := range required.NodeSelectorTerms {
+				matches(&required.NodeSelectorTerms[i], at.Index(i))
+			}
+		}
+		at = at.Child("preferredDuringSchedulingIgnoredDuringExecution")
+		for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			matches(&affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference, at.Index(i).Child("preference"))
+		}
+	}
+	for i, c := range spec.TopologySpreadConstraints {
+		warn(c.TopologyKey, path.Child("topologySpreadConstraints").Index(i).Child("topologyKey"))
+	}
+	return out
 }
 
 // matchNoPod warns of terms about other pods that have no selector of labels, and so are about no pod.

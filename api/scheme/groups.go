@@ -64,8 +64,12 @@ var hubs = map[schema.GroupVersion][]runtime.Object{
 		&authorizationv1.SubjectAccessReview{}, &authorizationv1.LocalSubjectAccessReview{},
 	},
 	{Group: policyv1.GroupName, Version: runtime.APIVersionInternal}: {&policyv1.Eviction{}},
-	{Version: runtime.APIVersionInternal}:                            {&corev1.Binding{}, &corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
+	EvictionBeta:                          {&policyv1.Eviction{}},
+	{Version: runtime.APIVersionInternal}: {&corev1.Binding{}, &corev1.PodLogOptions{}, &corev1.PodExecOptions{}},
 }
+
+// EvictionBeta is the older version in which clusters still accept an eviction. It has the same fields.
+var EvictionBeta = schema.GroupVersion{Group: policyv1.GroupName, Version: "v1beta1"}
 
 // Kinds lists every kind that is served.
 func Kinds() []*kind.Kind {

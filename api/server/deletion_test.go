@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	policyv1beta1 "k8s.io/api/policy/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -157,6 +158,23 @@ func TestDeletion(t *testing.T) {
 		}
 		if err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "nobody"}}); !apierrors.IsNotFound(err) {
 			t.Error(err)
+		}
+	})
+	t.Run("an eviction may be of the version that was before", func(t *testing.T) {
+		mustMake(t, pods, newPod("beta", "c"))
+		ts.bind(t, "beta", "n")
+		beta := &policyv1beta1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "beta"}, DeleteOptions: metav1.NewDeleteOptions(7)}
+		if err := pods.EvictV1beta1(t.Context(), beta); err != nil {
+			t.Fatal(err)
+		}
+		got, err := pods.Get(t.Context(), "beta", metav1.GetOptions{})
+		if err != nil || got.DeletionTimestamp == nil || *got.DeletionGracePeriodSeconds != 7 {
+			t.Errorf("%v: %v", got, err)
+		}
+		url := "/api/v1/namespaces/default/pods/beta/eviction"
+		code, text := ts.do(t, "POST", url, "application/json", `{"apiVersion":"policy/v2","kind":"Eviction","metadata":{"name":"beta"}}`)
+		if code != 400 {
+			t.Errorf("one that never was: %d %s", code, text)
 		}
 	})
 }

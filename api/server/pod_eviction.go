@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/conditions"
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/disruption"
+	"github.com/jobd/jobd/api/scheme"
 )
 
 // podEviction serves POST .../pods/NAME/eviction: a deletion that marks the pod as disrupted, so that a pod failure
@@ -42,7 +43,7 @@ func (e *podEviction) GroupVersionKind(schema.GroupVersion) schema.GroupVersionK
 }
 
 func (e *podEviction) AcceptsGroupVersion(gv schema.GroupVersion) bool {
-	return gv == policyv1.SchemeGroupVersion
+	return gv == policyv1.SchemeGroupVersion || gv == scheme.EvictionBeta
 }
 
 func (e *podEviction) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
@@ -88,6 +89,7 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 	obj.Status.NominatedNodeName = ""
 	obj.Status.HostIP = a.ip
 	obj.Status.HostIPs = []corev1.HostIP{{IP: a.ip}}
+	a.place(obj)
 	setPodCondition(obj, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, p.Now)
 	p.Pods.Changed(key, obj)
 	for _, f := range a.pods.followers {
@@ -100,6 +102,15 @@ func (a *admission) take(p *loop.Pass, key string, obj *corev1.Pod, refusal *nod
 		}
 	}
 	return a.pods.touch(p, key, obj)
+}
+
+// place gives a pod the labels that say where the node is (KEP-4742). Like a cluster it replaces those that the pod has.
+func (a *admission) place(obj *corev1.Pod) {
+	for _, key := range [...]string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		if value, ok := a.capacity.Label(key); ok {
+			metav1.SetMetaDataLabel(&obj.ObjectMeta, key, value)
+		}
+	}
 }
 
 // refuses returns why the node does not take a pod whatever else is there; nil if it does.

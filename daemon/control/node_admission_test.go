@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
@@ -95,6 +97,42 @@ func TestTheNodeTakesOrFailsAPodThatIsBoundByTheAPI(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if s := w.pod("small").Status; s.Phase != corev1.PodFailed || s.Reason != "NodeAffinity" {
 			t.Errorf("small is %s, %s: %s", s.Phase, s.Reason, s.Message)
+		}
+	})
+}
+
+// A pod says in which zone and region it runs, for others and for itself, as soon as the node has labels that say so.
+func TestPodsHaveTheTopologyLabelsOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.stop()
+		w.self = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "test"}}
+		w.start()
+		synctest.Wait()
+		own := func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "own", "app": "a"} }
+		w.bare("before", "0", "1h", own)
+		node := &corev1.Node{}
+		w.read("nodes/test", node)
+		metav1.SetMetaDataLabel(&node.ObjectMeta, corev1.LabelTopologyZone, "here")
+		metav1.SetMetaDataLabel(&node.ObjectMeta, corev1.LabelTopologyRegion, "north")
+		metav1.SetMetaDataLabel(&node.ObjectMeta, "disk", "ssd")
+		w.put("nodes/test", node)
+		w.bare("found", "0", "1h", own)
+		w.bare("named", "0", "1h", func(p *corev1.Pod) { p.Spec.NodeName = "test" })
+		w.bare("elsewhere", "0", "1h", func(p *corev1.Pod) { p.Spec.NodeName = "other" })
+		w.bare("gated", "0", "1h", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a.b/c"}} })
+		time.Sleep(2 * time.Second)
+		for name, want := range map[string]map[string]string{
+			"before":    {corev1.LabelTopologyZone: "own", "app": "a"},
+			"found":     {corev1.LabelTopologyZone: "here", corev1.LabelTopologyRegion: "north", "app": "a"},
+			"named":     {corev1.LabelTopologyZone: "here", corev1.LabelTopologyRegion: "north"},
+			"elsewhere": nil,
+			"gated":     nil,
+		} {
+			if got := w.pod(name).Labels; !maps.Equal(got, want) {
+				t.Errorf("%s: %v", name, got)
+			}
 		}
 	})
 }

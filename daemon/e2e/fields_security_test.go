@@ -42,7 +42,8 @@ var securityFieldCases = []fieldCase{
 	{fields: "SecurityContext.windowsOptions", pod: "windows", spec: ofC(`securityContext: {windowsOptions: {runAsUserName: a}}`)},
 
 	{fields: "Container.securityContext SecurityContext.runAsUser SecurityContext.runAsGroup", pod: "contexts",
-		spec: of("user", `securityContext: {runAsUser: 1234, runAsGroup: 4321}`), in: "user", run: `id -u; id -g; stat -c '%u %g' /proc/1`, want: "1234\n4321\n1234 4321"},
+		spec: of("user", `securityContext: {runAsUser: 1234, runAsGroup: 4321}`), in: "user",
+		run: `id -u; id -g; stat -c '%u %g' /proc/1; echo $HOME`, want: "1234\n4321\n1234 4321\n/"},
 	{fields: "SecurityContext.runAsNonRoot", spec: ofC(`securityContext: {runAsNonRoot: true, runAsUser: 0}`),
 		check: func(t *testing.T, p *fieldPod) { p.isNotConfigured("container's runAsUser breaks non-root policy") }},
 	{fields: "SecurityContext.capabilities Capabilities.add Capabilities.drop", pod: "contexts",

@@ -34,10 +34,17 @@ func Read() (Host, error) {
 	return Host{Name: NodeName(name), IP: address(), Boot: boot}, nil
 }
 
+// The names that some labels had before Kubernetes 1.14. Kubelets still set them.
+const (
+	labelOSBeta   = "beta.kubernetes.io/os"
+	labelArchBeta = "beta.kubernetes.io/arch"
+)
+
 // Labels returns the labels that nodeSelector and node affinity may name.
 func (h Host) Labels() map[string]string {
 	return map[string]string{
 		corev1.LabelHostname: h.Name, corev1.LabelOSStable: goruntime.GOOS, corev1.LabelArchStable: goruntime.GOARCH,
+		labelOSBeta: goruntime.GOOS, labelArchBeta: goruntime.GOARCH,
 	}
 }
 

@@ -105,6 +105,12 @@ func (n *Node) Describe(node *corev1.Node) {
 	n.unblock()
 }
 
+// Label returns the value of a label of the node, and whether it has that.
+func (n *Node) Label(key string) (string, bool) {
+	value, ok := n.facts.labels[key]
+	return value, ok
+}
+
 // Offer changes what bound pods may request together. Pods that are bound stay, even if they have more than that.
 func (n *Node) Offer(allocatable Resources) {
 	if maps.Equal(n.Allocatable, allocatable) {

@@ -63,6 +63,9 @@ func (p *Pool) exited(s runtime.Status) {
 		obj = w.pod
 		if l := w.launching(s.Name, s.Attempt); l != nil {
 			l.exit = &o
+			if l.hook != nil {
+				l.hook()
+			}
 			return
 		}
 	}

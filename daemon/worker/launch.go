@@ -32,6 +32,7 @@ type launch struct {
 	// Guarded by Pool.mu.
 	stop *pod.Action      // what it was called off by, nil unless it was
 	exit *pod.Observation // the container has ended before its start was reported
+	hook func()           // ends the postStart hook, nil unless that runs
 
 	image   pulledImage
 	volumes []pulledImage // those of the image volumes that the container mounts
@@ -74,8 +75,8 @@ func (p *Pool) calledOff(l *launch) bool {
 }
 
 // launch starts containers of one pod: it takes the set-up steps, if that was not done, while the images are pulled,
-// and then starts one container after the other. All that is observed is reported together, unless an image has to be
-// waited for.
+// and then starts one container after the other. All that is observed is reported together, unless an image or a
+// postStart hook has to be waited for.
 func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 	if p.config.Begin != nil {
 		p.config.Begin()
@@ -113,8 +114,39 @@ func (p *Pool) launch(obj *corev1.Pod, w *worker, launches []*launch) {
 			w.slot.Yield(func() { <-l.ready })
 		}
 		seen = append(seen, p.start(obj, w, l)...)
+		if pod.HasPostStart(podspec.Find(&obj.Spec, l.container)) && seen[len(seen)-1].What == pod.Started {
+			started := seen[len(seen)-1]
+			p.launched(obj, w, launches[done:i], seen[:len(seen)-1])
+			p.launched(obj, w, launches[i:i+1], append([]pod.Observation{started}, p.postStart(obj, w, l, started)...))
+			seen, done = nil, i+1
+		}
+		if p.ctx.Err() != nil {
+			return
+		}
 	}
 	p.launched(obj, w, launches[done:], seen)
+}
+
+// postStart runs the postStart hook of a container that has just been started, and returns what came of it: nothing if it
+// was cut short because the container has ended or is to end. The containers after it wait for that, and its own start is
+// reported only then, so that it is shown as in a cluster. A daemon that ends meanwhile leaves no record of the start, so
+// that the next one launches all of them again, finds this container running, and runs the hook once more.
+func (p *Pool) postStart(obj *corev1.Pod, w *worker, l *launch, started pod.Observation) (seen []pod.Observation) {
+	m := p.newMonitor(obj, w, started)
+	ctx, end := context.WithCancel(l.ctx)
+	defer end()
+	p.mu.Lock()
+	l.hook = end
+	if l.exit != nil {
+		end()
+	}
+	p.mu.Unlock()
+	w.slot.Yield(func() {
+		if o, ok := m.postStart(ctx); ok {
+			seen = append(seen, o)
+		}
+	})
+	return seen
 }
 
 // launched reports what came of launches. From now on exits of their containers are reported as they come.
@@ -144,7 +176,7 @@ func (p *Pool) launched(obj *corev1.Pod, w *worker, launches []*launch, seen []p
 				other.Container == o.Container && other.Attempt == o.Attempt
 		}
 		if o.What == pod.Started && !slices.ContainsFunc(seen, ended) {
-			p.watch(obj, w, o)
+			p.watch(obj, w, o, seen)
 			p.stopStarted(obj, launches, o)
 		}
 	}

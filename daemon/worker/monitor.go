@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +14,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 )
 
-// monitor runs the probes and the postStart hook of one running container until it ends. Containers without any have no
-// monitor.
+// monitor runs the probes of one running container until it ends. Containers without any have no monitor.
 type monitor struct {
 	workers   *Pool
 	pod       *corev1.Pod
@@ -22,10 +22,11 @@ type monitor struct {
 	attempt   int
 	target    target
 	started   bool // status.started, as far as it is on record
+	hook      bool // the postStart hook is to be run, too
 	since     time.Time
 }
 
-// isChecked reports whether anything of a container is checked while it runs.
+// isChecked reports whether a container has a monitor.
 func isChecked(c *corev1.Container) bool {
 	return pod.HasPostStart(c) || c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil
 }
@@ -47,23 +48,34 @@ func (p *Pool) asked(id string) *checks {
 	return c
 }
 
-// watch starts the monitor of a container whose start has just been reported. Pool.mu is held.
-func (p *Pool) watch(obj *corev1.Pod, w *worker, o pod.Observation) {
-	c := podspec.Find(&obj.Spec, o.Container)
-	if !isChecked(c) {
-		return
+// watch starts the monitor of a container whose start has just been reported, unless its postStart hook, as far as was
+// seen of it, has not succeeded: such a container is to end. Pool.mu is held.
+func (p *Pool) watch(obj *corev1.Pod, w *worker, started pod.Observation, seen []pod.Observation) {
+	c := podspec.Find(&obj.Spec, started.Container)
+	hooked := func(o pod.Observation) bool {
+		return o.What == pod.Checked && o.Check == pod.PostStart && o.Container == c.Name && o.OK
 	}
+	if isChecked(c) && (!pod.HasPostStart(c) || slices.ContainsFunc(seen, hooked)) {
+		p.monitor(p.newMonitor(obj, w, started))
+	}
+}
+
+// newMonitor returns the monitor of a container that has just been started.
+func (p *Pool) newMonitor(obj *corev1.Pod, w *worker, started pod.Observation) *monitor {
+	c := podspec.Find(&obj.Spec, started.Container)
 	ip := ""
 	if w.sandbox != nil && len(w.sandbox.IPs) > 0 {
 		ip = w.sandbox.IPs[0]
 	}
-	p.monitor(&monitor{
-		workers: p, pod: obj, container: c, attempt: o.Attempt, since: o.Status.StartedAt,
-		target: target{runtime: p.config.Runtime, container: c, id: o.Status.ID, pid: o.Status.PID, ip: ip},
-	})
+	s := started.Status
+	return &monitor{
+		workers: p, pod: obj, container: c, attempt: started.Attempt, since: s.StartedAt,
+		target: target{runtime: p.config.Runtime, container: c, id: s.ID, pid: s.PID, ip: ip},
+	}
 }
 
-// watchAgain starts the monitor of a container that was running before the daemon was started.
+// watchAgain starts the monitor of a container that was running before the daemon was started. What its postStart hook
+// has said is on record only if it has started.
 func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
 	if !isChecked(a.Container) {
 		return
@@ -72,6 +84,7 @@ func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
 	defer p.mu.Unlock()
 	p.monitor(&monitor{
 		workers: p, pod: obj, container: a.Container, attempt: a.Number, started: a.Started, since: s.StartedAt,
+		hook:   !a.Started && pod.HasPostStart(a.Container),
 		target: target{runtime: p.config.Runtime, container: a.Container, id: s.ID, pid: s.PID, ip: obj.Status.PodIP},
 	})
 }
@@ -129,16 +142,13 @@ func (p *Pool) endHook(id string) {
 // run runs the hook and the probes until ctx is done. Those that ask whether the container is to be restarted end with
 // health.
 func (m *monitor) run(ctx, health context.Context) {
-	if !m.started && pod.HasPostStart(m.container) {
-		doubt, err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
-		if ctx.Err() != nil {
+	if m.hook {
+		o, ok := m.postStart(ctx)
+		if !ok {
 			return
 		}
-		verdict := err != nil || m.container.StartupProbe == nil
-		if verdict || doubt != "" {
-			m.report(pod.PostStart, doubt, err, verdict)
-		}
-		if err != nil {
+		m.workers.report(m.pod, o)
+		if !o.OK {
 			return
 		}
 	}
@@ -149,6 +159,17 @@ func (m *monitor) run(ctx, health context.Context) {
 	others.Go(func() { m.probe(ctx, pod.Readiness) })
 	m.probe(health, pod.Liveness)
 	others.Wait()
+}
+
+// postStart runs the postStart hook, and returns what is to be reported of it. It returns false if ctx ends before the
+// hook does.
+func (m *monitor) postStart(ctx context.Context) (pod.Observation, bool) {
+	doubt, err := m.target.hook(ctx, m.container.Lifecycle.PostStart)
+	if ctx.Err() != nil {
+		return pod.Observation{}, false
+	}
+	// Of a container with a startup probe, that one has the last word.
+	return m.observation(pod.PostStart, doubt, err, err != nil || m.container.StartupProbe == nil), true
 }
 
 // probe runs a probe until its verdict is final: that the container has started, or that it is to be restarted. It
@@ -188,6 +209,10 @@ func (m *monitor) ask(ctx context.Context, probe *corev1.Probe) (doubt string, e
 }
 
 func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool) {
+	m.workers.report(m.pod, m.observation(check, doubt, err, verdict))
+}
+
+func (m *monitor) observation(check pod.Check, doubt string, err error, verdict bool) pod.Observation {
 	o := pod.Observation{
 		What: pod.Checked, Container: m.container.Name, Attempt: m.attempt, Check: check, OK: err == nil,
 		Verdict: verdict, Message: doubt,
@@ -196,7 +221,7 @@ func (m *monitor) report(check pod.Check, doubt string, err error, verdict bool)
 		o.Message = err.Error()
 		_, o.Unanswered = errors.AsType[unanswered](err)
 	}
-	m.workers.report(m.pod, o)
+	return o
 }
 
 // preStop runs the preStop hook of a container, for no longer than the grace period, and reports that it is over. It

@@ -77,7 +77,10 @@ func TestMonitor(t *testing.T) {
 			}
 		}
 		slices.Sort(seen)
-		want := []string{"12s Readiness", "17s Readiness", "2s Liveness", "2s Readiness!", "2s Startup ok!", "5s Liveness", "7s Readiness", "8s Liveness!"}
+		want := []string{
+			"0s PostStart ok", "12s Readiness", "17s Readiness", "2s Liveness", "2s Readiness!", "2s Startup ok!", "5s Liveness",
+			"7s Readiness", "8s Liveness!",
+		}
 		if !slices.Equal(seen, want) {
 			t.Errorf("reported %q", seen)
 		}

@@ -54,7 +54,8 @@ func processUser(in Input) (specs.User, error) {
 }
 
 // ResolveUser replaces Process.User.Username by numbers, according to /etc/passwd and /etc/group of the image, either
-// of which may be nil when the image has none. Without a Username nothing is done.
+// of which may be nil when the image has none. A user that is in no /etc/passwd is at home in /. Without a Username nothing
+// is done.
 func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 	u := &spec.Process.User
 	if u.Username == "" {
@@ -66,7 +67,7 @@ func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 		return fmt.Errorf("/etc/group of the image: %w", err)
 	}
 	// Without a group: that is what makes the groups of the user be looked up too.
-	found, err := user.GetExecUser(name, nil, passwd, groups.reader())
+	found, err := user.GetExecUser(name, &user.ExecUser{Home: noHome}, passwd, groups.reader())
 	if err != nil {
 		return fmt.Errorf("user %q of the image: %w: %w", name, err, errdefs.ErrInvalidArgument)
 	}
@@ -76,6 +77,9 @@ func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 			return fmt.Errorf("group %q of the image: %w: %w", groupName, err, errdefs.ErrInvalidArgument)
 		}
 		found.Gid = primary.Gid
+	}
+	if found.Home == noHome && !hasHome(spec) {
+		spec.Process.Env = append(spec.Process.Env, "HOME="+noHome)
 	}
 	u.Username, u.UID, u.GID = "", uint32(found.Uid), uint32(found.Gid)
 	all := []uint32{u.GID}
@@ -92,6 +96,17 @@ func ResolveUser(spec *specs.Spec, passwd, group io.Reader) error {
 		}
 	}
 	return mapped(spec)
+}
+
+// noHome is the home of a user without an entry in /etc/passwd. runc says so by itself, and crun leaves HOME unset.
+const noHome = "/"
+
+// hasHome reports whether a container's HOME is known already, or is found by the OCI runtime: in an /etc/passwd that is
+// not the image's own.
+func hasHome(spec *specs.Spec) bool {
+	isHome := func(v string) bool { return strings.HasPrefix(v, "HOME=") }
+	isPasswd := func(m specs.Mount) bool { return m.Destination == "/etc/passwd" || m.Destination == "/etc" }
+	return slices.ContainsFunc(spec.Process.Env, isHome) || slices.ContainsFunc(spec.Mounts, isPasswd)
 }
 
 // mapped refuses a user and groups that a pod's own user namespace does not have: a process that has one of them cannot

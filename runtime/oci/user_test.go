@@ -56,6 +56,37 @@ func TestUser(t *testing.T) {
 	}
 }
 
+func TestHome(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(*Input)
+		noFiles bool
+		want    string // what the OCI runtime is told; empty: it looks into /etc/passwd itself
+	}{
+		{"a user that the image does not know is at home in /", func(in *Input) { in.Image.User = "4000" }, false, "HOME=/"},
+		{"so is anyone where the image knows nobody", func(*Input) {}, true, "HOME=/"},
+		{"one that it knows is where its /etc/passwd says", func(in *Input) { in.Image.User = "1000" }, false, ""},
+		{"a home that the manifest or the image names stays", func(in *Input) {
+			in.Image.User, in.Image.Env = "4000", []string{"HOME=/tmp"}
+		}, false, "HOME=/tmp"},
+		{"an /etc/passwd that is mounted may know the user", func(in *Input) {
+			in.Image.User, in.Mounts = "4000", []specs.Mount{{Destination: "/etc/passwd", Type: "bind", Source: "/users"}}
+		}, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := specOf(t, c.change)
+			passwd, group := userFiles(!c.noFiles)
+			if err := ResolveUser(spec, passwd, group); err != nil {
+				t.Fatal(err)
+			}
+			got := slices.DeleteFunc(spec.Process.Env, func(v string) bool { return !strings.HasPrefix(v, "HOME=") })
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
 func userFiles(there bool) (passwd, group io.Reader) {
 	if !there {
 		return nil, nil
