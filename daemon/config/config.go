@@ -261,10 +261,16 @@ func locate(data []byte, err error) error {
 
 // Complete fills in what follows from other settings, and checks everything.
 func (c *Config) Complete() error {
-	var err error
-	for _, dir := range []*string{&c.Root, &c.State} {
+	for setting, dir := range map[string]*string{"root": &c.Root, "state": &c.State} {
+		if *dir == "" {
+			return fmt.Errorf("%s is empty: it must name a directory", setting)
+		}
+		var err error
 		if *dir, err = filepath.Abs(*dir); err != nil {
 			return err
+		}
+		if *dir == "/" {
+			return fmt.Errorf("%s: / cannot be a directory of jobd's own", setting)
 		}
 	}
 	if c.Socket == "" {

@@ -31,3 +31,18 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A variable that is not set must not make the current directory a root.
+func TestRootAndStateAreDirectoriesOfTheirOwn(t *testing.T) {
+	for _, dir := range []string{"", "/", "//", "/tmp/.."} {
+		for setting, set := range map[string]func(*Config){
+			"root": func(c *Config) { c.Root = dir }, "state": func(c *Config) { c.State = dir },
+		} {
+			c := Default()
+			set(&c)
+			if err := c.Complete(); err == nil || !strings.HasPrefix(err.Error(), setting) {
+				t.Errorf("%s %q: got %v, want that it is refused", setting, dir, err)
+			}
+		}
+	}
+}
