@@ -31,6 +31,25 @@ func Volumes(c config.Config) ([]string, error) {
 	return names, nil
 }
 
+// Found reports whether there is anything of jobd's in the root or the state directory.
+func Found(c config.Config) (bool, error) {
+	if err := c.Complete(); err != nil {
+		return false, err
+	}
+	entries, err := os.ReadDir(c.Root)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return c.RootLayout().Owns(e.Name()) }) {
+		return true, nil
+	}
+	own, err := c.StateLayout().Own()
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return len(own) > 0, err
+}
+
 // Clean ends every container of a root whose daemon is not running, and removes what they left on the host. Then
 // it calls a function that may remove more of the root, such as Purge, while no daemon can start there; nil removes nothing.
 // Directories that are somebody else's are refused, and nothing is written there.

@@ -74,3 +74,23 @@ func TestCleanLeavesDirectoriesOfOthersAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestFoundIsWhatJobdHasWritten(t *testing.T) {
+	for rule, test := range map[string]struct {
+		path string // below the directory of both
+		want bool
+	}{
+		"no directories": {"", false}, "an empty root": {"root/", false}, "a file of others": {"root/x", false},
+		"a database": {"root/jobd.db", true}, "shards": {"state/shards", true},
+	} {
+		dir := t.TempDir()
+		c := config.Default()
+		c.Root, c.State = filepath.Join(dir, "root"), filepath.Join(dir, "state")
+		if err := os.MkdirAll(filepath.Join(dir, test.path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := Found(c); err != nil || found != test.want {
+			t.Errorf("%s: got %v, %v", rule, found, err)
+		}
+	}
+}
