@@ -149,7 +149,7 @@ generate: ## the OpenAPI models of the served types, PODFIELDS.md, the pages of 
 	go test -run PODFIELDS ./api/core -args -update
 	go test -run Reference ./cmd/jobctl ./cmd/jobd -args -update
 
-install: build ## binaries, systemd unit, shell completion
+install: build ## binaries, systemd unit, shell completion; without DESTDIR also the group jobd
 	install -D -m 0755 -t $(DESTDIR)$(PREFIX)/bin bin/jobd bin/jobd-shim bin/jobctl
 	install -d $(DESTDIR)/etc/systemd/system
 	sed 's,@PREFIX@,$(PREFIX),g; s,@CONFIG@,/etc/jobd/jobd.yaml,g' packaging/jobd.service >$(DESTDIR)/etc/systemd/system/jobd.service
@@ -158,6 +158,10 @@ install: build ## binaries, systemd unit, shell completion
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	bin/jobd completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobd
 	bin/jobctl completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/jobctl
+	@test -n "$(DESTDIR)" || { \
+		getent group jobd >/dev/null || ! command -v groupadd >/dev/null || groupadd --system jobd; \
+		if [ -d /run/systemd/system ]; then echo "jobd: start it with: systemctl daemon-reload && systemctl enable --now jobd"; \
+		else echo "jobd: there is no systemd here; start it with: jobd serve --config /etc/jobd/jobd.yaml"; fi; }
 
 release: ## dist/: deb, rpm and tar.gz for each of ARCHS="amd64 arm64", bill of materials, checksums
 	@packaging/release.sh '$(VERSION)' '$(LDFLAGS)'

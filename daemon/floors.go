@@ -37,6 +37,9 @@ func newFloors(capacity, named corev1.ResourceList) (floors, error) {
 	}
 	capacity = maps.Clone(capacity)
 	capacity[host.Pids] = *pids
+	if err := host.CheckReserved(named, capacity); err != nil {
+		return floors{}, err
+	}
 	reserved := host.Reserved(named, capacity)
 	rest := host.Allocatable(capacity, reserved, nil)
 	left := func(name corev1.ResourceName) int64 {

@@ -14,7 +14,7 @@ func TestEveryPathIsOneOfTheOwn(t *testing.T) {
 	const dir = "/some/where"
 	for what, own := range map[any]func(string) bool{
 		Root(dir):  Root(dir).Owns,
-		State(dir): func(name string) bool { return own(inState, name) },
+		State(dir): State(dir).Owns,
 	} {
 		v, found := reflect.ValueOf(what), 0
 		for i := range v.NumMethod() {

@@ -37,12 +37,15 @@ var inState = []entry{
 // belong to no pod.
 const ProbePrefix = "trial-"
 
+// Owns reports whether something directly in the directory is jobd's, by its name.
+func (s State) Owns(name string) bool { return own(inState, name) }
+
 // Own returns the paths of what exists in the directory and is jobd's.
 func (s State) Own() ([]string, error) {
 	entries, err := os.ReadDir(string(s))
 	var out []string
 	for _, e := range entries {
-		if own(inState, e.Name()) {
+		if s.Owns(e.Name()) {
 			out = append(out, s.join(e.Name()))
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +70,24 @@ func (m *Manifests) Create(ctx context.Context, client *Client, namespace string
 			u.GetName())
 	}
 	return created, err
+}
+
+// CreateNamespaces creates the namespaces that the objects are in, as a server needs that had nothing before.
+func (m *Manifests) CreateNamespaces(ctx context.Context, client *Client, namespace string) error {
+	names := []string{namespace}
+	for _, u := range append(slices.Clone(m.Others), m.Job) {
+		if u.GetNamespace() != "" {
+			names = append(names, u.GetNamespace())
+		}
+	}
+	for _, name := range names {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err := client.Kubernetes.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{FieldManager: fieldManager})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // isJobd reports whether the server is jobd, not a cluster.

@@ -57,8 +57,9 @@ func (o *Options) AddSubmitFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&o.Volumes, "volume", nil, "With --image: mount a file or directory of the host, HOST:PATH or HOST:PATH:ro")
 	flags.StringVarP(&o.WorkDir, "workdir", "w", "", "With --image: working directory of the command (that of the image)")
 	flags.Int32Var(&o.BackoffLimit, "backoff-limit", 0, "With --image: how many pods may fail before the Job does")
-	flags.DurationVar(&o.Deadline, "deadline", 0, "With --image: how long the Job may run, in all; its end is exit code 124")
-	flags.DurationVar(&o.TTL, "ttl", -1, "With --image: how long after its end the Job is removed (never)")
+	flags.DurationVar(&o.Deadline, "deadline", 0,
+		"With --image: how long the Job may run, in all, in whole seconds; its end is exit code 124")
+	flags.DurationVar(&o.TTL, "ttl", 0, "With --image: how long after its end the Job is removed, in whole seconds (never)")
 	flags.StringVar(&o.Pull, "pull", "", "With --image: whether the image is pulled: always, missing or never (as in a manifest)")
 	flags.StringArrayVarP(&o.Labels, "label", "l", nil, "With --image: a label of the Job, NAME=VALUE")
 }
@@ -136,7 +137,7 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 			return nil, err
 		}
 		o.Command = command
-		j, err := o.Template.Job(os.LookupEnv, wd)
+		j, err := o.Template.Job(os.LookupEnv, wd, flags.Changed)
 		if err != nil {
 			return nil, err
 		}

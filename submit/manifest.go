@@ -35,13 +35,14 @@ type Template struct {
 	WorkDir      string
 	BackoffLimit int32
 	Deadline     time.Duration
-	TTL          time.Duration // negative for none
-	Pull         string        // always, missing or never
+	TTL          time.Duration
+	Pull         string // always, missing or never
 	Labels       []string
 }
 
-// Job returns the Job that the flags describe. getenv and wd are those of the command.
-func (t *Template) Job(getenv func(string) (string, bool), wd string) (*batchv1.Job, error) {
+// Job returns the Job that the flags describe. getenv and wd are those of the command; given reports whether it has a flag,
+// since zero is a value that the API knows, or refuses.
+func (t *Template) Job(getenv func(string) (string, bool), wd string, given func(flag string) bool) (*batchv1.Job, error) {
 	if t.Image == "" {
 		return nil, errors.New("--image is required unless -f names a file")
 	}
@@ -83,26 +84,27 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string) (*batchv1.
 			Template:     corev1.PodTemplateSpec{Spec: pod},
 		},
 	}
-	if t.Completions > 0 {
+	if given("completions") {
 		j.Spec.Completions = &t.Completions
 	}
-	if t.Parallelism > 0 {
+	if given("parallelism") {
 		j.Spec.Parallelism = &t.Parallelism
 	}
 	if t.Indexed {
-		if t.Completions == 0 {
+		if !given("completions") {
 			return nil, errors.New("--indexed needs --completions: how many indexes there are")
 		}
 		j.Spec.CompletionMode = ptr.To(batchv1.IndexedCompletion)
 	}
-	if t.Deadline > 0 {
-		if t.Deadline < time.Second {
-			return nil, fmt.Errorf("--deadline: %v is less than a second, in which it is counted", t.Deadline)
+	if given("deadline") {
+		if j.Spec.ActiveDeadlineSeconds, err = wholeSeconds[int64]("--deadline", t.Deadline, time.Second); err != nil {
+			return nil, err
 		}
-		j.Spec.ActiveDeadlineSeconds = ptr.To(int64(t.Deadline / time.Second))
 	}
-	if t.TTL >= 0 {
-		j.Spec.TTLSecondsAfterFinished = ptr.To(int32(t.TTL / time.Second))
+	if given("ttl") {
+		if j.Spec.TTLSecondsAfterFinished, err = wholeSeconds[int32]("--ttl", t.TTL, 0); err != nil {
+			return nil, err
+		}
 	}
 	for _, l := range t.Labels {
 		key, value, ok := strings.Cut(l, "=")
@@ -112,6 +114,21 @@ func (t *Template) Job(getenv func(string) (string, bool), wd string) (*batchv1.
 		metav1.SetMetaDataLabel(&j.ObjectMeta, key, value)
 	}
 	return j, nil
+}
+
+// wholeSeconds returns a duration as the API counts it. A fraction is refused, since either way of rounding it would surprise
+// somebody.
+func wholeSeconds[T int32 | int64](flag string, d, least time.Duration) (*T, error) {
+	seconds := T(d / time.Second)
+	switch {
+	case d < least:
+		return nil, fmt.Errorf("%s: %v is less than %v, the least that can be given", flag, d, least)
+	case d%time.Second != 0:
+		return nil, fmt.Errorf("%s: %v is not a number of whole seconds", flag, d)
+	case time.Duration(seconds)*time.Second != d:
+		return nil, fmt.Errorf("%s: %v is more than the API can hold", flag, d)
+	}
+	return &seconds, nil
 }
 
 // containerName makes the name of a container, and of a Job, from the image's: docker.io/library/perl:5.34.0 is perl.

@@ -89,6 +89,32 @@ spec:
 	}
 }
 
+// The API says what becomes of zero and of negative counts, so they must reach it.
+func TestCountsAreThoseThatWereGiven(t *testing.T) {
+	for args, want := range map[string]string{
+		"--completions 0":           "\n  completions: 0\n",
+		"--completions 0 --indexed": "\n  completions: 0\n",
+		"--completions -1":          "\n  completions: -1\n",
+		"--parallelism 0":           "\n  parallelism: 0\n",
+		"--parallelism -3":          "\n  parallelism: -3\n",
+		"--ttl 0":                   "\n  ttlSecondsAfterFinished: 0\n",
+	} {
+		got, err := manifest(t, "", strings.Fields("--image x "+args)...)
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: %v, got\n%s", args, err, got)
+		}
+	}
+	got, err := manifest(t, "", "--image", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{"completions", "parallelism", "ttlSeconds", "activeDeadline"} {
+		if strings.Contains(got, field) {
+			t.Errorf("%s was not given, and is in\n%s", field, got)
+		}
+	}
+}
+
 func TestCommandLinesThatAreWrong(t *testing.T) {
 	const job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\n"
 	for args, want := range map[string]string{
@@ -107,6 +133,12 @@ func TestCommandLinesThatAreWrong(t *testing.T) {
 		"--image x --pull sometimes":       "--pull",
 		"--image x --indexed":              "--indexed needs --completions",
 		"--image x --deadline 10ms":        "--deadline",
+		"--image x --deadline 0":           "--deadline: 0s is less than 1s",
+		"--image x --deadline=-5s":         "--deadline: -5s is less than 1s",
+		"--image x --deadline 1500ms":      "--deadline: 1.5s is not a number of whole seconds",
+		"--image x --ttl=-5s":              "--ttl: -5s is less than 0s",
+		"--image x --ttl 500ms":            "--ttl: 500ms is not a number of whole seconds",
+		"--image x --ttl 999999h":          "--ttl: 999999h0m0s is more",
 		"--image x --label a":              "--label",
 		"--image x --progress loud":        "--progress",
 		"--image x --on-start-error panic": "--on-start-error",

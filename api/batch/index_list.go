@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -43,6 +44,20 @@ func parseIndexes(list string, completions int32) ([]interval, error) {
 		out = append(out, interval{at[0], at[1]})
 	}
 	return out, nil
+}
+
+// Indexes returns the indexes of a list in the status of a Job with so many completions; none if it is no such list.
+func Indexes(list string, completions int32) iter.Seq[int32] {
+	intervals, _ := parseIndexes(list, completions)
+	return func(yield func(int32) bool) {
+		for _, i := range intervals {
+			for n := i.first; n <= i.last; n++ {
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func size(intervals []interval) int64 {

@@ -36,6 +36,12 @@ there are volumes, --purge asks before it removes them; where nobody can be aske
 				return err
 			}
 			settings.Logger = logger
+			// Containers of a root that is gone are ended all the same, but a mistyped path should be noticed.
+			if found, err := maintenance.Found(settings); err != nil {
+				return err
+			} else if !found {
+				fmt.Fprintf(cmd.ErrOrStderr(), "there is nothing of jobd's in %s and %s\n", settings.Root, settings.State)
+			}
 			if purge && !yes {
 				if err := mayRemoveVolumes(cmd, settings); err != nil {
 					return err

@@ -13,13 +13,20 @@ import (
 )
 
 func newDBCommand() *cobra.Command {
-	settings := config.Default()
+	settings, file := config.Default(), ""
 	db := &cobra.Command{
 		Use: "db", Short: "Maintain the database, whether the daemon runs or not", Args: cobra.NoArgs, RunE: help,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return nil
+			}
+			return readConfig(file, &settings, cmd.Flags(), "root", "state", "socket")
+		},
 	}
 	addDirs(db.PersistentFlags(), &settings)
 	db.PersistentFlags().StringVar(&settings.Socket, "socket", settings.Socket,
 		"socket of a daemon that runs (STATE/jobd.sock)")
+	db.PersistentFlags().StringVar(&file, "config", "", "the file that serve has, for its root, state and socket")
 	db.AddCommand(
 		&cobra.Command{
 			Use:   "check",

@@ -19,7 +19,7 @@ func TestReferenceIsUpToDate(t *testing.T) {
 	const file = "../../docs/jobd-flags.md"
 	root := newCommand()
 	page := manual.Reference(root, func(c *cobra.Command) bool {
-		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden {
 				t.Errorf("%s --%s is hidden", c.CommandPath(), f.Name)
 			}

@@ -67,7 +67,7 @@ refused, its image cannot be had, jobd could not start; 130 or 143 after Ctrl-C 
 	flags.StringArrayVar(&r.archives, "image-archive", nil,
 		"Import this archive of images first, as docker save writes it; - is the standard input")
 	flags.StringVar(&r.root, "root", "", "Directory that keeps images for the next run (none: they are removed)")
-	flags.StringVarP(&r.Namespace, "namespace", "n", metav1.NamespaceDefault, "Namespace of the Job")
+	flags.StringVarP(&r.Namespace, "namespace", "n", metav1.NamespaceDefault, "Namespace of the Job, which is created for it")
 	flags.StringVar(&r.settings.OCIRuntime, "oci-runtime", "", "What starts the containers: crun, runc or a path (the first of these that works)")
 	flags.StringVar(&r.settings.Network, "network", "", "Network of pods: bridge, host or none (a bridge where that is possible, else none)")
 	flags.StringVar(&r.settings.Shim, "shim", "", "Path of jobd-shim (beside jobd, or in PATH)")
@@ -217,7 +217,7 @@ func (r *run) follow(
 	return f.Follow(ctx, job, true)
 }
 
-// prepare imports the images and creates the Job.
+// prepare imports the images, and creates the Job and what it needs.
 func (r *run) prepare(
 	ctx context.Context, client *submit.Client, m *submit.Manifests, display progress.Display,
 ) (*batchv1.Job, error) {
@@ -236,6 +236,9 @@ func (r *run) prepare(
 		for _, i := range list {
 			display.Event(progress.Event{Time: time.Now(), Type: "image", Name: i.Name, State: "imported", Bytes: i.Size})
 		}
+	}
+	if err := m.CreateNamespaces(ctx, client, r.Namespace); err != nil {
+		return nil, err
 	}
 	return m.Create(ctx, client, r.Namespace, false)
 }

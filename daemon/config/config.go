@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -228,17 +229,48 @@ func (c *Config) ReadFile(path string) error {
 		return fmt.Errorf("config: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(data, c); err != nil {
-		return fmt.Errorf("config %s: %w", path, err)
+		return fmt.Errorf("config %s: %w", path, locate(data, err))
 	}
 	return nil
 }
 
+// locate says which setting of a file an error is of. Most errors do not: "time: invalid duration" comes from a parser of
+// times.
+func locate(data []byte, err error) error {
+	var values map[string]any
+	var file yamlv3.Node
+	if yaml.Unmarshal(data, &values) != nil || yamlv3.Unmarshal(data, &file) != nil || len(file.Content) == 0 {
+		return err // it is no YAML, of which the error names the line
+	}
+	settings := file.Content[0].Content // names and values in turn
+	for i := 0; i < len(settings); i += 2 {
+		name := settings[i].Value
+		alone, unreadable := yaml.Marshal(map[string]any{name: values[name]})
+		if unreadable != nil {
+			return err
+		}
+		if wrong := yaml.UnmarshalStrict(alone, new(Config)); wrong != nil {
+			if reason := errors.Unwrap(errors.Unwrap(wrong)); reason != nil {
+				wrong = reason // without that it came up while JSON was decoded, which nobody has written
+			}
+			return fmt.Errorf("line %d: %s: %w", settings[i].Line, name, wrong)
+		}
+	}
+	return err
+}
+
 // Complete fills in what follows from other settings, and checks everything.
 func (c *Config) Complete() error {
-	var err error
-	for _, dir := range []*string{&c.Root, &c.State} {
+	for setting, dir := range map[string]*string{"root": &c.Root, "state": &c.State} {
+		if *dir == "" {
+			return fmt.Errorf("%s is empty: it must name a directory", setting)
+		}
+		var err error
 		if *dir, err = filepath.Abs(*dir); err != nil {
 			return err
+		}
+		if *dir == "/" {
+			return fmt.Errorf("%s: / cannot be a directory of jobd's own", setting)
 		}
 	}
 	if c.Socket == "" {

@@ -108,6 +108,15 @@ func TestWish3RunWithoutDaemon(t *testing.T) {
 			}
 		}
 	})
+	t.Run("in a namespace, which nothing has created", func(t *testing.T) {
+		inFile := strings.Replace(jobOf("x", "echo in mine"), "name: x", "name: x, namespace: mine", 1)
+		for _, args := range [][]string{{"-n", "other", "--image", "busybox:1.36", "--", "echo", "in other"}, {"-f", "-"}} {
+			out, errOut, code := exitOf(t, jobdRun(t, archive, args...), inFile)
+			if code != 0 || out == "" {
+				t.Errorf("%v: got %d, %q\n%s", args, code, out, errOut)
+			}
+		}
+	})
 	t.Run("beside a daemon and another run", func(t *testing.T) {
 		d := start(t)
 		d.apply(jobOf("other", "echo here; sleep 1000000"))

@@ -31,6 +31,17 @@ func Reserved(named, capacity corev1.ResourceList) corev1.ResourceList {
 	return list
 }
 
+// CheckReserved returns an error if a setting names more of something than the machine has, of which pods would get
+// nothing, and wait for ever. A kubelet refuses to start then.
+func CheckReserved(named, capacity corev1.ResourceList) error {
+	for name, amount := range named {
+		if has := capacity[name]; amount.Cmp(has) > 0 {
+			return fmt.Errorf("system-reserved: %s=%s is more than this machine has (%s)", name, amount.String(), has.String())
+		}
+	}
+	return nil
+}
+
 // PidsCapacity returns how many processes and threads the kernel lets run at a time. It is no part of Capacity since no
 // pod asks for them.
 func PidsCapacity() (*resource.Quantity, error) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,21 @@ func TestReserved(t *testing.T) {
 		got := Allocatable(capacity, Reserved(nil, capacity), list("2", "8Gi", ""))
 		same(t, "allocatable", got, list("2", "8Gi", "30000"))
 	})
+}
+
+func TestMoreThanTheMachineHasCannotBeReserved(t *testing.T) {
+	capacity := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")}
+	for named, want := range map[string]string{
+		"cpu=4": "", "memory=8Gi": "",
+		"cpu=4500m":    "system-reserved: cpu=4500m is more than this machine has (4)",
+		"memory=100Ti": "system-reserved: memory=100Ti is more than this machine has (8Gi)",
+	} {
+		name, amount, _ := strings.Cut(named, "=")
+		err := CheckReserved(corev1.ResourceList{corev1.ResourceName(name): resource.MustParse(amount)}, capacity)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: got %v, want %q", named, err, want)
+		}
+	}
 }
 
 func same(t *testing.T, what string, got, want corev1.ResourceList) {

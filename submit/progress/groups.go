@@ -73,6 +73,11 @@ func NewGroups(ci CI, in io.Reader, out, err io.Writer) Display {
 }
 
 func (g *groups) Event(e Event) {
+	if e.Type == "end" { // no pod's: in a group that is folded nobody would see it
+		g.mu.Lock()
+		g.finishAll()
+		g.mu.Unlock()
+	}
 	g.Display.Event(e)
 	if e.Type != "pod" || !PodState(e.State).Over() {
 		return
@@ -161,8 +166,8 @@ func (g *groups) finish() {
 	g.open = nil
 }
 
-func (g *groups) Close() error {
-	g.mu.Lock()
+// finishAll closes the open group and writes all that wait.
+func (g *groups) finishAll() {
 	for g.open != nil || len(g.queue) > 0 {
 		if g.open != nil {
 			g.finish()
@@ -172,6 +177,11 @@ func (g *groups) Close() error {
 		g.queue = g.queue[1:]
 		g.begin(next)
 	}
+}
+
+func (g *groups) Close() error {
+	g.mu.Lock()
+	g.finishAll()
 	g.mu.Unlock()
 	return g.Display.Close()
 }

@@ -48,6 +48,26 @@ a3
 	}
 }
 
+// What has become of the Job is seen without unfolding anything, whatever was still open or waiting.
+func TestTheEndOfAJobIsInNoGroup(t *testing.T) {
+	for _, ci := range []CI{GitHub, GitLab} {
+		var out bytes.Buffer // both streams, as such a system shows them
+		d := NewGroups(ci, nil, &out, &out)
+		d.Log(line("a", "a1"))
+		d.Log(line("b", "b1"))
+		d.Event(Event{Type: "end", Message: "job x: failed"})
+		before := out.String()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		end := map[CI]string{GitHub: "::endgroup::", GitLab: "section_end:"}[ci]
+		above, _, found := strings.Cut(before, "job x: failed\n")
+		if !found || strings.Count(above, end) != 2 || !strings.Contains(above, "b1\n") || out.String() != before {
+			t.Errorf("%s: got\n%q", ci, out.String())
+		}
+	}
+}
+
 // Whatever order lines come in, each is in a group of its pod, once and in order.
 func TestGroupsLoseNothing(t *testing.T) {
 	for seed := range uint64(200) {

@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/submit/progress"
@@ -160,7 +162,7 @@ type problem struct {
 
 // JUnit returns the XML of JUnit: a suite for the Job with a test for each index, or for each pod of a Job without indexes.
 // An index has the result of its last pod. A pod whose failure was made good by another is skipped, and so is one that did
-// not end, since only what made the Job fail shall be seen as a failure.
+// not end, and an index that had none, since only what made the Job fail shall be seen as a failure.
 func (r *Report) JUnit(now time.Time) ([]byte, error) {
 	out := suites{Suite: suite{Name: "job"}}
 	s := &out.Suite
@@ -172,18 +174,18 @@ func (r *Report) JUnit(now time.Time) ([]byte, error) {
 		}
 	}
 	complete := r.result() == "complete"
-	for _, p := range r.tests() {
-		c := &test{Name: p.Name, Class: s.Name, Time: inSeconds(p.Duration(now).Seconds())}
-		if p.Index != nil {
-			c.Name = fmt.Sprintf("index %d", *p.Index)
+	for _, o := range r.outcomes() {
+		c := &test{Name: o.name, Class: s.Name, Time: inSeconds(0)}
+		if o.pod != nil {
+			c.Time = inSeconds(o.pod.Duration(now).Seconds())
+			if r.Logs != nil {
+				c.Output = printable(strings.Join(r.Logs.Of(o.pod.Name), "\n"))
+			}
 		}
-		if r.Logs != nil {
-			c.Output = printable(strings.Join(r.Logs.Of(p.Name), "\n"))
-		}
-		why := problem{Message: printable(reason(p)), Type: printable(p.Reason)}
+		why := problem{Message: printable(o.reason), Type: printable(o.kind)}
 		switch {
-		case p.State == progress.Succeeded:
-		case p.State == progress.Failed && !complete:
+		case o.state == progress.Succeeded:
+		case o.state == progress.Failed && !complete:
 			c.Failure = &why
 		default:
 			c.Skipped = &why
@@ -221,30 +223,75 @@ func (r *Report) JUnit(now time.Time) ([]byte, error) {
 	return slices.Concat([]byte(xml.Header), raw, []byte("\n")), nil
 }
 
-// tests returns the pods that are tests: of each index the last one that was made, and all that have none.
-func (r *Report) tests() []*progress.Pod {
-	last := map[int]*progress.Pod{}
+// outcome is what becomes a test.
+type outcome struct {
+	name         string
+	pod          *progress.Pod // nil if there was none, or none is known
+	state        progress.PodState
+	reason, kind string
+}
+
+// outcomes returns what has become of each index, in order, and of each pod that has none.
+func (r *Report) outcomes() []outcome {
+	var out []outcome
+	last := map[int]*progress.Pod{} // by index
 	for _, p := range r.Pods {
 		if p.Index == nil {
-			continue
-		}
-		if known := last[*p.Index]; known == nil || known.State != progress.Succeeded && !p.Created.Before(known.Created) {
+			out = append(out, outcome{p.Name, p, p.State, reason(p), p.Reason})
+		} else if known := last[*p.Index]; known == nil || known.State != progress.Succeeded && !p.Created.Before(known.Created) {
 			last[*p.Index] = p
 		}
 	}
-	var out []*progress.Pod
+	told := r.told()
+	for _, i := range slices.Sorted(maps.Keys(told)) {
+		o := outcome{name: fmt.Sprintf("index %d", i), pod: last[i], state: told[i], reason: "it did not run"}
+		if p := o.pod; p != nil {
+			o.reason, o.kind = reason(p), p.Reason
+			if o.state == "" {
+				o.state = p.State
+			}
+			if o.state == progress.Failed && p.State == progress.Succeeded {
+				_, o.kind, _ = progress.JobState(r.Job)
+				o.reason = "it ended without an error, but too late for the Job to count it: " + o.kind
+			}
+		} else if o.state == progress.Failed {
+			o.reason = "failed"
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// told returns all indexes, with what the Job says of them; "" where only the pod can say it.
+func (r *Report) told() map[int]progress.PodState {
+	told := map[int]progress.PodState{}
 	for _, p := range r.Pods {
-		if p.Index == nil || last[*p.Index] == p {
-			out = append(out, p)
+		if p.Index != nil {
+			told[*p.Index] = ""
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *progress.Pod) int {
-		if a.Index == nil || b.Index == nil {
-			return 0
+	j := r.Job
+	if j == nil || ptr.Deref(j.Spec.CompletionMode, "") != batchv1.IndexedCompletion || j.Spec.Completions == nil {
+		return told
+	}
+	n := *j.Spec.Completions
+	for i := range n {
+		told[int(i)] = ""
+	}
+	if batch.End(&j.Status) != nil { // before it has ended, it may not have counted a pod that has
+		for _, p := range r.Pods {
+			if p.Index != nil && p.State == progress.Succeeded {
+				told[*p.Index] = progress.Failed
+			}
 		}
-		return *a.Index - *b.Index
-	})
-	return out
+	}
+	for i := range batch.Indexes(j.Status.CompletedIndexes, n) {
+		told[int(i)] = progress.Succeeded
+	}
+	for i := range batch.Indexes(ptr.Deref(j.Status.FailedIndexes, ""), n) {
+		told[int(i)] = progress.Failed
+	}
+	return told
 }
 
 func reason(p *progress.Pod) string {

@@ -73,6 +73,64 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
+// What an Indexed Job says of its indexes counts, and those that had no pod are there too.
+func TestEveryIndexIsATest(t *testing.T) {
+	indexed := func(kind batchv1.JobConditionType, reason, completed string, failed *string) *batchv1.Job {
+		j := job(kind, reason)
+		j.Spec.CompletionMode, j.Spec.Completions = ptr.To(batchv1.IndexedCompletion), ptr.To[int32](4)
+		j.Status.CompletedIndexes, j.Status.FailedIndexes = completed, failed
+		return j
+	}
+	running := indexed(batchv1.JobSuspended, "", "", nil)
+	for rule, c := range map[string]struct {
+		r    Report
+		want string // of each test: passed, or its message
+	}{
+		"one that never ran is skipped": {Report{
+			Job:  indexed(batchv1.JobFailed, "BackoffLimitExceeded", "0", nil),
+			Pods: []*progress.Pod{pod("a", 0, progress.Succeeded, 0), pod("b", 1, progress.Failed, 1)},
+		}, "index 0: passed, index 1: failure exit code 1, index 2: skipped it did not run, index 3: skipped it did not run"},
+		"one that the Job did not count has not passed": {Report{
+			Job:  indexed(batchv1.JobFailed, "DeadlineExceeded", "1", nil),
+			Pods: []*progress.Pod{pod("a", 0, progress.Succeeded, 0), pod("b", 1, progress.Succeeded, 0)},
+		}, "index 0: failure it ended without an error, but too late for the Job to count it: DeadlineExceeded, index 1: passed, " +
+			"index 2: skipped it did not run, index 3: skipped it did not run"},
+		"one that no success policy needed is skipped": {Report{
+			Job:  indexed(batchv1.JobComplete, "SuccessPolicy", "0", nil),
+			Pods: []*progress.Pod{pod("a", 0, progress.Succeeded, 0), pod("b", 1, progress.Failed, 143)},
+		}, "index 0: passed, index 1: skipped exit code 143, index 2: skipped it did not run, index 3: skipped it did not run"},
+		"one whose pods are no longer known is what the Job says": {Report{
+			Job: indexed(batchv1.JobFailed, "FailedIndexes", "0-1", ptr.To("2,3")),
+		}, "index 0: passed, index 1: passed, index 2: failure failed, index 3: failure failed"},
+		"one is what its pod says while the Job may not have counted it": {Report{
+			Job: running, Interrupted: true, Pods: []*progress.Pod{pod("a", 0, progress.Succeeded, 0), pod("b", 1, progress.Running, 0)},
+		}, "index 0: passed, index 1: skipped running, index 2: skipped it did not run, " +
+			"index 3: skipped it did not run, job: error interrupted"},
+	} {
+		raw, err := c.r.JUnit(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got suites
+		if err := xml.Unmarshal(raw, &got); err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		var is []string
+		for _, test := range got.Suite.Cases {
+			text := "passed"
+			for what, p := range map[string]*problem{"failure": test.Failure, "error": test.Error, "skipped": test.Skipped} {
+				if p != nil {
+					text = what + " " + p.Message
+				}
+			}
+			is = append(is, test.Name+": "+text)
+		}
+		if got := strings.Join(is, ", "); got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", rule, got, c.want)
+		}
+	}
+}
+
 func TestWhatIsAFailure(t *testing.T) {
 	for rule, c := range map[string]struct {
 		r                         Report

@@ -29,7 +29,7 @@ func Reference(root *cobra.Command, chosen func(*cobra.Command) bool) string {
 
 func writeFlags(page *strings.Builder, c *cobra.Command) {
 	var flags []*pflag.Flag
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && f.Name != "version" {
 			flags = append(flags, f)
 		}
