@@ -194,7 +194,7 @@ func pointers[T any](items []T) []*T {
 }
 
 func (r *following) followLogs() {
-	log := &jobLog{client: r.Client, job: r.job, show: r.Display.Log}
+	log := &jobLog{client: r.Client, job: r.job, show: r.show}
 	r.wait.Go(func() {
 		err := log.follow(r.ctx)
 		switch {
@@ -204,6 +204,15 @@ func (r *following) followLogs() {
 			r.send(update{is: logsEnded, err: err})
 		}
 	})
+}
+
+// show shows what a pod has printed, or as a message that some of that is missing.
+func (r *following) show(c progress.Chunk) {
+	if c.Stream != missing {
+		r.Display.Log(c)
+	} else if c.Begins {
+		r.notice("pod %s, container %s: %s", c.Pod, c.Container, c.Text)
+	}
 }
 
 func (r *following) emit(events []progress.Event) {

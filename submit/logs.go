@@ -85,7 +85,8 @@ func (l *jobLog) stream(ctx context.Context) error {
 	request := l.client.Kubernetes.BatchV1().RESTClient().Get().Namespace(l.job.Namespace).Resource("jobs").
 		Name(l.job.Name).SubResource("log").
 		Param("follow", "true").Param("allContainers", "true").Param("allAttempts", "true").
-		Param("prefix", "true").Param("timestamps", "true")
+		Param("prefix", "true").Param("timestamps", "true").
+		Param("missing", "true")
 	resumed := maps.Clone(l.marks)
 	if since := earliest(resumed); !since.IsZero() {
 		request = request.Param("sinceTime", since.UTC().Format(time.RFC3339))
@@ -153,8 +154,11 @@ func readLines(
 
 func keyOf(s progress.Source) containerKey { return containerKey{s.Pod, s.Container, s.Attempt} }
 
+// missing stands in place of a stream before a line of jobd's own, which says how much of the log is missing there.
+const missing = "missing"
+
 // prefixOf is what jobd writes before a line: its source, and then when it was written.
-var prefixOf = regexp.MustCompile(`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+))? attempt=(\d+)(?: (stdout|stderr))?\] `)
+var prefixOf = regexp.MustCompile(`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+))? attempt=(\d+)(?: (stdout|stderr|` + missing + `))?\] `)
 
 // parsePrefix returns the source of a line, with the rest as its text. A line without a prefix is the rest of a very long
 // one, and has no source.

@@ -25,6 +25,9 @@ func TestParsePrefix(t *testing.T) {
 		"[pod/x/c attempt=0 stdout] no time": {
 			Source: progress.Source{Pod: "x", Container: "c", Stream: "stdout"}, Text: []byte("no time"),
 		},
+		"[pod/x/c attempt=0 missing] 3 MB are missing": {
+			Source: progress.Source{Pod: "x", Container: "c", Stream: "missing"}, Text: []byte("3 MB are missing"),
+		},
 		"the rest of a long line": {Text: []byte("the rest of a long line")},
 	} {
 		if got := parsePrefix([]byte(line)); fmt.Sprintf("%+v %s", show(got), got.Text) != fmt.Sprintf("%+v %s", show(want), want.Text) {
