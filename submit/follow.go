@@ -194,7 +194,7 @@ func pointers[T any](items []T) []*T {
 }
 
 func (r *following) followLogs() {
-	log := &jobLog{client: r.Client, job: r.job, show: r.show}
+	log := &jobLog{client: r.Client, job: r.job, out: shown{r.show, r.Display.Flush}}
 	r.wait.Go(func() {
 		err := log.follow(r.ctx)
 		switch {
@@ -313,7 +313,7 @@ func (r *following) take(u update) (done bool, err error) {
 	case refused:
 		return true, u.err
 	case logsOfPods:
-		r.pods = newPodLogs(r.ctx, r.Client, r.Display.Log)
+		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush})
 		r.lastLook()
 	case logsEnded:
 		r.logsOver = true
