@@ -50,8 +50,11 @@ type Follower struct {
 	Signals      <-chan os.Signal
 	OnInterrupt  string
 	OnStartError string
-	// Again is the command that follows the Job again, for people.
+	// Again is the command that follows the Job again, for people; empty if that is not possible.
 	Again string
+	// Own says that the server belongs to this command alone and ends with it: nobody else can change anything there, or read
+	// the logs later.
+	Own bool
 	// Pods is called with each state of each pod; may be nil.
 	Pods func(*corev1.Pod)
 }
@@ -110,6 +113,7 @@ type following struct {
 	lost          time.Time
 	imagesAsked   bool
 	logsOver      bool
+	flow          flow // of the logs
 	asking        bool
 	deleting      bool
 	startHinted   bool
@@ -194,7 +198,7 @@ func pointers[T any](items []T) []*T {
 }
 
 func (r *following) followLogs() {
-	log := &jobLog{client: r.Client, job: r.job, out: shown{r.show, r.Display.Flush}}
+	log := &jobLog{client: r.Client, job: r.job, out: shown{r.show, r.Display.Flush, &r.flow}}
 	r.wait.Go(func() {
 		err := log.follow(r.ctx)
 		switch {
@@ -226,12 +230,13 @@ func (r *following) notice(format string, args ...any) {
 	r.Display.Event(progress.Event{Time: time.Now(), Type: "notice", Message: fmt.Sprintf(format, args...)})
 }
 
-// drain is how long logs may take to end after the Job has.
+// drain is for how long nothing may come of logs that have not ended after the Job has.
 const drain = 10 * time.Second
 
 // run takes in what happens until the Job and its logs have ended.
 func (r *following) run() error {
 	var patienceOver, drained <-chan time.Time
+	ended := false
 	for {
 		select {
 		case u := <-r.updates:
@@ -245,8 +250,11 @@ func (r *following) run() error {
 			case patienceOver == nil:
 				patienceOver = time.After(patience)
 			}
-			if batch.End(&r.job.Status) != nil && drained == nil {
-				drained = time.After(drain)
+			if batch.End(&r.job.Status) != nil && !ended {
+				ended = true
+				if !r.Own {
+					drained = time.After(drain)
+				}
 				r.lastLook()
 			}
 			if batch.End(&r.job.Status) != nil && r.logsOver {
@@ -257,9 +265,13 @@ func (r *following) run() error {
 				return err
 			}
 		case <-patienceOver:
-			return fmt.Errorf("the server has not answered for %v; %s", patience, r.again())
+			return fmt.Errorf("the server has not answered for %v%s", patience, r.again())
 		case <-drained:
-			r.notice("the end of the logs is not shown: %s", r.again())
+			if idle := r.flow.idle(); idle < drain {
+				drained = time.After(drain - idle)
+				continue
+			}
+			r.notice("the end of the logs is not shown%s", r.again())
 			return nil
 		case <-r.ctx.Done():
 			return r.ctx.Err()
@@ -268,7 +280,10 @@ func (r *following) run() error {
 }
 
 func (r *following) again() string {
-	return fmt.Sprintf("follow the Job again with: %s", r.Again)
+	if r.Again == "" {
+		return ""
+	}
+	return "; follow the Job again with: " + r.Again
 }
 
 func (r *following) take(u update) (done bool, err error) {
@@ -313,7 +328,7 @@ func (r *following) take(u update) (done bool, err error) {
 	case refused:
 		return true, u.err
 	case logsOfPods:
-		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush})
+		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush, &r.flow})
 		r.lastLook()
 	case logsEnded:
 		r.logsOver = true
@@ -424,7 +439,7 @@ func (r *following) interrupt(s os.Signal) (over bool, err error) {
 func (r *following) leave(s os.Signal, what string) (over bool, err error) {
 	r.interruptedBy = s
 	if what != OnInterruptDelete {
-		r.notice("job %s goes on; %s", r.job.Name, r.again())
+		r.notice("job %s goes on%s", r.job.Name, r.again())
 		return true, nil
 	}
 	r.deleting = true

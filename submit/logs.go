@@ -37,17 +37,60 @@ type shown struct {
 	chunk func(progress.Chunk)
 	// flush is called before more is read: that may take until a container has written it.
 	flush func()
+	flow  *flow
+}
+
+// flow is how streams get on.
+type flow struct {
+	mu   sync.Mutex
+	busy int       // streams of which something is being shown
+	last time.Time // when something was shown last
+}
+
+func (f *flow) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy++
+}
+
+func (f *flow) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy--
+	f.last = time.Now()
+}
+
+// idle returns for how long nothing has come.
+func (f *flow) idle() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy > 0 {
+		return 0
+	}
+	return time.Since(f.last)
 }
 
 // flushed is a stream that is read by somebody who shows everything before he waits for more.
 type flushed struct {
 	io.Reader
-	flush func()
+	out shown
+	has bool // something of it is being shown
 }
 
-func (f flushed) Read(b []byte) (int, error) {
-	f.flush()
-	return f.Reader.Read(b)
+func (f *flushed) Read(b []byte) (int, error) {
+	f.done()
+	n, err := f.Reader.Read(b)
+	f.out.flow.begin()
+	f.has = true
+	return n, err
+}
+
+func (f *flushed) done() {
+	f.out.flush()
+	if f.has {
+		f.out.flow.end()
+	}
+	f.has = false
 }
 
 // mark is a place in a log: behind so many lines that were written at a time, all of which may have the same.
@@ -134,8 +177,9 @@ func earliest(marks map[containerKey]mark) time.Time {
 func readLines(
 	r io.Reader, parse func(line []byte) progress.Chunk, resumed, marks map[containerKey]mark, out shown,
 ) error {
-	in := bufio.NewReaderSize(flushed{r, out.flush}, 64<<10)
-	defer out.flush()
+	stream := &flushed{Reader: r, out: out}
+	defer stream.done()
+	in := bufio.NewReaderSize(stream, 64<<10)
 	behind := map[containerKey]mark{} // what was read of this stream
 	var at progress.Chunk
 	wanted := false

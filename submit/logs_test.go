@@ -54,7 +54,7 @@ func TestLogsContinueWhereTheyBrokeOff(t *testing.T) {
 			continue
 		}
 		var got []string
-		take := shown{func(c progress.Chunk) { got = append(got, string(c.Text)) }, func() {}}
+		take := shown{func(c progress.Chunk) { got = append(got, string(c.Text)) }, func() {}, &flow{}}
 		marks := map[containerKey]mark{}
 		for _, stream := range []string{whole[:cut], whole} {
 			if err := readLines(strings.NewReader(stream), prefixParser(), maps.Clone(marks), marks, take); err != nil {
@@ -80,7 +80,7 @@ func TestALongLineComesInPieces(t *testing.T) {
 			if c.Ends {
 				ends++
 			}
-		}, func() {}})
+		}, func() {}, &flow{}})
 	if err != nil || got.String() != long+"end" || begins != 2 || ends != 1 {
 		t.Errorf("%d bytes, %d begin, %d end, %v", got.Len(), begins, ends, err)
 	}
@@ -107,7 +107,7 @@ func TestLinesAreShownBeforeMoreIsWaitedFor(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() {
-		done <- readLines(r, prefixParser(), nil, map[containerKey]mark{}, shown{d.Log, flush})
+		done <- readLines(r, prefixParser(), nil, map[containerKey]mark{}, shown{d.Log, flush, &flow{}})
 	}()
 	<-seen
 	for _, want := range []string{"one\n", "one\ntwo\n", "one\ntwo\nthree\n"} {
@@ -132,7 +132,7 @@ func BenchmarkReadLines(b *testing.B) {
 	b.SetBytes(int64(stream.Len()))
 	d := progress.NewPlain(nil, io.Discard, io.Discard, false)
 	for b.Loop() {
-		out := shown{d.Log, d.Flush}
+		out := shown{d.Log, d.Flush, &flow{}}
 		if err := readLines(strings.NewReader(stream.String()), prefixParser(), nil, map[containerKey]mark{}, out); err != nil {
 			b.Fatal(err)
 		}

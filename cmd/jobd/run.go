@@ -212,7 +212,7 @@ func (r *run) follow(
 		}
 	}
 	f := submit.Follower{
-		Client: client, Display: display, Signals: signals, OnInterrupt: submit.OnInterruptDelete, OnStartError: r.OnStartError,
+		Client: client, Display: display, Signals: signals, OnInterrupt: submit.OnInterruptDelete, OnStartError: r.OnStartError, Own: true,
 	}
 	return f.Follow(ctx, job, true)
 }

@@ -1,0 +1,144 @@
+package submit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/jobd/jobd/submit/progress"
+)
+
+// fakeServer answers what a Follower asks about one Job, which has no pods.
+type fakeServer struct {
+	log  *slowLog
+	jobs chan *batchv1.Job
+}
+
+func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := func(body io.Reader) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body), Request: r,
+		}, nil
+	}
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/log"):
+		s.log.ctx = r.Context()
+		return answer(s.log)
+	case strings.HasSuffix(r.URL.Path, "/jobs"):
+		return answer(&jobEvents{ctx: r.Context(), jobs: s.jobs})
+	case r.URL.Query().Get("watch") != "":
+		return answer(&jobEvents{ctx: r.Context()})
+	}
+	return answer(strings.NewReader(`{"kind": "PodList", "apiVersion": "v1"}`))
+}
+
+// jobEvents is the stream of a watch.
+type jobEvents struct {
+	ctx  context.Context
+	jobs <-chan *batchv1.Job
+	left bytes.Buffer
+}
+
+func (e *jobEvents) Read(b []byte) (int, error) {
+	if e.left.Len() == 0 {
+		select {
+		case j := <-e.jobs:
+			j.APIVersion, j.Kind = "batch/v1", "Job"
+			object, err := json.Marshal(j)
+			if err != nil {
+				return 0, err
+			}
+			fmt.Fprintf(&e.left, `{"type": "MODIFIED", "object": %s}`, object)
+		case <-e.ctx.Done():
+			return 0, e.ctx.Err()
+		}
+	}
+	return e.left.Read(b)
+}
+
+// slowLog is a log that is still being read when its Job has ended: lines with pauses between them. It never ends by
+// itself unless it is whole.
+type slowLog struct {
+	ctx   context.Context
+	lines int
+	pause time.Duration
+	whole bool
+}
+
+func (l *slowLog) Read(b []byte) (int, error) {
+	if l.lines == 0 && l.whole {
+		return 0, io.EOF
+	} else if l.lines == 0 {
+		<-l.ctx.Done()
+		return 0, l.ctx.Err()
+	}
+	time.Sleep(l.pause)
+	l.lines--
+	return copy(b, "[pod/p/c attempt=0 stdout] 2026-01-02T03:04:05Z line\n"), nil
+}
+
+func TestTheEndOfTheLogsIsAwaited(t *testing.T) {
+	for name, c := range map[string]struct {
+		own    bool
+		log    slowLog
+		lines  int
+		said   string
+		within time.Duration
+	}{
+		"as long as lines come": {log: slowLog{lines: 20, pause: 9 * time.Second, whole: true}, lines: 20, within: 181 * time.Second},
+		"not for ever, if none does": {
+			log: slowLog{lines: 3, pause: 9 * time.Second}, lines: 3, within: 38 * time.Second,
+			said: "the end of the logs is not shown; follow the Job again with: jobctl follow jobs/j\n",
+		},
+		"however long it takes, if nobody can read it later": {
+			own: true, log: slowLog{lines: 2, pause: time.Hour, whole: true}, lines: 2, within: 3 * time.Hour,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "u", ResourceVersion: "1"}}
+				over := j.DeepCopy()
+				over.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+				server := &fakeServer{log: &c.log, jobs: make(chan *batchv1.Job, 1)}
+				server.jobs <- over
+				var out, said bytes.Buffer
+				f := Follower{Client: fakeClient(t, server), Display: progress.NewPlain(nil, &out, &said, false), Own: c.own}
+				if !c.own {
+					f.Again = "jobctl follow jobs/j"
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), c.within)
+				defer cancel()
+				if ended, err := f.Follow(ctx, j, true); err != nil || ended.Code != 0 {
+					t.Errorf("code %d, %v", ended.Code, err)
+				}
+				if got := strings.Count(out.String(), "line\n"); got != c.lines {
+					t.Errorf("%d lines were shown, want %d", got, c.lines)
+				}
+				if got := strings.TrimPrefix(said.String(), "job j: created\n"); got != c.said {
+					t.Errorf("said %q, want %q", got, c.said)
+				}
+			})
+		})
+	}
+}
+
+func fakeClient(t *testing.T, server http.RoundTripper) *Client {
+	t.Helper()
+	client, err := NewClient(&rest.Config{Host: "http://fake", Transport: server, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
