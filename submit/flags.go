@@ -250,10 +250,15 @@ func (o *FollowOptions) Finish(d progress.Display, errOut io.Writer, e Ended, er
 			Reason: e.Reason, Message: e.Sentence(e.Job),
 		})
 	}
-	code := int(e.Code)
-	if err := d.Close(); err != nil {
-		fmt.Fprintln(errOut, "error:", err)
+	// A pipe that nobody reads any more is no error: whoever reads it has seen enough.
+	if err := d.Close(); err != nil && !errors.Is(err, syscall.EPIPE) {
+		fmt.Fprintln(errOut, "error: the logs could not be written:", err)
+		if e.Code == 0 {
+			e.Code = ExitCannot
+			r.Error = err.Error()
+		}
 	}
+	code := int(e.Code)
 	r.ExitCode = e.Code
 	if e.Model != nil {
 		r.Pods = e.Model.Pods()
