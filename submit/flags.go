@@ -68,7 +68,8 @@ func (o *FollowOptions) AddFollowFlags(flags *pflag.FlagSet, onStartError string
 	flags.StringVar(&o.Progress, "progress", progress.Auto, "How progress is shown: auto (tty on a terminal, else plain), plain, tty, quiet or json")
 	flags.BoolVar(&o.Prefix, "prefix", false, "Put the pod, container, index and attempt before each line of the logs")
 	flags.StringVar(&o.OnStartError, "on-start-error", onStartError,
-		"What to do when an image cannot be had or a container cannot be made: wait until that is fixed, or fail with exit code 125")
+		"What to do when the Job cannot start before somebody changes something, such as an image, a missing Secret or a request "+
+			"that does not fit: wait, or fail with exit code 125")
 }
 
 // AddReportFlags adds the flags that name files for the end of the Job.

@@ -31,7 +31,7 @@ const (
 	OnInterruptDelete = "delete"
 )
 
-// What an image that cannot be had, or a configuration that no container can be made from, does (--on-start-error).
+// What becomes of a Job that cannot start before somebody changes something (--on-start-error).
 const (
 	// OnStartErrorWait waits until somebody has mended it, as the server does.
 	OnStartErrorWait = "wait"
@@ -81,6 +81,7 @@ type update struct {
 
 	signal os.Signal
 	answer string // what an interrupt does; empty if it does nothing
+	why    string // the Job cannot start
 
 	err error // the server is out of reach, or again in reach
 	is  updateKind
@@ -96,6 +97,7 @@ const (
 	refused
 	logsEnded
 	logsOfPods
+	cannotStart
 	answered
 )
 
@@ -136,6 +138,7 @@ func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ende
 	r.watchJob()
 	r.watchPods(version)
 	r.followLogs()
+	r.wait.Go(r.askWhy)
 	err := r.run()
 	return Ended{
 		Result: r.result(), Job: r.job, Model: r.model, Interrupted: r.interruptedBy != nil,
@@ -327,6 +330,11 @@ func (r *following) take(u update) (done bool, err error) {
 		}
 	case refused:
 		return true, u.err
+	case cannotStart:
+		if r.OnStartError == OnStartErrorFail {
+			return true, fmt.Errorf("job %s cannot start: %s", r.job.Name, u.why)
+		}
+		r.hint(": " + u.why)
 	case logsOfPods:
 		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush, &r.flow})
 		r.lastLook()
@@ -360,11 +368,22 @@ func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	switch why := startError(p); {
 	case why != "" && r.OnStartError == OnStartErrorFail:
 		return true, fmt.Errorf("pod %s cannot start: %s", p.Name, why)
-	case why != "" && r.Again != "" && !r.startHinted:
-		r.startHinted = true
-		r.notice("job %s waits until this is fixed; for what to do, run: %s", r.job.Name, strings.Replace(r.Again, "follow", "why", 1))
+	case why != "":
+		r.hint(" until this is fixed")
 	}
 	return false, nil
+}
+
+// hint says once that the Job waits for somebody to change something.
+func (r *following) hint(what string) {
+	if r.startHinted {
+		return
+	}
+	r.startHinted = true
+	if r.Again != "" {
+		what += "; for what to do, run: " + strings.Replace(r.Again, "follow", "why", 1)
+	}
+	r.notice("job %s waits%s", r.job.Name, what)
 }
 
 // lastLook reads the pods as they are now: those of a finished Job have ended, but the watch may be behind.

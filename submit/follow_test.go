@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/submit/progress"
 )
 
@@ -24,6 +25,8 @@ import (
 type fakeServer struct {
 	log  *slowLog
 	jobs chan *batchv1.Job
+	// why is what the Job waits for.
+	why []why.Cause
 }
 
 func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -36,6 +39,12 @@ func (s *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.HasSuffix(r.URL.Path, "/log"):
 		s.log.ctx = r.Context()
 		return answer(s.log)
+	case strings.HasSuffix(r.URL.Path, "/why"):
+		raw, err := json.Marshal(why.Explanation{APIVersion: why.APIVersion, Kind: why.Kind, Causes: s.why})
+		if err != nil {
+			return nil, err
+		}
+		return answer(bytes.NewReader(raw))
 	case strings.HasSuffix(r.URL.Path, "/jobs"):
 		return answer(&jobEvents{ctx: r.Context(), jobs: s.jobs})
 	case r.URL.Query().Get("watch") != "":
@@ -131,6 +140,61 @@ func TestTheEndOfTheLogsIsAwaited(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A Job that nobody but a person can help does not keep a command waiting without a word.
+func TestAJobThatCannotStart(t *testing.T) {
+	failing := func(kind, failures, message string) why.Cause {
+		return why.Cause{Type: kind, Message: message, Details: map[string]string{"failures": failures}}
+	}
+	const waits = "<waits>"
+	for name, c := range map[string]struct {
+		cause why.Cause
+		own   bool
+		want  string
+	}{
+		"for want of an object": {
+			cause: why.Cause{Type: "SecretMissing", Message: "does not exist.", Object: &why.Reference{Kind: "Secret", Name: "s"}},
+			want:  "Secret s: does not exist.",
+		},
+		"since it does not fit":                      {cause: why.Cause{Type: "NeverFits", Message: "Too large."}, want: "Too large."},
+		"since a volume fails again":                 {cause: failing("VolumeFails", "2", "No directory."), want: "No directory."},
+		"but not when a volume has failed once":      {cause: failing("VolumeFails", "1", "No directory."), want: waits},
+		"since its pods are refused":                 {cause: failing("PodRefused", "2", "No such account."), want: "No such account."},
+		"but not for a quota, which others may free": {cause: failing("PodRefused", "9", "exceeded quota: q"), want: waits},
+		"for a quota that nobody can free":           {cause: failing("PodRefused", "9", "exceeded quota: q"), own: true, want: "exceeded quota: q"},
+		"but not while others hold the room":         {cause: why.Cause{Type: "WaitsForRoom", Message: "Wait."}, want: waits},
+		"but not when it is suspended":               {cause: why.Cause{Type: "Suspended", Message: "Suspended."}, want: waits},
+		"if nobody can resume it":                    {cause: why.Cause{Type: "Suspended", Message: "Suspended."}, own: true, want: "Suspended."},
+	} {
+		for _, onError := range []string{OnStartErrorFail, OnStartErrorWait} {
+			t.Run(name+", "+onError, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := &fakeServer{log: &slowLog{}, why: []why.Cause{{Type: "PodWaits", Causes: []why.Cause{c.cause}}}}
+					var said bytes.Buffer
+					f := Follower{
+						Client: fakeClient(t, server), Display: progress.NewPlain(nil, io.Discard, &said, false),
+						OnStartError: onError, Own: c.own, Again: "jobctl follow jobs/j",
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+					defer cancel()
+					j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "u", ResourceVersion: "1"}}
+					_, err := f.Follow(ctx, j, true)
+					got := fmt.Sprint(strings.TrimPrefix(said.String(), "job j: created\n"), err)
+					want := "job j cannot start: " + c.want
+					switch {
+					case c.want == waits:
+						want = context.DeadlineExceeded.Error()
+					case onError == OnStartErrorWait:
+						want = "job j waits: " + c.want + "; for what to do, run: jobctl why jobs/j\n" + context.DeadlineExceeded.Error()
+					}
+					if got != want {
+						t.Errorf("%q, want %q", got, want)
+					}
+				})
+			})
+		}
 	}
 }
 
