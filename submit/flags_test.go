@@ -42,7 +42,8 @@ func TestLogsThatCannotBeWrittenAreAnError(t *testing.T) {
 			d.Log(progress.Chunk{Source: progress.Source{Pod: "p"}, Text: []byte("line"), Begins: true, Ends: true})
 			e := Ended{Job: &batchv1.Job{}, Result: Result{Code: int32(c.code)}}
 			code := (&FollowOptions{}).Finish(d, &said, e, nil)
-			if code != c.want || strings.Contains(said.String(), "error: the logs could not be written") == errors.Is(c.err, syscall.EPIPE) {
+			isSaid := strings.Contains(said.String(), "error: the logs could not be written")
+			if code != c.want || isSaid == errors.Is(c.err, syscall.EPIPE) {
 				t.Errorf("%s, %s: exit code %d, want %d; said %q", form, name, code, c.want, said.String())
 			}
 		}

@@ -334,7 +334,7 @@ func (r *following) take(u update) (done bool, err error) {
 		if r.OnStartError == OnStartErrorFail {
 			return true, fmt.Errorf("job %s cannot start: %s", r.job.Name, u.why)
 		}
-		r.hint(": " + u.why)
+		r.hint(": " + strings.TrimSuffix(u.why, "."))
 	case logsOfPods:
 		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush, &r.flow})
 		r.lastLook()

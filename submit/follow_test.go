@@ -163,10 +163,14 @@ func TestAJobThatCannotStart(t *testing.T) {
 		"but not when a volume has failed once":      {cause: failing("VolumeFails", "1", "No directory."), want: waits},
 		"since its pods are refused":                 {cause: failing("PodRefused", "2", "No such account."), want: "No such account."},
 		"but not for a quota, which others may free": {cause: failing("PodRefused", "9", "exceeded quota: q"), want: waits},
-		"for a quota that nobody can free":           {cause: failing("PodRefused", "9", "exceeded quota: q"), own: true, want: "exceeded quota: q"},
-		"but not while others hold the room":         {cause: why.Cause{Type: "WaitsForRoom", Message: "Wait."}, want: waits},
-		"but not when it is suspended":               {cause: why.Cause{Type: "Suspended", Message: "Suspended."}, want: waits},
-		"if nobody can resume it":                    {cause: why.Cause{Type: "Suspended", Message: "Suspended."}, own: true, want: "Suspended."},
+		"for a quota that nobody can free": {
+			cause: failing("PodRefused", "9", "exceeded quota: q"), own: true, want: "exceeded quota: q",
+		},
+		"but not while others hold the room": {cause: why.Cause{Type: "WaitsForRoom", Message: "Wait."}, want: waits},
+		"but not when it is suspended":       {cause: why.Cause{Type: "Suspended", Message: "Suspended."}, want: waits},
+		"if nobody can resume it": {
+			cause: why.Cause{Type: "Suspended", Message: "Suspended."}, own: true, want: "Suspended.",
+		},
 	} {
 		for _, onError := range []string{OnStartErrorFail, OnStartErrorWait} {
 			t.Run(name+", "+onError, func(t *testing.T) {
@@ -187,7 +191,7 @@ func TestAJobThatCannotStart(t *testing.T) {
 					case c.want == waits:
 						want = context.DeadlineExceeded.Error()
 					case onError == OnStartErrorWait:
-						want = "job j waits: " + c.want + "; for what to do, run: jobctl why jobs/j\n" + context.DeadlineExceeded.Error()
+						want = "job j waits: " + strings.TrimSuffix(c.want, ".") + "; for what to do, run: jobctl why jobs/j\n" + context.DeadlineExceeded.Error()
 					}
 					if got != want {
 						t.Errorf("%q, want %q", got, want)
