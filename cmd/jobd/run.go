@@ -36,6 +36,8 @@ type run struct {
 
 func newRunCommand() *cobra.Command {
 	r := &run{settings: config.Default()}
+	// What is rotated away before it was shown is lost for good, and no log outlives the run.
+	r.settings.ContainerLogMaxFiles = 50
 	file, sweep := "", false
 	cmd := &cobra.Command{
 		Use:   "run (-f FILE | --image IMAGE [-- COMMAND ARG...])",
