@@ -291,7 +291,9 @@ func (q *question) deadline(s *store.Snapshot, p *corev1.Pod) (ends time.Time, e
 }
 
 func (q *question) missing(kind, namespace, name string) (missing, known bool) {
-	resource := map[string]string{"ConfigMap": objects.ConfigMaps, "Secret": objects.Secrets}[kind]
+	resource := map[string]string{
+		"ConfigMap": objects.ConfigMaps, "Secret": objects.Secrets, "PersistentVolumeClaim": objects.Claims,
+	}[kind]
 	err := q.store.View(func(s *store.Snapshot) error {
 		_, ok := s.Get(store.Key(resource, namespace, name))
 		missing = !ok

@@ -69,7 +69,8 @@ func (o *FollowOptions) AddFollowFlags(flags *pflag.FlagSet, onStartError string
 	flags.StringVar(&o.Progress, "progress", progress.Auto, "How progress is shown: auto (tty on a terminal, else plain), plain, tty, quiet or json")
 	flags.BoolVar(&o.Prefix, "prefix", false, "Put the pod, container, index and attempt before each line of the logs")
 	flags.StringVar(&o.OnStartError, "on-start-error", onStartError,
-		"What to do when an image cannot be had or a container cannot be made: wait until that is fixed, or fail with exit code 125")
+		"What to do when the Job cannot start before somebody changes something, such as an image, a missing Secret or a request "+
+			"that does not fit: wait, or fail with exit code 125")
 }
 
 // AddReportFlags adds the flags that name files for the end of the Job.
@@ -256,10 +257,15 @@ func (o *FollowOptions) Finish(d progress.Display, errOut io.Writer, e Ended, er
 			Reason: e.Reason, Message: e.Sentence(e.Job),
 		})
 	}
-	code := int(e.Code)
-	if err := d.Close(); err != nil {
-		fmt.Fprintln(errOut, "error:", err)
+	// A pipe that nobody reads any more is no error: whoever reads it has seen enough.
+	if err := d.Close(); err != nil && !errors.Is(err, syscall.EPIPE) {
+		fmt.Fprintln(errOut, "error: the logs could not be written:", err)
+		if e.Code == 0 {
+			e.Code = ExitCannot
+			r.Error = err.Error()
+		}
 	}
+	code := int(e.Code)
 	r.ExitCode = e.Code
 	if e.Model != nil {
 		r.Pods = e.Model.Pods()

@@ -31,7 +31,7 @@ const (
 	OnInterruptDelete = "delete"
 )
 
-// What an image that cannot be had, or a configuration that no container can be made from, does (--on-start-error).
+// What becomes of a Job that cannot start before somebody changes something (--on-start-error).
 const (
 	// OnStartErrorWait waits until somebody has mended it, as the server does.
 	OnStartErrorWait = "wait"
@@ -50,8 +50,11 @@ type Follower struct {
 	Signals      <-chan os.Signal
 	OnInterrupt  string
 	OnStartError string
-	// Again is the command that follows the Job again, for people.
+	// Again is the command that follows the Job again, for people; empty if that is not possible.
 	Again string
+	// Own says that the server belongs to this command alone and ends with it: nobody else can change anything there, or read
+	// the logs later.
+	Own bool
 	// Pods is called with each state of each pod; may be nil.
 	Pods func(*corev1.Pod)
 }
@@ -78,6 +81,7 @@ type update struct {
 
 	signal os.Signal
 	answer string // what an interrupt does; empty if it does nothing
+	why    string // the Job cannot start
 
 	err error // the server is out of reach, or again in reach
 	is  updateKind
@@ -93,6 +97,7 @@ const (
 	refused
 	logsEnded
 	logsOfPods
+	cannotStart
 	answered
 )
 
@@ -110,6 +115,7 @@ type following struct {
 	lost          time.Time
 	imagesAsked   bool
 	logsOver      bool
+	flow          flow // of the logs
 	asking        bool
 	deleting      bool
 	startHinted   bool
@@ -132,6 +138,7 @@ func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ende
 	r.watchJob()
 	r.watchPods(version)
 	r.followLogs()
+	r.wait.Go(r.askWhy)
 	err := r.run()
 	return Ended{
 		Result: r.result(), Job: r.job, Model: r.model, Interrupted: r.interruptedBy != nil,
@@ -194,7 +201,7 @@ func pointers[T any](items []T) []*T {
 }
 
 func (r *following) followLogs() {
-	log := &jobLog{client: r.Client, job: r.job, show: r.Display.Log}
+	log := &jobLog{client: r.Client, job: r.job, out: shown{r.show, r.Display.Flush, &r.flow}}
 	r.wait.Go(func() {
 		err := log.follow(r.ctx)
 		switch {
@@ -204,6 +211,15 @@ func (r *following) followLogs() {
 			r.send(update{is: logsEnded, err: err})
 		}
 	})
+}
+
+// show shows what a pod has printed, or as a message that some of that is missing.
+func (r *following) show(c progress.Chunk) {
+	if c.Stream != missing {
+		r.Display.Log(c)
+	} else if c.Begins {
+		r.notice("pod %s, container %s: %s", c.Pod, c.Container, c.Text)
+	}
 }
 
 func (r *following) emit(events []progress.Event) {
@@ -217,12 +233,13 @@ func (r *following) notice(format string, args ...any) {
 	r.Display.Event(progress.Event{Time: time.Now(), Type: "notice", Message: fmt.Sprintf(format, args...)})
 }
 
-// drain is how long logs may take to end after the Job has.
+// drain is for how long nothing may come of logs that have not ended after the Job has.
 const drain = 10 * time.Second
 
 // run takes in what happens until the Job and its logs have ended.
 func (r *following) run() error {
 	var patienceOver, drained <-chan time.Time
+	ended := false
 	for {
 		select {
 		case u := <-r.updates:
@@ -236,8 +253,11 @@ func (r *following) run() error {
 			case patienceOver == nil:
 				patienceOver = time.After(Patience)
 			}
-			if batch.End(&r.job.Status) != nil && drained == nil {
-				drained = time.After(drain)
+			if batch.End(&r.job.Status) != nil && !ended {
+				ended = true
+				if !r.Own {
+					drained = time.After(drain)
+				}
 				r.lastLook()
 			}
 			if batch.End(&r.job.Status) != nil && r.logsOver {
@@ -248,9 +268,13 @@ func (r *following) run() error {
 				return err
 			}
 		case <-patienceOver:
-			return fmt.Errorf("the server has not answered for %v; %s", Patience, r.again())
+			return fmt.Errorf("the server has not answered for %v%s", Patience, r.again())
 		case <-drained:
-			r.notice("the end of the logs is not shown: %s", r.again())
+			if idle := r.flow.idle(); idle < drain {
+				drained = time.After(drain - idle)
+				continue
+			}
+			r.notice("the end of the logs is not shown%s", r.again())
 			return nil
 		case <-r.ctx.Done():
 			return r.ctx.Err()
@@ -259,7 +283,10 @@ func (r *following) run() error {
 }
 
 func (r *following) again() string {
-	return fmt.Sprintf("follow the Job again with: %s", r.Again)
+	if r.Again == "" {
+		return ""
+	}
+	return "; follow the Job again with: " + r.Again
 }
 
 func (r *following) take(u update) (done bool, err error) {
@@ -303,8 +330,13 @@ func (r *following) take(u update) (done bool, err error) {
 		}
 	case refused:
 		return true, u.err
+	case cannotStart:
+		if r.OnStartError == OnStartErrorFail {
+			return true, fmt.Errorf("job %s cannot start: %s", r.job.Name, u.why)
+		}
+		r.hint(": " + strings.TrimSuffix(u.why, "."))
 	case logsOfPods:
-		r.pods = newPodLogs(r.ctx, r.Client, r.Display.Log)
+		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush, &r.flow})
 		r.lastLook()
 	case logsEnded:
 		r.logsOver = true
@@ -336,11 +368,22 @@ func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	switch why := startError(p); {
 	case why != "" && r.OnStartError == OnStartErrorFail:
 		return true, fmt.Errorf("pod %s cannot start: %s", p.Name, why)
-	case why != "" && r.Again != "" && !r.startHinted:
-		r.startHinted = true
-		r.notice("job %s waits until this is fixed; for what to do, run: %s", r.job.Name, strings.Replace(r.Again, "follow", "why", 1))
+	case why != "":
+		r.hint(" until this is fixed")
 	}
 	return false, nil
+}
+
+// hint says once that the Job waits for somebody to change something.
+func (r *following) hint(what string) {
+	if r.startHinted {
+		return
+	}
+	r.startHinted = true
+	if r.Again != "" {
+		what += "; for what to do, run: " + strings.Replace(r.Again, "follow", "why", 1)
+	}
+	r.notice("job %s waits%s", r.job.Name, what)
 }
 
 // lastLook reads the pods as they are now: those of a finished Job have ended, but the watch may be behind.
@@ -415,7 +458,7 @@ func (r *following) interrupt(s os.Signal) (over bool, err error) {
 func (r *following) leave(s os.Signal, what string) (over bool, err error) {
 	r.interruptedBy = s
 	if what != OnInterruptDelete {
-		r.notice("job %s goes on; %s", r.job.Name, r.again())
+		r.notice("job %s goes on%s", r.job.Name, r.again())
 		return true, nil
 	}
 	r.deleting = true

@@ -33,8 +33,12 @@ func ImportArchive(
 		}
 		archive = f
 	}
-	raw, err := client.Discovery().RESTClient().Post().AbsPath(images.Path).Param("op", "import").
-		Body(&counter{Reader: archive, total: total, progress: progress}).Do(ctx).Raw()
+	answer := client.Discovery().RESTClient().Post().AbsPath(images.Path).Param("op", "import").
+		Body(&counter{Reader: archive, total: total, progress: progress}).Do(ctx)
+	raw, err := answer.Raw()
+	if said := answer.Error(); said != nil { // Raw's error does not have the server's words
+		err = said
+	}
 	if err != nil {
 		return nil, fmt.Errorf("import %s: %w", file, err)
 	}

@@ -27,9 +27,70 @@ import (
 type jobLog struct {
 	client *Client
 	job    *batchv1.Job
-	show   func(progress.Chunk)
+	out    shown
 	// marks say how much of each container was shown: a stream that broke off is continued behind them.
 	marks map[containerKey]mark
+}
+
+// shown is where lines go.
+type shown struct {
+	chunk func(progress.Chunk)
+	// flush is called before more is read: that may take until a container has written it.
+	flush func()
+	flow  *flow
+}
+
+// flow is how streams get on.
+type flow struct {
+	mu   sync.Mutex
+	busy int       // streams of which something is being shown
+	last time.Time // when something was shown last
+}
+
+func (f *flow) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy++
+}
+
+func (f *flow) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.busy--
+	f.last = time.Now()
+}
+
+// idle returns for how long nothing has come.
+func (f *flow) idle() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy > 0 {
+		return 0
+	}
+	return time.Since(f.last)
+}
+
+// flushed is a stream that is read by somebody who shows everything before he waits for more.
+type flushed struct {
+	io.Reader
+	out shown
+	has bool // something of it is being shown
+}
+
+func (f *flushed) Read(b []byte) (int, error) {
+	f.done()
+	n, err := f.Reader.Read(b)
+	f.out.flow.begin()
+	f.has = true
+	return n, err
+}
+
+func (f *flushed) done() {
+	f.out.flush()
+	if f.has {
+		f.out.flow.end()
+	}
+	f.has = false
 }
 
 // mark is a place in a log: behind so many lines that were written at a time, all of which may have the same.
@@ -85,7 +146,8 @@ func (l *jobLog) stream(ctx context.Context) error {
 	request := l.client.Kubernetes.BatchV1().RESTClient().Get().Namespace(l.job.Namespace).Resource("jobs").
 		Name(l.job.Name).SubResource("log").
 		Param("follow", "true").Param("allContainers", "true").Param("allAttempts", "true").
-		Param("prefix", "true").Param("timestamps", "true")
+		Param("prefix", "true").Param("timestamps", "true").
+		Param("missing", "true")
 	resumed := maps.Clone(l.marks)
 	if since := earliest(resumed); !since.IsZero() {
 		request = request.Param("sinceTime", since.UTC().Format(time.RFC3339))
@@ -97,7 +159,7 @@ func (l *jobLog) stream(ctx context.Context) error {
 		return err
 	}
 	defer body.Close()
-	return readLines(body, parsePrefix, resumed, l.marks, l.show)
+	return readLines(body, prefixParser(), resumed, l.marks, l.out)
 }
 
 func earliest(marks map[containerKey]mark) time.Time {
@@ -113,31 +175,33 @@ func earliest(marks map[containerKey]mark) time.Time {
 // readLines shows lines of any length, piece by piece. parse takes off what the server has put before a line. Lines up to
 // those that resumed has for their container were shown before; marks are moved forward.
 func readLines(
-	r io.Reader, parse func(line []byte) progress.Chunk, resumed, marks map[containerKey]mark, show func(progress.Chunk),
+	r io.Reader, parse func(line []byte) progress.Chunk, resumed, marks map[containerKey]mark, out shown,
 ) error {
-	in := bufio.NewReaderSize(r, 64<<10)
+	stream := &flushed{Reader: r, out: out}
+	defer stream.done()
+	in := bufio.NewReaderSize(stream, 64<<10)
 	behind := map[containerKey]mark{} // what was read of this stream
 	var at progress.Chunk
-	shown := false
+	wanted := false
 	for begins := true; ; {
 		text, err := in.ReadSlice('\n')
 		if len(text) > 0 {
 			line, ends := bytes.CutSuffix(text, []byte("\n"))
 			if begins {
 				at = parse(line)
-				line, shown = at.Text, true
+				line, wanted = at.Text, true
 				if key := keyOf(at.Source); !at.Time.IsZero() {
 					here, before := behind[key].pass(at.Time), resumed[key]
 					behind[key] = here
-					shown = at.Time.After(before.at) || at.Time.Equal(before.at) && here.lines > before.lines
-					if shown {
+					wanted = at.Time.After(before.at) || at.Time.Equal(before.at) && here.lines > before.lines
+					if wanted {
 						marks[key] = here
 					}
 				}
 			}
-			if shown {
+			if wanted {
 				at.Text, at.Begins, at.Ends = line, begins, ends
-				show(at)
+				out.chunk(at)
 			}
 			begins = ends
 		}
@@ -153,8 +217,26 @@ func readLines(
 
 func keyOf(s progress.Source) containerKey { return containerKey{s.Pod, s.Container, s.Attempt} }
 
+// missing stands in place of a stream before a line of jobd's own, which says how much of the log is missing there.
+const missing = "missing"
+
 // prefixOf is what jobd writes before a line: its source, and then when it was written.
-var prefixOf = regexp.MustCompile(`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+))? attempt=(\d+)(?: (stdout|stderr))?\] `)
+var prefixOf = regexp.MustCompile(`^\[pod/([^/ ]+)/([^/ ]+)(?: index=(\d+))? attempt=(\d+)(?: (stdout|stderr|` + missing + `))?\] `)
+
+// prefixParser returns parsePrefix for the lines of a stream, most of which have the prefix of the line before.
+func prefixParser() func(line []byte) progress.Chunk {
+	var prefix []byte
+	var from progress.Source
+	return func(line []byte) progress.Chunk {
+		if len(prefix) > 0 && bytes.HasPrefix(line, prefix) {
+			return parseTime(from, line[len(prefix):])
+		}
+		c := parsePrefix(line)
+		from = c.Source
+		prefix = append(prefix[:0], prefixOf.Find(line)...)
+		return c
+	}
+}
 
 // parsePrefix returns the source of a line, with the rest as its text. A line without a prefix is the rest of a very long
 // one, and has no source.
@@ -175,7 +257,7 @@ func parsePrefix(line []byte) progress.Chunk {
 type podLogs struct {
 	ctx    context.Context
 	client *Client
-	show   func(progress.Chunk)
+	out    shown
 
 	readers sync.WaitGroup
 	mu      sync.Mutex
@@ -189,8 +271,8 @@ type logKey struct {
 	attempt   int32
 }
 
-func newPodLogs(ctx context.Context, client *Client, show func(progress.Chunk)) *podLogs {
-	return &podLogs{ctx: ctx, client: client, show: show, begun: map[logKey]bool{}}
+func newPodLogs(ctx context.Context, client *Client, out shown) *podLogs {
+	return &podLogs{ctx: ctx, client: client, out: out, begun: map[logKey]bool{}}
 }
 
 // see begins to follow the containers of a pod that have begun.
@@ -225,7 +307,7 @@ func (l *podLogs) read(namespace string, from progress.Source) {
 		}
 		body, err := l.client.Kubernetes.CoreV1().Pods(namespace).GetLogs(from.Pod, options).Stream(l.ctx)
 		if err == nil {
-			err = readLines(body, parse, maps.Clone(marks), marks, l.show)
+			err = readLines(body, parse, maps.Clone(marks), marks, l.out)
 			body.Close()
 		}
 		if err == nil || l.ctx.Err() != nil || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err) ||

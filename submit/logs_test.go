@@ -1,7 +1,9 @@
 package submit
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"strings"
 	"testing"
@@ -24,6 +26,9 @@ func TestParsePrefix(t *testing.T) {
 		},
 		"[pod/x/c attempt=0 stdout] no time": {
 			Source: progress.Source{Pod: "x", Container: "c", Stream: "stdout"}, Text: []byte("no time"),
+		},
+		"[pod/x/c attempt=0 missing] 3 MB are missing": {
+			Source: progress.Source{Pod: "x", Container: "c", Stream: "missing"}, Text: []byte("3 MB are missing"),
 		},
 		"the rest of a long line": {Text: []byte("the rest of a long line")},
 	} {
@@ -49,10 +54,10 @@ func TestLogsContinueWhereTheyBrokeOff(t *testing.T) {
 			continue
 		}
 		var got []string
-		take := func(c progress.Chunk) { got = append(got, string(c.Text)) }
+		take := shown{func(c progress.Chunk) { got = append(got, string(c.Text)) }, func() {}, &flow{}}
 		marks := map[containerKey]mark{}
 		for _, stream := range []string{whole[:cut], whole} {
-			if err := readLines(strings.NewReader(stream), parsePrefix, maps.Clone(marks), marks, take); err != nil {
+			if err := readLines(strings.NewReader(stream), prefixParser(), maps.Clone(marks), marks, take); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +72,7 @@ func TestALongLineComesInPieces(t *testing.T) {
 	var got strings.Builder
 	begins, ends := 0, 0
 	err := readLines(strings.NewReader("[pod/p/c attempt=0 stdout] "+long+"\nend"), parsePrefix, nil, map[containerKey]mark{},
-		func(c progress.Chunk) {
+		shown{func(c progress.Chunk) {
 			got.Write(c.Text)
 			if c.Begins {
 				begins++
@@ -75,7 +80,7 @@ func TestALongLineComesInPieces(t *testing.T) {
 			if c.Ends {
 				ends++
 			}
-		})
+		}, func() {}, &flow{}})
 	if err != nil || got.String() != long+"end" || begins != 2 || ends != 1 {
 		t.Errorf("%d bytes, %d begin, %d end, %v", got.Len(), begins, ends, err)
 	}
@@ -88,4 +93,48 @@ func FuzzParsePrefix(f *testing.F) {
 			t.Errorf("%q is not the end of %q", c.Text, line)
 		}
 	})
+}
+
+// Who looks at a log that stands still sees all of it that has come.
+func TestLinesAreShownBeforeMoreIsWaitedFor(t *testing.T) {
+	r, w := io.Pipe()
+	var out bytes.Buffer
+	d := progress.NewPlain(nil, &out, io.Discard, false)
+	seen := make(chan string)
+	flush := func() {
+		d.Flush()
+		seen <- out.String()
+	}
+	done := make(chan error)
+	go func() {
+		done <- readLines(r, prefixParser(), nil, map[containerKey]mark{}, shown{d.Log, flush, &flow{}})
+	}()
+	<-seen
+	for _, want := range []string{"one\n", "one\ntwo\n", "one\ntwo\nthree\n"} {
+		lines := strings.Fields(want)
+		fmt.Fprintf(w, "[pod/p/c attempt=0 stdout] 2026-01-02T03:04:05.5Z %s\n", lines[len(lines)-1])
+		if got := <-seen; got != want {
+			t.Errorf("%q is shown, want %q", got, want)
+		}
+	}
+	w.Close()
+	<-seen
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func BenchmarkReadLines(b *testing.B) {
+	var stream strings.Builder
+	for i := range 10000 {
+		fmt.Fprintf(&stream, "[pod/busybox-abcde-fghij/busybox attempt=0 stdout] 2026-01-02T03:04:05.%09dZ %d\n", i/100, i)
+	}
+	b.SetBytes(int64(stream.Len()))
+	d := progress.NewPlain(nil, io.Discard, io.Discard, false)
+	for b.Loop() {
+		out := shown{d.Log, d.Flush, &flow{}}
+		if err := readLines(strings.NewReader(stream.String()), prefixParser(), nil, map[containerKey]mark{}, out); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

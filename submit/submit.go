@@ -20,7 +20,7 @@ const (
 	// timeout of a wait.
 	ExitDeadline = 124
 	// ExitCannot says that the Job could not be run or followed: it was refused, its image cannot be had, the server does
-	// not answer, or somebody has deleted it.
+	// not answer, somebody has deleted it, or its logs could not be written.
 	ExitCannot = 125
 	// ExitSignal and the number of a signal say that the command was interrupted by that.
 	ExitSignal = 128

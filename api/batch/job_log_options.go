@@ -28,6 +28,7 @@ type JobLogOptions struct {
 	LimitBytes    *int64       `json:"limitBytes,omitempty"`
 	Stream        string       `json:"stream,omitempty"`
 	Prefix        bool         `json:"prefix,omitempty"`
+	Missing       bool         `json:"missing,omitempty"`
 }
 
 // SwaggerDoc returns the description of each parameter.
@@ -45,6 +46,7 @@ func (JobLogOptions) SwaggerDoc() map[string]string {
 		"limitBytes":    "End after so many bytes.",
 		"stream":        "All, Stdout or Stderr. Defaults to All.",
 		"prefix":        "Before each line the pod, the container, the pod's index if it has one, the attempt, and the stream that it was written to.",
+		"missing":       "A line where something was rotated away before it could be read, with how much that was. It has a prefix in any case, with the word missing in place of a stream, and no time.",
 	}
 }
 

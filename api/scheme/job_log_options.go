@@ -32,6 +32,7 @@ func readJobLogOptions(v url.Values, o *batch.JobLogOptions) error {
 	o.Stream = v.Get("stream")
 	readFlags(v, map[string]*bool{
 		"allContainers": &o.AllContainers, "allAttempts": &o.AllAttempts, "prefix": &o.Prefix,
+		"missing": &o.Missing,
 	})
 	return nil
 }

@@ -25,7 +25,8 @@ const exitCodes = `The exit code says how the Job has ended:
   0-255    it has failed: the exit code of the container that failed, in the first pod that counted as a failure
   1        it has failed, and no container says with which code
   124      its deadline has passed (activeDeadlineSeconds)
-  125      it could not be run, or not followed to its end: it was refused, its image cannot be had, it was deleted
+  125      it could not be run, or not followed to its end: it was refused, its image cannot be had, it was
+           deleted; or its logs could not be written to the standard output
   130, 143 the command was interrupted by Ctrl-C, or by SIGTERM (128 and the number of the signal)`
 
 // submitter makes the commands that create and follow Jobs.

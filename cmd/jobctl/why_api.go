@@ -147,9 +147,12 @@ func (q *apiQuestion) events(w *causes.World, namespace string, subjects ...type
 
 func (q *apiQuestion) missing(kind, namespace, name string) (missing, known bool) {
 	var err error
-	if kind == "Secret" {
+	switch kind {
+	case "Secret":
 		_, err = q.client.CoreV1().Secrets(namespace).Get(q.ctx, name, metav1.GetOptions{})
-	} else {
+	case "PersistentVolumeClaim":
+		_, err = q.client.CoreV1().PersistentVolumeClaims(namespace).Get(q.ctx, name, metav1.GetOptions{})
+	default:
 		_, err = q.client.CoreV1().ConfigMaps(namespace).Get(q.ctx, name, metav1.GetOptions{})
 	}
 	return apierrors.IsNotFound(err), err == nil || apierrors.IsNotFound(err)

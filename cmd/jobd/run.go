@@ -36,6 +36,8 @@ type run struct {
 
 func newRunCommand() *cobra.Command {
 	r := &run{settings: config.Default()}
+	// What is rotated away before it was shown is lost for good, and no log outlives the run.
+	r.settings.ContainerLogMaxFiles = 50
 	file, sweep := "", false
 	cmd := &cobra.Command{
 		Use:   "run (-f FILE | --image IMAGE [-- COMMAND ARG...])",
@@ -49,7 +51,7 @@ run does.
 
 The exit code is that of the container that failed, in the first pod that counted as a failure; 0 if the Job is complete;
 1 if it has failed and no container says with which code; 124 if its deadline has passed; 125 if it could not be run: it was
-refused, its image cannot be had, jobd could not start; 130 or 143 after Ctrl-C or SIGTERM.`,
+refused, its image cannot be had, jobd could not start, or its logs could not be written; 130 or 143 after Ctrl-C or SIGTERM.`,
 		Example: `  # Run a command in an image that docker has; its output and exit code are those of the container
   docker save busybox:1.36 | jobd run --image-archive - --image busybox:1.36 -- sh -c 'echo hello; exit 3'
 
@@ -212,7 +214,7 @@ func (r *run) follow(
 		}
 	}
 	f := submit.Follower{
-		Client: client, Display: display, Signals: signals, OnInterrupt: submit.OnInterruptDelete, OnStartError: r.OnStartError,
+		Client: client, Display: display, Signals: signals, OnInterrupt: submit.OnInterruptDelete, OnStartError: r.OnStartError, Own: true,
 	}
 	return f.Follow(ctx, job, true)
 }

@@ -41,8 +41,8 @@ type World struct {
 	// Standing is what decisions about the Job depend on; nil if it has ended.
 	Standing *job.Standing
 
-	// Missing reports whether there is no object of a kind (ConfigMap, Secret) in a namespace. known is false if that
-	// cannot be found out.
+	// Missing reports whether there is no object of a kind (ConfigMap, Secret, PersistentVolumeClaim) in a namespace. known is
+	// false if that cannot be found out.
 	Missing func(kind, namespace, name string) (missing, known bool)
 	// Peak returns the most memory, in bytes, that a container had which the kernel has killed for want of it; 0 if that is
 	// not known.

@@ -53,10 +53,10 @@ func times(n int) string {
 	return fmt.Sprintf("%d times in a row", n)
 }
 
-// need is a ConfigMap or Secret that a pod names.
+// need is a ConfigMap, Secret or PersistentVolumeClaim that a pod names.
 type need struct{ kind, name, forWhat string }
 
-// needs returns the ConfigMaps and Secrets without which a pod cannot start.
+// needs returns the ConfigMaps, Secrets and claims without which a pod cannot start.
 func needs(spec *corev1.PodSpec) (all []need) {
 	add := func(kind, name string, optional *bool, forWhat string) {
 		n := need{kind, name, forWhat}
@@ -72,6 +72,9 @@ func needs(spec *corev1.PodSpec) (all []need) {
 		}
 		if s := volume.Secret; s != nil {
 			add("Secret", s.SecretName, s.Optional, forWhat)
+		}
+		if s := volume.PersistentVolumeClaim; s != nil {
+			add("PersistentVolumeClaim", s.ClaimName, nil, forWhat)
 		}
 		if volume.Projected == nil {
 			continue
@@ -110,7 +113,7 @@ func needs(spec *corev1.PodSpec) (all []need) {
 	return all
 }
 
-// podReferences are ConfigMaps and Secrets that do not exist.
+// podReferences are ConfigMaps, Secrets and claims that do not exist.
 func podReferences(v *podView) (all []why.Cause) {
 	if v.ended() || v.Missing == nil {
 		return nil
@@ -119,13 +122,14 @@ func podReferences(v *podView) (all []why.Cause) {
 		if missing, known := v.Missing(n.kind, v.pod.Namespace, n.name); !missing || !known {
 			continue
 		}
-		create := map[string]string{"ConfigMap": "configmap", "Secret": "secret generic"}[n.kind]
 		c := why.Cause{
 			Type:    n.kind + "Missing",
 			Object:  &why.Reference{Kind: n.kind, Namespace: v.pod.Namespace, Name: n.name},
 			Message: fmt.Sprintf("does not exist, and %s needs it. The pod starts by itself soon after it was created.", n.forWhat),
 			Details: map[string]string{"neededBy": n.forWhat},
-			Help:    []string{fmt.Sprintf("jobctl create %s %s%s --from-literal=KEY=VALUE", create, n.name, inNamespace(v.pod.Namespace))},
+		}
+		if create := map[string]string{"ConfigMap": "configmap", "Secret": "secret generic"}[n.kind]; create != "" {
+			c.Help = []string{fmt.Sprintf("jobctl create %s %s%s --from-literal=KEY=VALUE", create, n.name, inNamespace(v.pod.Namespace))}
 		}
 		v.again(&c, "")
 		all = append(all, c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,4 +215,30 @@ func (f *followed) stored(p *corev1.Pod) (o store.Object) {
 		return nil
 	}))
 	return o
+}
+
+// Who asks for it is told how much of a log was rotated away, with the source before it.
+func TestALogThatWasRotatedAwaySaysSo(t *testing.T) {
+	f := newFollowed(t)
+	p := f.pod("a")
+	log, err := logs.OpenFile(f.Path(p, "c", 0), logs.Limit{MaxSize: 100, MaxFiles: 2})
+	f.must(err)
+	for i := range 5 {
+		_, err := fmt.Fprintf(log, "2026-01-02T03:04:0%d.5Z stdout F %s\n", i, strings.Repeat("x", 60))
+		f.must(err)
+	}
+	f.must(log.Close())
+	for missing, want := range map[bool]string{
+		false: "",
+		true: "[pod/a/c attempt=0 missing] the first 279 bytes of its log were removed by its rotation before they could be read," +
+			" and are not shown\n",
+	} {
+		stream, err := f.OpenJob(t.Context(), f.job, &batch.JobLogOptions{Missing: missing})
+		f.must(err)
+		got, err := io.ReadAll(stream)
+		f.must(err)
+		if want += strings.Repeat(strings.Repeat("x", 60)+"\n", 2); string(got) != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

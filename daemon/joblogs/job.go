@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -144,6 +145,9 @@ func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-ch
 	if l.opts.Prefix {
 		o.Prefix = log.prefix
 	}
+	if l.opts.Missing {
+		o.Missing = log.missing
+	}
 	lines := &lineSource{to: l.out}
 	err := logs.Read(ctx, l.path(log), o, lines, ended)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,6 +158,19 @@ func (l *jobLogs) read(ctx context.Context, log recorded, whole bool, ended <-ch
 
 func (l *jobLogs) path(log recorded) string {
 	return filepath.Join(l.recordDir(&log.record), log.container, strconv.Itoa(log.attempt)+".log")
+}
+
+// missing is the line that stands where so much of the log was rotated away.
+func (log recorded) missing(bytes int64, before time.Time) string {
+	size := fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
+	if bytes < 1e6 {
+		size = fmt.Sprintf("%d bytes", bytes)
+	}
+	what := "the first " + size + " of its log were"
+	if !before.IsZero() {
+		what = size + " of its log, written after " + before.Format(time.RFC3339Nano) + ", were"
+	}
+	return log.prefix("missing") + what + " removed by its rotation before they could be read, and are not shown"
 }
 
 func (log recorded) prefix(s logs.Stream) string {

@@ -8,20 +8,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// rotatedTime ends the name of a file that was rotated. Names are in the order of the files.
+// rotatedTime is in the name of a file that was rotated. Names are in the order of the files.
 const rotatedTime = "20060102-150405.000000000"
 
-// File is a container's log on the disk. When it has reached MaxSize it is renamed to PATH.TIME and begun anew; the
-// newest MaxFiles are kept, including the one that is being written.
+// File is a container's log on the disk. When it has reached MaxSize it is renamed to PATH.TIME-BEGIN and begun anew; the
+// newest MaxFiles are kept, including the one that is being written. BEGIN is how many bytes the files before it had: it
+// tells readers how much they have missed.
 type File struct {
 	path  string
 	limit Limit
 	now   func() time.Time
 	file  *os.File
+	begin int64
 	size  int64
 }
 
@@ -34,7 +37,20 @@ type Limit struct {
 // OpenFile opens a log to append to it.
 func OpenFile(path string, limit Limit) (*File, error) {
 	l := &File{path: path, limit: limit, now: time.Now}
-	return l, l.open()
+	if err := l.open(); err != nil {
+		return l, err
+	}
+	older, err := rotated(path)
+	if n := len(older); err == nil && n > 0 {
+		var info fs.FileInfo
+		if info, err = os.Stat(older[n-1]); err == nil {
+			l.begin = beginOf(path, older[n-1]) + info.Size()
+		}
+	}
+	if err != nil {
+		l.file.Close()
+	}
+	return l, err
 }
 
 func (l *File) open() error {
@@ -73,17 +89,17 @@ func (l *File) rotate() error {
 	if err != nil {
 		return err
 	}
-	name := l.path + "." + l.now().UTC().Format(rotatedTime)
-	if n := len(older); n > 0 && name <= older[n-1] { // the clock was set back
-		last, err := time.Parse(rotatedTime, strings.TrimPrefix(older[n-1], l.path+"."))
-		if err != nil {
-			return err
+	at := l.now().UTC()
+	if n := len(older); n > 0 {
+		if last, _, _ := parseRotated(l.path, older[n-1]); !at.After(last) { // the clock was set back
+			at = last.Add(1)
 		}
-		name = l.path + "." + last.Add(1).Format(rotatedTime)
 	}
+	name := fmt.Sprintf("%s.%s-%d", l.path, at.Format(rotatedTime), l.begin)
 	if err := os.Rename(l.path, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	l.begin += l.size
 	if err := l.open(); err != nil {
 		return err
 	}
@@ -108,12 +124,36 @@ func rotated(path string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		stamp, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
-		if _, err := time.Parse(rotatedTime, stamp); ok && err == nil {
-			names = append(names, filepath.Join(filepath.Dir(path), e.Name()))
+		name := filepath.Join(filepath.Dir(path), e.Name())
+		if _, _, ok := parseRotated(path, name); ok {
+			names = append(names, name)
 		}
 	}
 	return names, nil // as ReadDir has them, in order
+}
+
+// parseRotated returns when a file of a log was rotated, and where it begins in all that was ever written. Older versions
+// did not say the latter; it is 0 then.
+func parseRotated(path, name string) (at time.Time, begin int64, ok bool) {
+	stamp, ok := strings.CutPrefix(name, path+".")
+	if !ok || len(stamp) < len(rotatedTime) {
+		return at, 0, false
+	}
+	at, err := time.Parse(rotatedTime, stamp[:len(rotatedTime)])
+	if err != nil {
+		return at, 0, false
+	}
+	if rest := stamp[len(rotatedTime):]; rest != "" {
+		if begin, err = strconv.ParseInt(strings.TrimPrefix(rest, "-"), 10, 64); err != nil || rest[0] != '-' {
+			return at, 0, false
+		}
+	}
+	return at, begin, true
+}
+
+func beginOf(path, name string) int64 {
+	_, begin, _ := parseRotated(path, name)
+	return begin
 }
 
 // Exists reports whether there is a log at path.
@@ -127,6 +167,7 @@ func Exists(path string) bool {
 type segments struct {
 	files []*os.File
 	ends  []int64 // where each one ends in the whole
+	begin int64   // where the whole begins in all that was ever written
 }
 
 // openSegments opens all files of a log, none of them twice and none left out, whatever is rotated meanwhile.
@@ -137,6 +178,9 @@ func openSegments(path string) (*segments, error) {
 			return nil, err
 		}
 		s := &segments{}
+		if len(before) > 0 {
+			s.begin = beginOf(path, before[0])
+		}
 		err = s.open(append(slices.Clone(before), path))
 		after, failed := rotated(path)
 		switch {
@@ -179,15 +223,14 @@ func (s *segments) size() int64 {
 	return s.ends[len(s.ends)-1]
 }
 
-// last removes the newest file from the segments and returns it, with its offset in the whole.
-func (s *segments) last() (*os.File, int64) {
-	n := len(s.files) - 1
-	f := s.files[n]
-	s.files = s.files[:n]
-	if n == 0 {
-		return f, 0
+// take removes a file from the segments and returns it, with its offset in the whole.
+func (s *segments) take(i int) (f *os.File, at int64) {
+	if i > 0 {
+		at = s.ends[i-1]
 	}
-	return f, s.ends[n-1]
+	f = s.files[i]
+	s.files = slices.Delete(s.files, i, i+1)
+	return f, at
 }
 
 func (s *segments) Close() error {
@@ -217,29 +260,38 @@ func (s *segments) ReadAt(b []byte, at int64) (read int, err error) {
 	return read, nil
 }
 
-// after opens the file that follows one in a log, which was rotated: the oldest, when that is no longer there.
-func after(path string, f *os.File) (*os.File, error) {
+// current is the file of a log that a follower reads.
+type current struct {
+	*os.File
+	begin int64 // where it begins in all that was ever written
+}
+
+// after opens the file that follows one in a log, which was rotated: the oldest, when that is no longer there. missed is
+// how many bytes between the two were removed.
+func after(path string, f current) (next current, missed int64, err error) {
 	s, err := openSegments(path)
 	if err != nil {
-		return nil, err
+		return current{}, 0, err
 	}
 	defer s.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return current{}, 0, err
 	}
-	next := 0
-	for i, candidate := range s.files {
+	i := 0
+	for n, candidate := range s.files {
 		if other, err := candidate.Stat(); err == nil && os.SameFile(info, other) {
-			next = i + 1
+			i = n + 1
 		}
 	}
-	if next >= len(s.files) {
-		return nil, fs.ErrNotExist
+	if i >= len(s.files) {
+		return current{}, 0, fs.ErrNotExist
 	}
-	found := s.files[next]
-	s.files = slices.Delete(s.files, next, next+1)
-	return found, nil
+	file, at := s.take(i)
+	if i == 0 {
+		missed = max(0, s.begin-f.begin-info.Size())
+	}
+	return current{file, s.begin + at}, missed, nil
 }
 
 // replaced reports whether another file has taken the place of one in a log.

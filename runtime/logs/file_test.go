@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,4 +102,80 @@ func TestEveryLineOnce(t *testing.T) {
 			t.Fatalf("tail %d is %q: %v", tail, out.String(), err)
 		}
 	})
+}
+
+// A follower that is slower than its container is told how much it has missed, and where; also one that comes late.
+func TestMissedWhatWasRotatedAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	at := noon
+	open := func() (*File, func(from, to int)) {
+		f, err := OpenFile(path, Limit{MaxSize: 200, MaxFiles: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.now = func() time.Time { return at }
+		log := NewWriter(f, &Buffers{})
+		log.now = f.now
+		return f, func(from, to int) {
+			for i := from; i < to; i++ { // 4 records of 48 bytes fit a file
+				at = at.Add(time.Second)
+				fmt.Fprintf(log.Stream(Stdout), "line %02d\n", i)
+			}
+		}
+	}
+	f, write := open()
+	write(0, 2)
+	missing := func(bytes int64, before time.Time) string {
+		if before.IsZero() {
+			return fmt.Sprintf("%d bytes missing at the beginning", bytes)
+		}
+		return fmt.Sprintf("%d bytes missing after %v", bytes, before.Sub(noon))
+	}
+	r, w := io.Pipe()
+	ended, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- Read(context.Background(), path, Options{Follow: true, Missing: missing}, w, ended)
+		w.Close()
+	}()
+	// It stands still until somebody takes what it has read.
+	buffer := make([]byte, 100)
+	n, err := r.Read(buffer[:1])
+	if err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	write(2, 9)
+	f.Close()
+	f, write = open() // as after a restart of the shard
+	write(9, 18)
+	f.Close()
+	close(ended)
+	rest, err := io.ReadAll(r)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	all := string(buffer[:1]) + string(rest)
+	want := "line 00\nline 01\nline 02\nline 03\n384 bytes missing after 4s\n" + lines(12, 18)
+	if all != want {
+		t.Errorf("followed:\n%s\nwant:\n%s", all, want)
+	}
+	var late bytes.Buffer
+	if err := Read(context.Background(), path, Options{Missing: missing}, &late, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := "576 bytes missing at the beginning\n" + lines(12, 18); late.String() != want {
+		t.Errorf("read:\n%s\nwant:\n%s", late.String(), want)
+	}
+	late.Reset()
+	err = Read(context.Background(), path, Options{Missing: missing, TailLines: pointer[int64](1)}, &late, nil)
+	if err != nil || late.String() != "line 17\n" {
+		t.Errorf("whoever wants one line misses nothing: %q, %v", late.String(), err)
+	}
+}
+
+func lines(from, to int) string {
+	var all strings.Builder
+	for i := from; i < to; i++ {
+		fmt.Fprintf(&all, "line %02d\n", i)
+	}
+	return all.String()
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 )
@@ -33,6 +32,10 @@ type Options struct {
 	Stream Stream
 	// Prefix returns what is printed before each line, by the stream that it was written to; nil is nothing.
 	Prefix func(Stream) string
+	// Missing returns what is printed, as a line of its own, where so many bytes of the files were removed before they could
+	// be read: their records, with times. before is when the last line before them was written, zero if none was read. It is
+	// not asked about what nobody wanted (TailLines, SinceTime). Nil is nothing.
+	Missing func(bytes int64, before time.Time) string
 	// Watcher is what Follow waits with: one for many readers. Nil: one of its own.
 	Watcher *Watcher
 }
@@ -56,10 +59,16 @@ func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan
 	out := newPrinter(w, o, time.Now())
 	// What is written from now on does not belong to the answer: a busy container would make it endless.
 	end := size
-	var newest *os.File
+	var newest current
 	if o.Follow {
-		newest, end = all.last()
+		newest.File, end = all.take(len(all.files) - 1)
+		newest.begin = all.begin + end
 		defer func() { newest.Close() }()
+	}
+	if all.begin > 0 && o.TailLines == nil && out.since.IsZero() {
+		if err := out.missed(all.begin); err != nil {
+			return finish(out, err)
+		}
 	}
 	if start < end {
 		if _, err := copyRecords(ctx, io.NewSectionReader(all, start, end-start), out, true); err != nil {
@@ -79,8 +88,8 @@ func Read(ctx context.Context, path string, o Options, w io.Writer, ended <-chan
 
 // follow reads on whenever a log has grown, and returns the file that it has read last.
 func follow(
-	ctx context.Context, watcher *Watcher, path string, f *os.File, position int64, out *printer, ended <-chan struct{},
-) (*os.File, error) {
+	ctx context.Context, watcher *Watcher, path string, f current, position int64, out *printer, ended <-chan struct{},
+) (current, error) {
 	watch, err := watcher.watch(filepath.Dir(path))
 	if err != nil {
 		return f, fmt.Errorf("follow log: %w", err)
@@ -94,7 +103,7 @@ func follow(
 		default:
 		}
 		// Nothing is written any more to a file that was replaced.
-		over, err := replaced(path, f)
+		over, err := replaced(path, f.File)
 		if err != nil {
 			return f, fmt.Errorf("follow log: %w", err)
 		}
@@ -104,11 +113,16 @@ func follow(
 			return f, finish(out, err)
 		}
 		if over {
-			next, err := after(path, f)
+			next, missed, err := after(path, f)
 			switch {
 			case err == nil:
 				f.Close()
 				f, position = next, 0
+				if missed > 0 {
+					if err := out.missed(missed); err != nil {
+						return f, finish(out, err)
+					}
+				}
 				continue
 			case !errors.Is(err, fs.ErrNotExist):
 				return f, fmt.Errorf("follow log: %w", err)
@@ -181,7 +195,9 @@ type printer struct {
 	since      time.Time
 	timestamps bool
 	prefix     func(Stream) string
-	remaining  int64 // negative: no limit
+	missing    func(bytes int64, before time.Time) string
+	last       time.Time // when the last record that was read was written
+	remaining  int64     // negative: no limit
 	lineStart  bool
 	stamp      []byte
 }
@@ -189,7 +205,7 @@ type printer struct {
 func newPrinter(w io.Writer, o Options, now time.Time) *printer {
 	p := &printer{
 		out: bufio.NewWriterSize(w, 32<<10), stream: o.Stream, since: o.SinceTime, timestamps: o.Timestamps,
-		prefix: o.Prefix, remaining: -1, lineStart: true,
+		prefix: o.Prefix, missing: o.Missing, remaining: -1, lineStart: true,
 	}
 	if o.LimitBytes != nil && *o.LimitBytes >= 0 {
 		p.remaining = *o.LimitBytes
@@ -204,6 +220,7 @@ func newPrinter(w io.Writer, o Options, now time.Time) *printer {
 
 // print writes a record; terminated says whether it has its newline in the file.
 func (p *printer) print(r record, terminated bool) error {
+	p.last = r.time
 	startsLine := p.lineStart
 	wanted := p.stream == "" || p.stream == r.stream
 	if wanted {
@@ -230,6 +247,19 @@ func (p *printer) print(r record, terminated bool) error {
 		return nil
 	}
 	return p.write([]byte{'\n'})
+}
+
+// missed says that so many bytes of the files could not be read.
+func (p *printer) missed(bytes int64) error {
+	if p.missing == nil {
+		return nil
+	}
+	line := p.missing(bytes, p.last) + "\n"
+	if !p.lineStart {
+		line = "\n" + line
+	}
+	p.lineStart = true
+	return p.write([]byte(line))
 }
 
 func (p *printer) write(b []byte) error {

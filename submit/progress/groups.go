@@ -1,6 +1,8 @@
 package progress
 
 import (
+	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -49,9 +51,10 @@ func (c CI) end(id string, at time.Time) string {
 type groups struct {
 	Display // for everything but logs
 	ci      CI
-	out     io.Writer
+	out     *bufio.Writer // keeps the first error, and writes nothing after it
 
 	mu     sync.Mutex
+	failed error  // of a file in which logs are kept
 	open   *group // the one that is being written
 	queue  []*group
 	byName map[string]*group
@@ -69,15 +72,16 @@ type group struct {
 
 // NewGroups returns a Display that writes plain lines, and the logs of each pod as a group.
 func NewGroups(ci CI, in io.Reader, out, err io.Writer) Display {
-	return &groups{Display: NewPlain(in, out, err, false), ci: ci, out: out, byName: map[string]*group{}}
+	return &groups{Display: NewPlain(in, out, err, false), ci: ci, out: bufio.NewWriterSize(out, heldBack), byName: map[string]*group{}}
 }
 
 func (g *groups) Event(e Event) {
+	g.mu.Lock()
 	if e.Type == "end" { // no pod's: in a group that is folded nobody would see it
-		g.mu.Lock()
 		g.finishAll()
-		g.mu.Unlock()
 	}
+	_ = g.out.Flush() // the two may be the same terminal
+	g.mu.Unlock()
 	g.Display.Event(e)
 	if e.Type != "pod" || !PodState(e.State).Over() {
 		return
@@ -112,7 +116,7 @@ func (g *groups) Log(c Chunk) {
 			g.finish()
 		}
 	}
-	to := g.out
+	to := io.Writer(g.out)
 	if g.open != of {
 		if of.over && of.parts > 0 && of.spool == nil { // the rest of a group that is closed
 			g.queue = append(g.queue, of)
@@ -120,7 +124,7 @@ func (g *groups) Log(c Chunk) {
 		if of.spool == nil {
 			f, err := os.CreateTemp("", "jobctl-log-")
 			if err != nil { // out of order is better than not at all
-				of.write(g.out, c)
+				g.keep(of.write(g.out, c))
 				return
 			}
 			_ = os.Remove(f.Name())
@@ -128,14 +132,24 @@ func (g *groups) Log(c Chunk) {
 		}
 		to = of.spool
 	}
-	of.write(to, c)
+	g.keep(of.write(to, c))
 }
 
-func (of *group) write(to io.Writer, c Chunk) {
-	_, _ = to.Write(c.Text)
-	if of.middle = !c.Ends; c.Ends {
-		_, _ = io.WriteString(to, "\n")
+func (g *groups) Flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_ = g.out.Flush()
+}
+
+// keep remembers the first error.
+func (g *groups) keep(err error) { g.failed = cmp.Or(g.failed, err) }
+
+func (of *group) write(to io.Writer, c Chunk) error {
+	_, err := to.Write(c.Text)
+	if of.middle = !c.Ends; c.Ends && err == nil {
+		_, err = io.WriteString(to, "\n")
 	}
+	return err
 }
 
 // begin opens a group and writes what has come of it.
@@ -150,9 +164,11 @@ func (g *groups) begin(of *group) {
 	if of.spool == nil {
 		return
 	}
-	if _, err := of.spool.Seek(0, io.SeekStart); err == nil {
-		_, _ = io.Copy(g.out, of.spool)
+	_, err := of.spool.Seek(0, io.SeekStart)
+	if err == nil {
+		_, err = io.Copy(g.out, of.spool)
 	}
+	g.keep(err)
 	_ = of.spool.Close()
 	of.spool = nil
 }
@@ -182,6 +198,7 @@ func (g *groups) finishAll() {
 func (g *groups) Close() error {
 	g.mu.Lock()
 	g.finishAll()
+	g.keep(g.out.Flush())
 	g.mu.Unlock()
-	return g.Display.Close()
+	return cmp.Or(g.failed, g.Display.Close())
 }

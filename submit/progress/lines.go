@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"strings"
@@ -82,14 +83,18 @@ func Short(d time.Duration) string {
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
+// heldBack is how much of the logs is written at once.
+const heldBack = 64 << 10
+
 // lines writes plain lines: logs to out, and everything else to err.
 type lines struct {
-	mu       sync.Mutex
-	out, err io.Writer
-	prefix   bool
-	quiet    bool
-	keys     *keys // nil if there is nobody to ask
-	open     bool  // the last line has no end yet, and may never have
+	mu     sync.Mutex
+	out    *bufio.Writer // keeps the first error, and writes nothing after it
+	err    io.Writer
+	prefix bool
+	quiet  bool
+	keys   *keys // nil if there is nobody to ask
+	open   bool  // the last line has no end yet, and may never have
 	// pulls has, for each pod whose image cannot be pulled, the error that was shown last.
 	pulls map[string]string
 }
@@ -97,12 +102,12 @@ type lines struct {
 // NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
 // its source before it. in is where answers come from, if it is a terminal.
 func NewPlain(in io.Reader, out, err io.Writer, prefix bool) Display {
-	return &lines{out: out, err: err, prefix: prefix, keys: openKeys(in)}
+	return &lines{out: bufio.NewWriterSize(out, heldBack), err: err, prefix: prefix, keys: openKeys(in)}
 }
 
 // NewQuiet returns a Display that writes logs, and of everything else no more than what must not be missed.
 func NewQuiet(in io.Reader, out, err io.Writer, prefix bool) Display {
-	return &lines{out: out, err: err, prefix: prefix, quiet: true, keys: openKeys(in)}
+	return &lines{out: bufio.NewWriterSize(out, heldBack), err: err, prefix: prefix, quiet: true, keys: openKeys(in)}
 }
 
 func (l *lines) Event(e Event) {
@@ -115,6 +120,7 @@ func (l *lines) Event(e Event) {
 	if e.Type == "pod" && l.sameFailedPull(e) {
 		return
 	}
+	_ = l.out.Flush() // the two may be the same terminal
 	fmt.Fprintln(l.err, line)
 }
 
@@ -146,16 +152,22 @@ func (l *lines) Log(c Chunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.Begins && l.open { // each line begins on a new line
-		_, _ = io.WriteString(l.out, "\n")
+		_ = l.out.WriteByte('\n')
 	}
 	if l.prefix && c.Begins {
-		_, _ = io.WriteString(l.out, c.Prefix())
+		_, _ = l.out.WriteString(c.Prefix())
 	}
 	l.open = !c.Ends
 	_, _ = l.out.Write(c.Text)
 	if c.Ends {
-		_, _ = io.WriteString(l.out, "\n")
+		_ = l.out.WriteByte('\n')
 	}
+}
+
+func (l *lines) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.out.Flush()
 }
 
 func (l *lines) Update(*Model) {}
@@ -165,6 +177,7 @@ func (l *lines) Ask(question string, answers []Answer) (string, bool) {
 		return "", false
 	}
 	l.mu.Lock()
+	_ = l.out.Flush()
 	fmt.Fprintf(l.err, "%s %s\n", question, choices(answers))
 	l.mu.Unlock()
 	return l.keys.choose(answers)
@@ -172,13 +185,13 @@ func (l *lines) Ask(question string, answers []Answer) (string, bool) {
 
 func (l *lines) Close() error {
 	l.keys.restore()
-	return nil
+	return l.out.Flush()
 }
 
 // objects writes lines of JSON.
 type objects struct {
 	mu   sync.Mutex
-	out  io.Writer
+	out  *bufio.Writer   // keeps the first error, and writes nothing after it
 	part strings.Builder // of the line that is open
 	open bool
 	from Source
@@ -186,7 +199,7 @@ type objects struct {
 }
 
 // NewJSON returns a Display that writes a line of JSON for each Event, lines of logs included.
-func NewJSON(out io.Writer) Display { return &objects{out: out} }
+func NewJSON(out io.Writer) Display { return &objects{out: bufio.NewWriterSize(out, heldBack)} }
 
 func (o *objects) Event(e Event) {
 	o.mu.Lock()
@@ -195,6 +208,7 @@ func (o *objects) Event(e Event) {
 		o.flush()
 	}
 	_, _ = o.out.Write(e.MarshalLine())
+	_ = o.out.Flush()
 }
 
 // maxJSONLine bounds the text of one event, in bytes. A longer line of a log is several events.
@@ -232,4 +246,10 @@ func (o *objects) write() {
 
 func (o *objects) Update(*Model)                       {}
 func (o *objects) Ask(string, []Answer) (string, bool) { return "", false }
-func (o *objects) Close() error                        { return nil }
+func (o *objects) Close() error                        { return o.out.Flush() }
+
+func (o *objects) Flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = o.out.Flush()
+}

@@ -104,13 +104,15 @@ type Chunk struct {
 type Display interface {
 	// Event shows that something has happened.
 	Event(Event)
-	// Log shows a piece of a line of a log.
+	// Log shows a piece of a line of a log, at the latest when Flush is called.
 	Log(Chunk)
+	// Flush shows what Log has held back: a write for each line would be slower than containers are.
+	Flush()
 	// Update says that a Model has changed.
 	Update(*Model)
 	// Ask asks a question and returns the key of the answer that was chosen; false if there is nobody to ask.
 	Ask(question string, answers []Answer) (string, bool)
-	// Close ends the display. What was shown stays.
+	// Close ends the display. What was shown stays. It fails if some of the logs could not be written.
 	Close() error
 }
 

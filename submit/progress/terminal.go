@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"bufio"
 	"io"
 	"os"
 	"os/signal"
@@ -60,7 +61,7 @@ type terminal struct {
 func NewTTY(in io.Reader, out io.Writer, screen *os.File, prefix bool) Display {
 	t := &terminal{screen: screen, prefix: prefix, stop: make(chan struct{}), model: &Model{}, keys: openKeys(in)}
 	if _, ok := IsTerminal(out); !ok {
-		t.logs, t.plain = out, lines{out: out, prefix: prefix}
+		t.logs, t.plain = out, lines{out: bufio.NewWriterSize(out, heldBack), prefix: prefix}
 	}
 	t.style.color = os.Getenv("NO_COLOR") == ""
 	t.keys.quiet()
@@ -170,6 +171,13 @@ func (t *terminal) Log(c Chunk) {
 	}
 }
 
+// Flush writes the logs that go to another place than the terminal, where they are written with each frame.
+func (t *terminal) Flush() {
+	if t.logs != nil {
+		t.plain.Flush()
+	}
+}
+
 func (t *terminal) endLine() {
 	text := Clean(t.line)
 	t.line = t.line[:0]
@@ -224,7 +232,10 @@ func (t *terminal) Close() error {
 	}
 	t.draw(false)
 	t.keys.restore()
-	return nil
+	if t.logs == nil {
+		return nil
+	}
+	return t.plain.Close()
 }
 
 // keys are those that somebody presses at a terminal. The zero value and nil have none.
