@@ -24,6 +24,7 @@ func in(own *userns.Namespace) func(*specs.Spec) {
 		for kind, path := range own.Paths {
 			s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: kind, Path: path})
 		}
+		s.Linux.Sysctl = nil // the network is made already
 	}
 }
 
