@@ -58,7 +58,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	flags.WithWrapConfigFn(to.wrap(dial))
 	leaveUnreadablePreferences(args, streams.ErrOut)
 	root := cmd.NewKubectlCommand(cmd.KubectlOptions{Arguments: args, ConfigFlags: flags, IOStreams: streams})
-	root.Version = version
+	root.Use, root.Version = "jobctl", version
 	root.Short = "jobctl controls jobd"
 	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd; $"+socketVariable+" sets it too")
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
@@ -99,12 +99,18 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 // runPlugin runs the plugin that the arguments name, if they name no command, in place of this program. It is what
 // cmd.NewDefaultKubectlCommandWithArgs does, which would look for a plugin where it does not know our commands.
 func runPlugin(root *cobra.Command, args []string) error {
-	least := 1 // the words that the name of the plugin has
+	least := 1                // the words that the name of the plugin has
+	root.InitDefaultHelpCmd() // which cobra adds later again, behind all others
 	c, rest, err := root.Find(args)
+	for _, sub := range root.Commands() {
+		if sub.Name() == "help" {
+			root.RemoveCommand(sub)
+		}
+	}
 	switch {
 	case err != nil:
 		first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
-		if first >= 0 && slices.Contains(append(completionVerbs, "help"), args[first]) { // cobra adds these later
+		if first >= 0 && slices.Contains(completionVerbs, args[first]) { // cobra adds these later
 			return nil
 		}
 	case cmd.IsSubcommandPluginAllowed(c.Name()) && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
