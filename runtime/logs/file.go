@@ -24,7 +24,6 @@ type File struct {
 	limit Limit
 	now   func() time.Time
 	file  *os.File
-	begin int64
 	size  int64
 }
 
@@ -37,20 +36,7 @@ type Limit struct {
 // OpenFile opens a log to append to it.
 func OpenFile(path string, limit Limit) (*File, error) {
 	l := &File{path: path, limit: limit, now: time.Now}
-	if err := l.open(); err != nil {
-		return l, err
-	}
-	older, err := rotated(path)
-	if n := len(older); err == nil && n > 0 {
-		var info fs.FileInfo
-		if info, err = os.Stat(older[n-1]); err == nil {
-			l.begin = beginOf(path, older[n-1]) + info.Size()
-		}
-	}
-	if err != nil {
-		l.file.Close()
-	}
-	return l, err
+	return l, l.open()
 }
 
 func (l *File) open() error {
@@ -89,17 +75,21 @@ func (l *File) rotate() error {
 	if err != nil {
 		return err
 	}
-	at := l.now().UTC()
+	at, begin := l.now().UTC(), int64(0)
 	if n := len(older); n > 0 {
-		if last, _, _ := parseRotated(l.path, older[n-1]); !at.After(last) { // the clock was set back
+		last, its, _ := parseRotated(l.path, older[n-1])
+		info, err := os.Stat(older[n-1])
+		if err != nil {
+			return err
+		}
+		if begin = its + info.Size(); !at.After(last) { // the clock was set back
 			at = last.Add(1)
 		}
 	}
-	name := fmt.Sprintf("%s.%s-%d", l.path, at.Format(rotatedTime), l.begin)
+	name := fmt.Sprintf("%s.%s-%d", l.path, at.Format(rotatedTime), begin)
 	if err := os.Rename(l.path, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	l.begin += l.size
 	if err := l.open(); err != nil {
 		return err
 	}
