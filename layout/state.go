@@ -80,6 +80,11 @@ func (s State) ContainerdSocket() string { return s.join("containerd.sock") }
 // Shards has a directory for each shard, which names what lies in there itself.
 func (s State) Shards() string { return s.join("shards") }
 
+// Containers returns the directories of the containers that shards hold.
+func (s State) Containers() ([]string, error) {
+	return filepath.Glob(filepath.Join(s.Shards(), "*", "containers", "*"))
+}
+
 // Pods has the volumes of each pod that are in memory, and its subpaths, by its UID.
 func (s State) Pods() string { return s.join("pods") }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // validatePodUpdate checks a changed Pod. Little of a Pod can change once it exists: containers may get other images, the
-// deadline may become earlier, tolerations may be added, scheduling gates removed, and a negative grace period corrected. While a pod has gates, what it
-// asks of its node may become narrower.
+// deadline may become earlier, tolerations may be added, scheduling gates removed, and a negative grace period corrected.
+// While a pod has gates, what it asks of its node may become narrower.
 func validatePodUpdate(pod, old *corev1.Pod) field.ErrorList {
 	errs := validation.ValidateObjectMetaUpdate(&pod.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("spec")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/jobd/jobd/layout"
 )
@@ -20,7 +19,7 @@ func Foreign(state layout.State, root layout.Root) error {
 	if len(owner) == 0 || layout.Root(owner) == root {
 		return nil
 	}
-	held, err := filepath.Glob(filepath.Join(state.Shards(), "*", "containers", "*"))
+	held, err := state.Containers()
 	if err != nil || len(held) == 0 {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jobd/jobd/daemon/events"
+	"github.com/jobd/jobd/daemon/follow"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
@@ -76,7 +77,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			l.Logger.Error("cannot write decisions, which are taken again", "error", err, "after", retryAfter)
-			if !sleep(ctx, retryAfter) {
+			if !follow.Sleep(ctx, retryAfter) {
 				return nil
 			}
 			continue
@@ -187,15 +188,4 @@ func (l *Loop) Rebuild() error {
 		l.folded = cmp.Or(l.folded, s.Version())
 		return nil
 	})
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -68,7 +68,7 @@ func storeID(root layout.Root) (string, error) {
 
 // leaveStore ends the shards of a state directory, which keep layers mounted.
 func leaveStore(ctx context.Context, root layout.Root, state layout.State) error {
-	held, err := filepath.Glob(filepath.Join(state.Shards(), "*", "containers", "*"))
+	held, err := state.Containers()
 	if err != nil {
 		return err
 	}
