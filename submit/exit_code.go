@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/submit/progress"
 )
 
@@ -50,7 +51,7 @@ func (f *Failures) See(p *corev1.Pod) {
 			if t == nil {
 				t = c.LastTerminationState.Terminated
 			}
-			if t != nil && t.ExitCode != 0 && p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
+			if t != nil && podspec.HasFailed(&p.Spec, c.Name, t) && p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure {
 				f.add(failure{pod: p.Name, container: c.Name, code: t.ExitCode, at: t.FinishedAt.Time})
 			}
 		}

@@ -27,20 +27,31 @@ var ofJobs = []annotation{
 	{batch.AttemptsAnnotation, `the attempts before the current one, which jobctl retry records. Read-only.`},
 }
 
-var ofPods = []annotation{
+// What the simulated runtime reads (jobd serve --runtime simulated). It stands below the API, so that its names are repeated
+// here.
+const (
+	simulatedDuration = "jobd.dev/simulate-duration"
+	simulatedExitCode = "jobd.dev/simulate-exit-code"
+)
+
+var ofTemplates = []annotation{
 	{core.KeepFilesAnnotation, `for how long after the pod's end its files are kept for jobctl cp ("1h", at most 168h).`},
+	{simulatedDuration, `with jobd serve --runtime simulated, for how long each container runs ("1m30s"; "0s").`},
+	{simulatedExitCode, `with jobd serve --runtime simulated, what each container exits with: "1"; "1,1,0" start by start; "3:1,5:42" by completion index.`},
+}
+
+var ofPods = append(slices.Clone(ofTemplates), []annotation{
 	{batch.OOMKillsAnnotation, `after how many kills for want of memory the pod's memory was chosen. Read-only.`},
 	{batch.AttemptAnnotation, `the attempt of its Job to which the pod belongs, unless it is the first. Read-only.`},
-}
+}...)
 
 // documented lists the annotations of each type, and of each template of one.
 func documented() map[string][]annotation {
-	template := ofPods[:1]
 	return map[string][]annotation{
 		batchv1.Job{}.OpenAPIModelName():             ofJobs,
 		batchv1.JobTemplateSpec{}.OpenAPIModelName(): slices.DeleteFunc(slices.Clone(ofJobs), func(a annotation) bool { return a.name == batch.AttemptsAnnotation }),
 		corev1.Pod{}.OpenAPIModelName():              ofPods,
-		corev1.PodTemplateSpec{}.OpenAPIModelName():  template,
+		corev1.PodTemplateSpec{}.OpenAPIModelName():  ofTemplates,
 		corev1.ServiceAccount{}.OpenAPIModelName(): {
 			{core.RoleAnnotation, `what the pods of the ServiceAccount may do with its token in their namespace: read, submit or admin.`},
 		},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/jobd/jobd/api/openapi"
+	"github.com/jobd/jobd/runtime/simulated"
 )
 
 // Each annotation that package api knows is explained at a type that is served.
@@ -28,6 +29,11 @@ func TestAllAreExplained(t *testing.T) {
 	}
 	constants := regexp.MustCompile(`Annotation\s*=\s*"(jobd\.dev/[a-z-]+)"`)
 	found := 0
+	for _, name := range []string{simulated.Duration, simulated.ExitCode} {
+		if !explained[name] {
+			t.Errorf("nothing explains %s of the simulated runtime", name)
+		}
+	}
 	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
 			return err

@@ -6,22 +6,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// validateEvent checks an event of v1, new or changed.
+// validateEvent checks a new event of v1. Its name may be any segment of a path, as that of an object may which it begins with:
+// system:node.17a4.
 func validateEvent(event *corev1.Event) field.ErrorList {
-	return validateAnyEvent(event, "reportingComponent")
+	return append(validation.ValidateObjectMeta(&event.ObjectMeta, true, path.ValidatePathSegmentName, field.NewPath("metadata")),
+		validateAnyEvent(event, "reportingComponent")...)
 }
 
 // validateAnyEvent checks what both groups require: an event is in the namespace of its object, or in "default" if the
 // object has no namespace. An event with an eventTime may be elsewhere, and must also name its reporter, an action and
 // a reason. reporter is the name of that field, which differs between the groups.
-func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
-	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain,
-		field.NewPath("metadata"))
+func validateAnyEvent(event *corev1.Event, reporter string) (errs field.ErrorList) {
 	about, dated := event.InvolvedObject.Namespace, !event.EventTime.IsZero()
 	switch {
 	case event.Namespace == about:
@@ -45,12 +46,12 @@ func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 		{"reportingInstance", event.ReportingInstance, 128}, {"action", event.Action, 128},
 		{"reason", event.Reason, 128}, {"message", event.Message, 1024},
 	} {
-		path := field.NewPath(f.name)
+		at := field.NewPath(f.name)
 		if f.name != "message" {
-			errs = append(errs, required(path, f.value)...)
+			errs = append(errs, required(at, f.value)...)
 		}
 		if len(f.value) > f.max {
-			errs = append(errs, field.Invalid(path, "", fmt.Sprintf("can have at most %d characters", f.max)))
+			errs = append(errs, field.Invalid(at, "", fmt.Sprintf("can have at most %d characters", f.max)))
 		}
 	}
 	return errs
@@ -58,7 +59,9 @@ func validateAnyEvent(event *corev1.Event, reporter string) field.ErrorList {
 
 // validateNewerEvent checks an event of events.k8s.io: the fields that only older events use must be empty.
 func validateNewerEvent(event *corev1.Event) field.ErrorList {
-	errs := append(validateAnyEvent(event, "reportingController"), validateEventSeries(event.Series)...)
+	errs := validation.ValidateObjectMeta(&event.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	errs = append(errs, validateAnyEvent(event, "reportingController")...)
+	errs = append(errs, validateEventSeries(event.Series)...)
 	if event.EventTime.IsZero() {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
 	}
@@ -126,7 +129,7 @@ func validateNewerEventUpdate(event, old *corev1.Event) field.ErrorList {
 // validateEventUpdate checks a changed event of v1.
 func validateEventUpdate(event, old *corev1.Event) field.ErrorList {
 	return append(validation.ValidateObjectMetaUpdate(&event.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata")),
-		validateEvent(event)...)
+		validateAnyEvent(event, "reportingComponent")...)
 }
 
 // eventFields returns the fields that field selectors of events may name, in addition to metadata.name and

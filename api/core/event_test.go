@@ -43,6 +43,40 @@ func TestEventStandsWhereItsObjectDoes(t *testing.T) {
 	}
 }
 
+// TestNamesOfEvents: recorders name an event after its object, whose name may have any form.
+func TestNamesOfEvents(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		older, newer bool // whether v1 and events.k8s.io take it
+	}{
+		{"pi-x2b4c.17a4e2", true, true},
+		{"system:node.17a4e2", true, false},
+		{"Upper_case.17a4e2", true, false},
+		{"away.", true, false},
+		{"a/b", false, false},
+		{"a%b", false, false},
+		{"..", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			older := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: "a"}}
+			older.InvolvedObject.Namespace = "a"
+			if errs := validateEvent(older); (len(errs) == 0) != c.older {
+				t.Errorf("v1: %v", errs)
+			}
+			newer := older.DeepCopy()
+			newer.EventTime, newer.Type = metav1.NewMicroTime(someTime), corev1.EventTypeNormal
+			newer.ReportingController, newer.ReportingInstance, newer.Action, newer.Reason = "c", "i", "A", "R"
+			if errs := validateNewerEvent(newer); (len(errs) == 0) != c.newer {
+				t.Errorf("events.k8s.io: %v", errs)
+			}
+			older.ResourceVersion = "1"
+			if errs := validateEventUpdate(older, older); len(errs) > 0 && c.older {
+				t.Errorf("an update of it: %v", errs)
+			}
+		})
+	}
+}
+
 func TestEventTable(t *testing.T) {
 	now := someTime.Add(5 * time.Minute)
 	for _, tc := range []struct{ name, event, want string }{

@@ -55,7 +55,7 @@ func SetServiceDefaults(s *corev1.Service) {
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
-		if p.TargetPort == (intstr.IntOrString{}) {
+		if p.TargetPort == intstr.FromInt32(0) || p.TargetPort == intstr.FromString("") {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 	}

@@ -19,6 +19,8 @@ func TestService(t *testing.T) {
 		{"headless, by selector", `{clusterIP: None, selector: {a: b}}`, nil, nil},
 		{"with a port", `{` + at + `selector: {a: b}, ports: [{port: 6379}]}`, nil, nil},
 		{"a port may lead to another one", `{` + at + `selector: {a: b}, ports: [{port: 80, targetPort: 8080}]}`, nil, nil},
+		{"to the same one if none is named", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: ""}]}`, nil, nil},
+		{"or it is zero", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: 0}]}`, nil, nil},
 		{"but not without an address", `{clusterIP: None, selector: {a: b}, ports: [{port: 80, targetPort: 8080}]}`, nil, []string{"spec.ports[0].targetPort:"}},
 		{"a port of the host", `{` + at + `type: NodePort, ports: [{port: 80, nodePort: 30080}]}`, nil, nil},
 		{"which needs an address", `{type: NodePort, selector: {a: b}, ports: [{port: 80}]}`, nil, []string{"spec.type: NodePort"}},

@@ -15,3 +15,21 @@ func ContainerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus 
 	}
 	return nil
 }
+
+// HasFailed reports whether such an end of one of a pod's containers is a failure: one with an exit code, and for an init
+// container that is no sidecar also one with a process that the kernel killed for want of memory, whatever the others made of
+// that. A kubelet does the same, since what the containers after it build upon may be missing.
+func HasFailed(spec *corev1.PodSpec, container string, end *corev1.ContainerStateTerminated) bool {
+	if end.ExitCode != 0 || end.Reason != OOMKilled {
+		return end.ExitCode != 0
+	}
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; c.Name == container {
+			return !IsSidecar(c)
+		}
+	}
+	return false
+}
+
+// OOMKilled is the reason for the end of a container in which the kernel killed a process for want of memory.
+const OOMKilled = "OOMKilled"

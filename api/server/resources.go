@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/jobd/jobd/api/annotations"
 	"github.com/jobd/jobd/api/disruption"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
@@ -205,6 +206,14 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 		return append(finalizerNames(obj), a.CheckUpdate(obj, old)...)
 	}
 	return append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
+}
+
+func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
+	return append(s.Strategy.WarningsOnCreate(ctx, obj), annotations.Warnings(obj, nil)...)
+}
+
+func (s strategy) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
+	return append(s.Strategy.WarningsOnUpdate(ctx, obj, old), annotations.Warnings(obj, old)...)
 }
 
 // alias returns the further group that a request was made to, nil for the kind's own.

@@ -24,6 +24,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/history"
 	wire "github.com/jobd/jobd/api/picture"
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/job"
 	"github.com/jobd/jobd/daemon/picture"
 	"github.com/jobd/jobd/dashboard/report"
@@ -204,7 +205,7 @@ func lastLines(ctx context.Context, client kubernetes.Interface, namespace, name
 	}
 	container := ""
 	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
-		if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
+		if end := c.State.Terminated; end != nil && podspec.HasFailed(&p.Spec, c.Name, end) {
 			container = c.Name
 		}
 	}

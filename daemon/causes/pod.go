@@ -201,7 +201,7 @@ func podExits(v *podView) (all []why.Cause) {
 	}
 	for _, s := range v.statuses() {
 		end := s.State.Terminated
-		if end == nil || end.ExitCode == 0 || waiting[s.Name] {
+		if end == nil || !podspec.HasFailed(&v.pod.Spec, s.Name, end) || waiting[s.Name] {
 			if s.State.Running != nil && s.LastTerminationState.Terminated != nil && s.RestartCount > 0 {
 				all = append(all, v.restarted(s))
 			}

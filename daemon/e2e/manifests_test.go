@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A manifest is a file of testdata/manifests with what its header expects of it. Each line of the header is a word, a
+// A manifest is a file of testdata/manifests, or of testdata/field, with what its header expects of it. Each line of the header is a word, a
 // colon, and the rest; the lines without a known word are prose.
 type manifest struct {
 	file string
@@ -61,6 +61,7 @@ func readManifest(t *testing.T, file string) manifest {
 			continue
 		}
 		switch verb, rest := found[1], found[2]; verb {
+		case "source": // of a report in testdata/field
 		case "namespace":
 			m.namespace, m.own = rest, true
 		case "with":
@@ -71,7 +72,7 @@ func readManifest(t *testing.T, file string) manifest {
 			m.refuses = append(m.refuses, rest)
 		case "warns":
 			m.warns = append(m.warns, rest)
-		case "completes", "fails", "waits", "suspended", "succeeds", "bound":
+		case "completes", "fails", "waits", "suspended", "succeeds", "bound", "why", "has":
 			what := outcomeLine.FindStringSubmatch(rest)
 			if what == nil {
 				t.Fatalf("%s: %q names no object", file, line)
@@ -87,13 +88,17 @@ func readManifest(t *testing.T, file string) manifest {
 	return m
 }
 
-// TestManifests applies manifests as people write them, all at once, and looks at what becomes of each: it runs to its
-// end, or one sentence says what to do.
+// TestManifests applies manifests as people write them, and those of public reports of what went wrong somewhere, all at once,
+// and looks at what becomes of each: it runs to its end, or one sentence says what to do.
 func TestManifests(t *testing.T) {
 	kubectl := needKubectl(t)
-	files, err := filepath.Glob("../../testdata/manifests/*.*")
-	if err != nil || len(files) == 0 {
-		t.Fatal("there are no manifests", err)
+	var files []string
+	for _, dir := range []string{"manifests", "field"} {
+		found, err := filepath.Glob("../../testdata/" + dir + "/*.yaml")
+		if err != nil || len(found) == 0 {
+			t.Fatal("there are no manifests", err)
+		}
+		files = append(files, found...)
 	}
 	hosts := standInRegistry(t, kubectl)
 	d := start(t, "--listen", freePort(t), "--registry-hosts", hosts, "--allocatable", "cpu=96,memory=512Gi,nvidia.com/gpu=8")
@@ -179,6 +184,13 @@ func (d *daemon) becomes(namespace string, o expectation) {
 	d.t.Helper()
 	ctx, core := d.t.Context(), d.CoreV1()
 	d.eventually(fmt.Sprintf("%s %s/%s", o.verb, o.kind, o.name), func() error {
+		switch o.verb {
+		case "why":
+			return d.says(o.text, "why", o.kind+"/"+o.name, "-n", namespace)
+		case "has":
+			path, value, _ := strings.Cut(o.text, "=")
+			return d.says(value, "get", o.kind+"/"+o.name, "-n", namespace, "-o", "jsonpath={"+path+"}")
+		}
 		switch o.kind {
 		case "job", "cronjob":
 			if o.verb == "waits" {
@@ -236,6 +248,15 @@ func (d *daemon) becomes(namespace string, o expectation) {
 		d.t.Fatalf("there is no test of a %s", o.kind)
 		return nil
 	})
+}
+
+// says returns nil when a command of jobctl prints some words.
+func (d *daemon) says(words string, args ...string) error {
+	out, err := d.try("jobctl", nil, args...)
+	if err == nil && !strings.Contains(out, words) {
+		err = fmt.Errorf("jobctl %s says %q", args[0], out)
+	}
+	return err
 }
 
 // waits returns nil when the status of a pod of a namespace, or an event, says in the given words what is waited for.

@@ -128,6 +128,33 @@ func TestPodLife(t *testing.T) {
 			l.turn(end)
 			l.state("c", "OOMKilled:137/0")
 		},
+		"an init container that lost a process to the OOM killer has failed, whatever its exit code": func(t *testing.T) {
+			l := newLife(t, newPod(never, "init:i", "c"))
+			l.turn()
+			end := l.exited("i", 0, 0)
+			end.Status.OOMKilled = true
+			l.want(l.turn(end), "TearDown")
+			l.state("i", "OOMKilled:0/0")
+			l.phase(corev1.PodFailed)
+		},
+		"and is restarted on failure": func(t *testing.T) {
+			l := newLife(t, newPod(corev1.RestartPolicyOnFailure, "init:i", "c"))
+			l.turn()
+			end := l.exited("i", 0, 0)
+			end.Status.OOMKilled = true
+			l.turn(end)
+			l.phase(corev1.PodPending)
+			l.condition(corev1.PodInitialized, "False ContainersNotInitialized")
+		},
+		"a main container is judged by its exit code alone": func(t *testing.T) {
+			l := newLife(t, newPod(never, "c"))
+			l.turn()
+			end := l.exited("c", 0, 0)
+			end.Status.OOMKilled = true
+			l.turn(end)
+			l.state("c", "OOMKilled:0/0")
+			l.phase(corev1.PodSucceeded)
+		},
 		"a process that cannot be started fails with 128": func(t *testing.T) {
 			l := newLife(t, newPod(never, "c"))
 			l.turn()

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // container is one container of a pod with its status, which is changed in place.
@@ -109,10 +111,10 @@ func (c container) ended() *corev1.ContainerStateTerminated {
 	return c.status.LastTerminationState.Terminated
 }
 
-// succeeded reports whether the newest attempt ended with exit code 0.
-func (c container) succeeded() bool {
+// succeeded reports whether the newest attempt has ended and has not failed.
+func (c container) succeeded(pod *corev1.Pod) bool {
 	t := c.ended()
-	return t != nil && t.ExitCode == 0
+	return t != nil && !podspec.HasFailed(&pod.Spec, c.spec.Name, t)
 }
 
 // next returns the attempt that would be launched next.

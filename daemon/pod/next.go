@@ -76,7 +76,7 @@ func (p *planner) at(t time.Time) {
 func (p *planner) launch() {
 	for i := range p.pod.Spec.InitContainers {
 		c := initContainer(p.pod, i)
-		if c.sidecar() || !c.succeeded() {
+		if c.sidecar() || !c.succeeded(p.pod) {
 			p.due(c)
 		}
 		if !c.passed(p.pod) && !(p.doubt && c.sidecar() && c.begun()) {

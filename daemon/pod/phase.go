@@ -28,7 +28,7 @@ func phase(pod *corev1.Pod, stopping bool) corev1.PodPhase {
 				return corev1.PodPending
 			}
 			continue
-		case c.succeeded():
+		case c.succeeded(pod):
 			continue
 		}
 		if end := c.ended(); end != nil && (stopping || !restarts(pod, c, end)) {
@@ -80,7 +80,7 @@ func lingering(pod *corev1.Pod) corev1.PodPhase {
 // initialized reports whether all init containers are done, and all sidecars have begun.
 func initialized(pod *corev1.Pod) bool {
 	for i := range pod.Spec.InitContainers {
-		if c := initContainer(pod, i); !c.succeeded() && (!c.sidecar() || !c.begun()) {
+		if c := initContainer(pod, i); !c.succeeded(pod) && (!c.sidecar() || !c.begun()) {
 			return false
 		}
 	}

@@ -1,10 +1,12 @@
 package pod
 
+import "github.com/jobd/jobd/api/podspec"
+
 // Reasons and messages of a kubelet, which people and scripts look for.
 const (
 	reasonCompleted       = "Completed"
 	reasonError           = "Error"
-	reasonOOMKilled       = "OOMKilled"
+	reasonOOMKilled       = podspec.OOMKilled
 	reasonStartError      = "StartError"
 	reasonStatusUnknown   = "ContainerStatusUnknown"
 	reasonCreating        = "ContainerCreating"

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // restarts reports whether a container that has ended like this is restarted in its pod: because one of its restart
@@ -23,10 +25,10 @@ func restarts(pod *corev1.Pod, c container, end *corev1.ContainerStateTerminated
 	case corev1.RestartPolicyNever:
 		return false
 	case corev1.RestartPolicyOnFailure:
-		return end.ExitCode != 0
+		return podspec.HasFailed(&pod.Spec, c.spec.Name, end)
 	}
 	// Always: but an init container that has succeeded is done.
-	return !c.init || c.sidecar() || end.ExitCode != 0
+	return !c.init || c.sidecar() || podspec.HasFailed(&pod.Spec, c.spec.Name, end)
 }
 
 // ruleFor returns the first of a container's restart policy rules that matches such an end, nil if none does.

@@ -21,7 +21,7 @@ func (c container) begun() bool { return c.running() || c.ended() != nil }
 // that has started. A sidecar that ends later does not hold them up.
 func (c container) passed(pod *corev1.Pod) bool {
 	if !c.sidecar() {
-		return c.succeeded()
+		return c.succeeded(pod)
 	}
 	return c.running() && !isFalse(c.status.Started) || c.begun() && begunAfter(pod, c)
 }

@@ -120,7 +120,10 @@ func (b Specs) Spec(ctx context.Context, in worker.SpecInput) (*specs.Spec, erro
 	if err := relabel(spec, files, declared, in); err != nil {
 		return nil, err
 	}
-	return spec, b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name])
+	if err := b.Devices.Inject(spec, in.Sandbox.Devices[in.Container.Name]); err != nil {
+		return nil, err
+	}
+	return spec, oci.CheckTexts(spec)
 }
 
 // SimulatedSpecs makes the specs of containers that are only simulated. It implements worker.SpecBuilder.

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/shard"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
@@ -24,6 +25,9 @@ func (r *Runtime) Exec(ctx context.Context, id string, e runtime.ExecRequest) (i
 }
 
 func (r *Runtime) exec(ctx context.Context, id string, e runtime.ExecRequest) (int, error) {
+	if err := oci.CheckCommand(e.Args); err != nil {
+		return 0, err
+	}
 	c, err := r.running(id)
 	if err != nil {
 		return 0, err

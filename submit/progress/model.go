@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // PodState is what a pod is doing, in one word.
@@ -304,7 +305,7 @@ func FailedContainer(p *corev1.Pod) *corev1.ContainerStatus {
 		for i := range list {
 			c := &list[i]
 			switch t := c.State.Terminated; {
-			case t == nil || t.ExitCode == 0:
+			case t == nil || !podspec.HasFailed(&p.Spec, c.Name, t):
 			case first == nil, sidecars[first.Name] && !sidecars[c.Name],
 				sidecars[first.Name] == sidecars[c.Name] && t.FinishedAt.Before(&first.State.Terminated.FinishedAt):
 				first = c
