@@ -165,6 +165,15 @@ func TestOwnersOfAnyKind(t *testing.T) {
 			f.start()
 			f.want("b")
 		}},
+		{"another version of the group names the same owner", func(f family) {
+			f.make("a")
+			ref := f.ref("a")
+			ref.APIVersion = "v1beta1"
+			f.make("b", ref)
+			f.want("a b")
+			f.delete("a", metav1.DeletePropagationForeground)
+			f.want("")
+		}},
 		{"owners are in the same namespace", func(f family) {
 			far := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "kube-system", UID: "uid-a"}}
 			f.put(objects.Key(objects.ConfigMaps, far), far)

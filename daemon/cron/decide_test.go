@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // given is a CronJob and its Jobs: one that starts at every full hour, made at 10:00, looked at some time later.
@@ -152,6 +154,28 @@ func TestDecide(t *testing.T) {
 }
 
 func forbid(cj *batchv1.CronJob) { cj.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent }
+
+// TestRetriedJobs: a Job that goes on after its end is active again if the CronJob has started it. One that somebody made from
+// it by hand is not, so that no concurrencyPolicy ends it.
+func TestRetriedJobs(t *testing.T) {
+	for _, c := range []struct {
+		name, scheduled, want string
+	}{
+		{"its own", "2024-05-01T10:00:00Z", "start -, wake 01 11:00, delete [], say [SawRetriedJob], 1 active"},
+		{"one made by hand", "", "start -, wake 01 11:00, delete [], say [UnexpectedJob], 0 active"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := hourly().at("2024-05-01T10:30:00Z").job("a", "", "2024-05-01T10:00:00Z")
+			g.jobs[0].Annotations = map[string]string{batch.AttemptsAnnotation: `[{"attempt":1}]`}
+			if c.scheduled != "" {
+				g.jobs[0].Annotations[batchv1.CronJobScheduledTimestampAnnotation] = c.scheduled
+			}
+			if got := g.decide().String(); got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
 
 func TestLastSuccessfulTimeOnlyGrows(t *testing.T) {
 	g := hourly().job("a", batchv1.JobComplete, "2024-05-01T10:02:00Z").job("b", batchv1.JobComplete, "2024-05-01T10:01:00Z")

@@ -35,7 +35,7 @@ type Job struct {
 	started   time.Time
 	completed time.Time
 	deleting  bool
-	retried   bool // it goes on after it had finished
+	retried   bool // it goes on after it had finished, and the CronJob had started it
 	known     bool // a decision has seen it before
 }
 
@@ -55,7 +55,7 @@ func (r *Record) SetCronJob(cj *batchv1.CronJob, now time.Time) {
 // SetJob folds in a Job that the CronJob controls, and reports whether Decide is to be called.
 func (r *Record) SetJob(j *batchv1.Job) bool {
 	next := Job{UID: j.UID, Name: j.Name, end: end(j), deleting: j.DeletionTimestamp != nil,
-		retried: batch.AttemptOf(j.Annotations) > 1}
+		retried: batch.AttemptOf(j.Annotations) > 1 && j.Annotations[batchv1.CronJobScheduledTimestampAnnotation] != ""}
 	if t := j.Status.StartTime; t != nil {
 		next.started = t.Time
 	}

@@ -123,13 +123,15 @@ func isLeaving(obj metav1.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && storage.Propagation(obj) == metav1.DeletePropagationForeground
 }
 
+// kindOf returns the kind of an owner, nil if jobd does not have it. The group counts and not its version, as for the
+// controllers of Jobs and pods: an owner named by an older one (batch/v1beta1) is the same object.
 func kindOf(ref metav1.OwnerReference) *kind.Kind {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
 		return nil
 	}
 	for _, k := range objects.Served() {
-		if k.Name == ref.Kind && k.GroupVersion == gv {
+		if k.Name == ref.Kind && k.GroupVersion.Group == gv.Group {
 			return k
 		}
 	}
