@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -57,11 +56,13 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Resource: "pods"}:
 		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
 		served["pods/why"] = &explanation{objects, k, s}
-		into := newReach(objects, s.config.Containers, authorizer.AuthorizerFunc(s.authorize))
+		into := s.newReach(objects)
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
 		served["pods/proxy"] = podProxy{into}
-		served["pods/files"] = files[*corev1.Pod]{objects, podFiles{s.config.PodFiles, s.config.Containers, s.config.Logger}.serve}
+		served["pods/files"] = files[*corev1.Pod]{
+			objects, into.permit, podFiles{s.config.PodFiles, s.config.Containers, s.config.Logger}.serve,
+		}
 		binding := podBinding{objects}
 		served["pods/binding"], served["bindings"] = binding, bindings{binding}
 		budgets, err := s.registry(disruption.Kind())
@@ -92,13 +93,14 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 				return s.addresses.create(ctx, obj, options)
 			}
 			objects.BeginUpdate = s.addresses.update
-			served["services/proxy"] = serviceProxy{podProxy{newReach(nil, s.config.Containers, nil)}, objects, s.storedPods}
+			served["services/proxy"] = serviceProxy{podProxy{s.newReach(nil)}, objects, s.storedPods}
 		}
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
 		s.warnOfPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
-			objects, claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
+			objects, func(context.Context, *corev1.PersistentVolumeClaim) error { return nil },
+			claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
 		}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
