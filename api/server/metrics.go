@@ -4,11 +4,25 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Register adds metrics of how the API is shared among clients to a registry, until unregister is called.
 func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error) {
-	c := fronts{s.local, s.remote, s.pods}
-	if err := r.Register(c); err != nil {
-		return nil, err
+	all := []prometheus.Collector{
+		fronts{s.local, s.remote, s.pods},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "jobd_api_panics_total",
+			Help: "Requests that have met a fault of jobd, which its log has with a stack.",
+		}, func() float64 { return float64(s.panics.count.Load()) }),
 	}
-	return func() { r.Unregister(c) }, nil
+	unregister = func() {
+		for _, c := range all {
+			r.Unregister(c)
+		}
+	}
+	for _, c := range all {
+		if err := r.Register(c); err != nil {
+			unregister()
+			return nil, err
+		}
+	}
+	return unregister, nil
 }
 
 var (

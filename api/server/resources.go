@@ -288,6 +288,7 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 func (o restOptions) storage(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
 	made := storage.New(o.server.config.Store, c.Codec, prefix, newObject)
 	made.Admit = quotaAdmission(o.kind)
+	made.Panicked = o.server.panics.watcher
 	return made, func() {}, nil
 }
 

@@ -34,6 +34,8 @@ type Storage struct {
 
 	// Admit may refuse an object that is about to be written at a key, in the transaction that writes it; nil refuses none.
 	Admit func(ctx context.Context, tx *store.Tx, key string, obj runtime.Object) error
+	// Panicked returns the error by which a watch ends that has panicked for a reason; nil: it panics.
+	Panicked func(ctx context.Context, reason any) error
 }
 
 var _ storage.Interface = &Storage{}

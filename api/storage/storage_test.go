@@ -472,3 +472,25 @@ func TestErrorsOfTheStore(t *testing.T) {
 		t.Error("a closed store says that it is ready")
 	}
 }
+
+func TestAWatcherThatPanicsIsToldSo(t *testing.T) {
+	s := pods(t)
+	if err := s.Create(t.Context(), podKey("a"), pod("a", nil), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.newFunc = func() runtime.Object { panic("fault") }
+	s.Panicked = func(_ context.Context, reason any) error {
+		return apierrors.NewInternalError(fmt.Errorf("said %v", reason))
+	}
+	w, err := s.Watch(t.Context(), "/pods/", storage.ListOptions{Recursive: true, Predicate: storage.Everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, ok := <-w.ResultChan()
+	if status, isStatus := e.Object.(*metav1.Status); !ok || e.Type != watch.Error || !isStatus || status.Code != 500 || !strings.Contains(status.Message, "said fault") {
+		t.Errorf("%+v", e)
+	}
+	if _, ok := <-w.ResultChan(); ok {
+		t.Error("the watch goes on")
+	}
+}

@@ -73,7 +73,15 @@ func (w *watcher) run(from uint64, initial bool) {
 	defer w.cancel()
 	w.storage.shares.join()
 	defer w.storage.shares.leave()
-	err := func() error {
+	err := func() (err error) {
+		defer func() {
+			if w.storage.Panicked == nil {
+				return
+			}
+			if reason := recover(); reason != nil {
+				err = w.storage.Panicked(w.ctx, reason)
+			}
+		}()
 		if initial {
 			at, err := w.sendInitial(from)
 			if err != nil {
