@@ -114,6 +114,11 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		o, ok := sn.Get(key)
 		switch {
 		case ok:
+			if len(o.Value) > smallObject {
+				if err := hold(ctx, len(o.Value)); err != nil {
+					return err
+				}
+			}
 			return s.decode(key, o.Value, o.Version, out)
 		case opts.IgnoreNotFound:
 			return runtime.SetZeroValue(out)

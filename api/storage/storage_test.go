@@ -494,3 +494,80 @@ func TestAWatcherThatPanicsIsToldSo(t *testing.T) {
 		t.Error("the watch goes on")
 	}
 }
+
+// A page ends also when it has enough bytes; all pages together have everything, each object once.
+func TestPagesOfLargeObjects(t *testing.T) {
+	s := pods(t)
+	large := strings.Repeat("x", 1<<20)
+	const many = 40
+	for i := range many {
+		p := pod(fmt.Sprintf("p%02d", i), map[string]string{"odd": fmt.Sprint(i % 2)})
+		p.Annotations = map[string]string{"large": large}
+		if err := s.Create(t.Context(), podKey(p.Name), p, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		selector string
+		limit    int64
+		pages    int
+		names    int
+	}{
+		{"all at once", "", 0, 1, many},
+		{"a limit above what a page holds", "", 500, many / 4, many},
+		{"one below", "", 3, 14, many},
+		{"what half of them match", "odd=1", 500, many / 8, many / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			selector, err := labels.Parse(c.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			predicate := storage.SelectionPredicate{Label: selector, Field: fields.Everything(), GetAttrs: storage.DefaultNamespaceScopedAttr, Limit: c.limit}
+			var names []string
+			held := &countedMemory{}
+			for pages := 1; ; pages++ {
+				held.bytes = 0
+				var l corev1.PodList
+				if err := s.GetList(WithMemory(t.Context(), held), "/pods/", storage.ListOptions{Recursive: true, Predicate: predicate}, &l); err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range l.Items {
+					names = append(names, p.Name)
+				}
+				if held.bytes < len(l.Items)<<20 || c.limit > 0 && held.bytes > maxPageBytes+maxObject {
+					t.Errorf("a page of %d counted %d bytes", len(l.Items), held.bytes)
+				}
+				if left := l.RemainingItemCount; l.Continue != "" && c.selector == "" && (left == nil || int(*left) != many-len(names)) {
+					t.Errorf("after %d remain %v", len(names), left)
+				}
+				if predicate.Continue = l.Continue; l.Continue == "" {
+					if pages != c.pages {
+						t.Errorf("%d pages, want %d", pages, c.pages)
+					}
+					break
+				}
+			}
+			if len(names) != c.names || !slices.IsSorted(names) || len(slices.Compact(names)) != c.names {
+				t.Errorf("%v", names)
+			}
+		})
+	}
+	full := &countedMemory{most: 1 << 20}
+	err := s.GetList(WithMemory(t.Context(), full), "/pods/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.PodList{})
+	if !apierrors.IsTooManyRequests(err) {
+		t.Errorf("a list that may hold no more: %v", err)
+	}
+	if err := s.Get(WithMemory(t.Context(), full), podKey("p00"), storage.GetOptions{}, &corev1.Pod{}); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("an object that may not be held: %v", err)
+	}
+}
+
+// countedMemory counts what a request holds, of which most, if it is not 0, is the most.
+type countedMemory struct{ bytes, most int }
+
+func (c *countedMemory) Grow(_ context.Context, n int) bool {
+	c.bytes += n
+	return c.most == 0 || c.bytes <= c.most
+}
