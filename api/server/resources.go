@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/jobd/jobd/api/disruption"
+	"github.com/jobd/jobd/api/elements"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
@@ -196,17 +197,20 @@ func (s strategy) NamespaceScoped() bool { return s.kind.Namespaced }
 func (s strategy) Canonicalize(runtime.Object) {}
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	if a := s.alias(ctx); a != nil && a.Check != nil {
-		return append(finalizerNames(obj), a.Check(obj)...)
+	if err := elements.InObject(obj); err != nil {
+		return field.ErrorList{err}
 	}
-	return append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...)
+	if a := s.alias(ctx); a != nil && a.Check != nil {
+		return first(append(finalizerNames(obj), a.Check(obj)...))
+	}
+	return first(append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...))
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if a := s.alias(ctx); a != nil && a.CheckUpdate != nil {
-		return append(finalizerNames(obj), a.CheckUpdate(obj, old)...)
+		return first(append(finalizerNames(obj), a.CheckUpdate(obj, old)...))
 	}
-	return append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
+	return first(append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...))
 }
 
 // alias returns the further group that a request was made to, nil for the kind's own.

@@ -175,6 +175,7 @@ type Server struct {
 	// rights are what roles and bindings allow; roleRules are the rules that stand for jobd's own roles, by their names.
 	rights    *rights
 	panics    *panics
+	kinds     map[schema.GroupResource]string // the names of the kinds
 	roleRules map[string][]rbacv1.PolicyRule
 
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
@@ -284,13 +285,16 @@ func (s *Server) add(kinds []*kind.Kind) error {
 				newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
 		}
 	}
+	s.kinds = map[schema.GroupResource]string{}
 	for _, k := range kinds {
+		s.kinds[k.GroupResource()] = k.Name
 		served, err := s.resources(k)
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.GroupResource(), err)
 		}
 		add(k.GroupVersion, served)
 		for _, alias := range k.AlsoIn {
+			s.kinds[alias.GroupVersion.WithResource(k.Resource).GroupResource()] = k.Name
 			add(alias.GroupVersion, served)
 		}
 	}

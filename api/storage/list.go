@@ -116,7 +116,7 @@ func (l *list) readAll(past *store.Past) error {
 		if limit > 0 {
 			n = min(n, limit, maxGuess)
 		}
-		if err := hold(l.ctx, n*int(l.items.Type().Elem().Size())); err != nil {
+		if err := Hold(l.ctx, n*int(l.items.Type().Elem().Size())); err != nil {
 			return err
 		}
 		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
@@ -151,7 +151,7 @@ func (l *list) add(o store.Object) error {
 		l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
 		l.bytes += len(o.Value)
 		if l.unheld += len(o.Value); l.unheld >= smallObject {
-			err := hold(l.ctx, l.unheld)
+			err := Hold(l.ctx, l.unheld)
 			l.unheld = 0
 			return err
 		}

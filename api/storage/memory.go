@@ -29,8 +29,8 @@ func WithMemory(ctx context.Context, m Memory) context.Context {
 	return context.WithValue(ctx, memoryKey{}, m)
 }
 
-// hold counts n bytes that a request is about to hold.
-func hold(ctx context.Context, n int) error {
+// Hold counts n bytes that a request is about to hold.
+func Hold(ctx context.Context, n int) error {
 	if m, ok := ctx.Value(memoryKey{}).(Memory); ok && !m.Grow(ctx, n) {
 		if err := ctx.Err(); err != nil {
 			return err

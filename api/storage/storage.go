@@ -115,7 +115,7 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		switch {
 		case ok:
 			if len(o.Value) > smallObject {
-				if err := hold(ctx, len(o.Value)); err != nil {
+				if err := Hold(ctx, len(o.Value)); err != nil {
 					return err
 				}
 			}
