@@ -87,6 +87,9 @@ func (l *list) read(sn *store.Snapshot, at uint64) error {
 		}
 	}
 	past, err := sn.At(l.version, l.prefix)
+	if err == nil && beforeBirth(sn, l.prefix, l.version) {
+		err = store.ErrCompacted
+	}
 	switch {
 	case errors.Is(err, store.ErrFuture):
 		return storage.NewTooLargeResourceVersionError(at, sn.Version(), 0)

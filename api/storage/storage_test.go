@@ -571,3 +571,14 @@ func (c *countedMemory) Grow(_ context.Context, n int) bool {
 	c.bytes += n
 	return c.most == 0 || c.bytes <= c.most
 }
+
+func TestNamespaceOfAKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"secrets/team/s": "namespaces/team", "secrets/team/": "namespaces/team", "jobs.batch/team/": "namespaces/team",
+		"secrets/": "", "nodes/n": "", "nodes/": "", "namespaces/team": "namespaces/team", "namespaces/": "", "": "",
+	} {
+		if got := namespaceKey(key); got != want {
+			t.Errorf("%s is in %q, want %q", key, got, want)
+		}
+	}
+}

@@ -193,6 +193,14 @@ func (w *watcher) page(
 
 // follow sends what the log has after a version, until the watch ends.
 func (w *watcher) follow(from uint64) error {
+	if err := w.storage.store.View(func(sn *store.Snapshot) error {
+		if beforeBirth(sn, w.key, from) {
+			return store.ErrCompacted
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	c := w.storage.store.Cursor(from, w.key)
 	next := w.nextBookmark()
 	for {
