@@ -582,3 +582,40 @@ func TestNamespaceOfAKey(t *testing.T) {
 		}
 	}
 }
+
+// Events of large objects do not pile up before a client that does not read.
+func TestLargeEventsWaitOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pods(t)
+		for i := range 20 {
+			p := pod(fmt.Sprintf("p%02d", i), nil)
+			if i%2 == 0 {
+				p.Annotations = map[string]string{"large": strings.Repeat("x", 1<<20)}
+			}
+			if err := s.Create(t.Context(), podKey(p.Name), p, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, from := range []string{"0", "1"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			w, err := s.Watch(ctx, "/pods/", storage.ListOptions{ResourceVersion: from, Recursive: true, Predicate: storage.Everything})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				time.Sleep(time.Minute)
+				if n := len(w.ResultChan()); n > 2 {
+					t.Errorf("%d events wait", n)
+				}
+				if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.Pod).Name != fmt.Sprintf("p%02d", i) {
+					t.Fatalf("from %s: %v", from, e)
+				}
+			}
+			cancel()
+			synctest.Wait()
+		}
+		if err := s.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
