@@ -200,6 +200,9 @@ func (s *Store) catchUp(ctx context.Context, dst *bolt.DB) error {
 				for err == nil && tx.Horizon() < horizon {
 					err = cut(tx.Snapshot, func(st state) bool { return st.horizon < horizon })
 				}
+				if err == nil {
+					err = readAges(src.meta).put(tx.meta)
+				}
 				if err == nil && readState(tx.meta) != readState(src.meta) {
 					err = fmt.Errorf("the copy is at %+v, and should be at %+v", readState(tx.meta), readState(src.meta))
 				}

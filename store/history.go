@@ -34,8 +34,12 @@ func (s state) put(meta *bolt.Bucket) error {
 	return meta.Put(keyState, b)
 }
 
-// maxCut bounds how many changes one commit cuts, so that a smaller HistoryBytes does not make the next write slow.
-const maxCut = 2048
+// maxCut bounds how many changes one commit cuts, and maxCutScan how many it looks at for that, so that a smaller
+// HistoryBytes, or much that is old, does not make the next write slow.
+const (
+	maxCut     = 2048
+	maxCutScan = 8 * maxCut
+)
 
 // trim moves the horizon forward until the history is not larger than limit. It does so in strides, since every cut
 // rewrites pages that the commit would not touch otherwise.
@@ -51,7 +55,9 @@ func cut(s *Snapshot, more func(state) bool) error {
 	state := readState(s.meta)
 	var gone []uint64
 	c := s.values.Cursor()
-	for k, v := c.Seek(versionKey(state.horizon + 1)); k != nil && len(gone) < maxCut && more(state); k, v = c.Next() {
+	scanned := 0
+	for k, v := c.Seek(versionKey(state.horizon + 1)); k != nil && len(gone) < maxCut && scanned < maxCutScan && more(state); k, v = c.Next() {
+		scanned++
 		version := binary.BigEndian.Uint64(k)
 		r, _, err := decodeHead(version, v)
 		if err != nil {

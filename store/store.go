@@ -39,6 +39,8 @@ const (
 type Options struct {
 	// HistoryBytes bounds what is kept of superseded values, in bytes; 0 stands for defaultHistoryBytes.
 	HistoryBytes int64
+	// HistoryAge bounds for how long what is superseded is kept; 0 stands for defaultHistoryAge.
+	HistoryAge time.Duration
 	// Reserve is disk space, in bytes, that the file holds beside what it uses: so much more can be written when others
 	// have filled the disk. 0 is none.
 	Reserve int64
@@ -51,6 +53,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.HistoryBytes <= 0 {
 		o.HistoryBytes = defaultHistoryBytes
+	}
+	if o.HistoryAge <= 0 {
+		o.HistoryAge = defaultHistoryAge
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -73,6 +78,7 @@ type Store struct {
 	copying atomic.Bool
 
 	reserved reserve // of the writer
+	alarm    alarm   // of the writer
 
 	requests chan *request
 	// invitations go to whoever follows the store, if anybody does.
@@ -131,6 +137,7 @@ func open(path string, o Options, format uint64, migrations map[uint64]migration
 		o.Logger.Warn("cannot remove what a compaction has left", "path", s.compactPath(), "error", err)
 	}
 	s.keepReserve()
+	s.alarm.timer = time.NewTimer(0) // what was left when the store was closed may be old by now
 	go s.write()
 	return s, nil
 }

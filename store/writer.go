@@ -68,10 +68,13 @@ func (r *request) call(tx *Tx, fn func(*Tx) error) (err error) {
 // the more there is to do, the more shares one fsync.
 func (s *Store) write() {
 	defer close(s.closed)
+	defer s.alarm.timer.Stop()
 	for {
 		select {
 		case <-s.closing:
 			return
+		case <-s.alarm.timer.C:
+			s.forgetNow()
 		case r := <-s.requests:
 			for r != nil {
 				if r.alone != nil {
@@ -111,7 +114,7 @@ func (s *Store) writeGroup(first *request) (next *request) {
 		joined, err = s.invite(&g)
 	}
 	if err == nil {
-		err = g.commit(s.historyBytes())
+		err = s.commit(&g)
 	} else {
 		_ = btx.Rollback()
 	}
@@ -183,7 +186,8 @@ func (g *group) take(r *request, tx *Tx) (ok bool, err error) {
 	return true, nil
 }
 
-func (g *group) commit(historyBytes int64) (err error) {
+// commit commits a group, and cuts the history.
+func (s *Store) commit(g *group) (err error) {
 	defer func() {
 		// Harmless after a commit; after a panic it releases the file.
 		_ = g.btx.Rollback()
@@ -192,10 +196,14 @@ func (g *group) commit(historyBytes int64) (err error) {
 		return nil
 	}
 	defer recoverCorruption(&err)
-	s := newSnapshot(g.btx)
-	err = trim(s, historyBytes)
+	sn := newSnapshot(g.btx)
+	err = trim(sn, s.historyBytes())
 	if err == nil && g.cut > 0 {
-		err = cut(s, func(st state) bool { return st.horizon < g.cut })
+		err = cut(sn, func(st state) bool { return st.horizon < g.cut })
+	}
+	due := s.alarm.due
+	if err == nil && !s.copying.Load() { // a copy lacks what is cut before it has it
+		due, _, err = forget(sn, sn.version-uint64(len(g.keys)), s.options)
 	}
 	if err != nil {
 		return fmt.Errorf("cut history: %w", classify(err))
@@ -203,5 +211,6 @@ func (g *group) commit(historyBytes int64) (err error) {
 	if err := g.btx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", classify(err))
 	}
+	s.alarm.set(due)
 	return nil
 }

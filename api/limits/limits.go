@@ -67,6 +67,9 @@ func missing(list *corev1.ResourceList, from corev1.ResourceList) (names []strin
 	return names
 }
 
+// maxErrors bounds how many errors are joined, which takes quadratic time.
+const maxErrors = 100
+
 // CheckPod returns why LimitRanges refuse a pod, nil if they do not.
 func CheckPod(ranges []*corev1.LimitRange, pod *corev1.Pod) error {
 	var errs []error
@@ -82,7 +85,7 @@ func CheckPod(ranges []*corev1.LimitRange, pod *corev1.Pod) error {
 			errs = append(errs, check(item, requests, limits)...)
 		}
 	}
-	return utilerrors.NewAggregate(errs)
+	return utilerrors.NewAggregate(errs[:min(len(errs), maxErrors)])
 }
 
 // CheckClaim returns why LimitRanges refuse a claim, nil if they do not.

@@ -123,6 +123,9 @@ func runsOther(a api.Attributes) bool {
 	return false
 }
 
+// maxErrors bounds how many errors are joined, which takes quadratic time.
+const maxErrors = 100
+
 // review returns what in an object the list of host paths forbids, and the object's attributes without the volumes that
 // it allows.
 func review(paths *hostpath.List, a api.Attributes) (forbidden error, excused api.Attributes) {
@@ -134,7 +137,8 @@ func review(paths *hostpath.List, a api.Attributes) (forbidden error, excused ap
 	if spec == nil {
 		return nil, a
 	}
-	forbidden = paths.Check(spec, at).ToAggregate()
+	errs := paths.Check(spec, at)
+	forbidden = errs[:min(len(errs), maxErrors)].ToAggregate()
 	if without := paths.Excused(spec); without != spec {
 		obj = obj.DeepCopyObject()
 		spec, _ = podspec.Of(obj)

@@ -22,6 +22,8 @@ import (
 // one, as runtime/archive describes them.
 type files[T apiruntime.Object] struct {
 	objects *registry.Store
+	// permit refuses objects whose files the client of a request may not see.
+	permit func(context.Context, T) error
 	// serve returns an error if nothing was answered yet.
 	serve func(http.ResponseWriter, *http.Request, T) error
 }
@@ -35,6 +37,9 @@ func (files[T]) NewConnectOptions() (apiruntime.Object, bool, string) { return n
 func (f files[T]) Connect(ctx context.Context, name string, _ apiruntime.Object, responder rest.Responder) (http.Handler, error) {
 	obj, err := f.objects.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
+		return nil, err
+	}
+	if err := f.permit(ctx, obj.(T)); err != nil {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,6 +20,8 @@ import (
 // chain puts the filters in front of the API, in the order of a kube-apiserver.
 func (s *Server) chain(h http.Handler, access access, sharing *sharing) http.Handler {
 	backend, policy := s.audit()
+	h = s.countElements(h)
+	h = s.panics.answer(h) // here too, since this is what a timeout may run on a goroutine of its own, and then leave alone
 	h = s.logWrites(h)
 	h = sharing.fairly(h)
 	h = access(h)
@@ -36,7 +38,7 @@ func (s *Server) chain(h http.Handler, access access, sharing *sharing) http.Han
 	h = apifilters.WithLatencyTrackers(h)
 	h = apifilters.WithRequestInfo(h, requestInfo)
 	h = apifilters.WithRequestReceivedTimestamp(h)
-	h = genericfilters.WithPanicRecovery(h, requestInfo)
+	h = countAborts(h)
 	return apifilters.WithAuditInit(h)
 }
 

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -42,5 +45,39 @@ func (s *Server) history(r *http.Request) (*history.List, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	if err := s.sinceNamespace(r.Context(), &q); err != nil {
+		return nil, err
+	}
 	return s.config.History.Read(q)
+}
+
+// sinceNamespace leaves out what has ended before a namespace was created: a former one of the same name may have been
+// somebody else's. Who may read the history of all namespaces finds it there, and so here too.
+func (s *Server) sinceNamespace(ctx context.Context, q *history.Query) error {
+	if q.Namespace == "" {
+		return nil
+	}
+	who, _ := request.UserFrom(ctx)
+	decision, _, err := s.authorize(ctx, authorizer.AttributesRecord{
+		User: who, Verb: "list", APIGroup: history.Group, APIVersion: history.Version, Resource: "jobs", ResourceRequest: true,
+	})
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	ns, found, err := s.namespace(q.Namespace)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	created := time.Now()
+	if found {
+		created = ns.CreationTimestamp.Time
+	}
+	// Times have whole seconds: what has ended in that one was of the former namespace.
+	if since := created.Add(time.Second); since.After(q.Since) {
+		q.Since = since
+	}
+	return nil
 }

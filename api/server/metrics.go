@@ -4,11 +4,25 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Register adds metrics of how the API is shared among clients to a registry, until unregister is called.
 func (s *Server) Register(r prometheus.Registerer) (unregister func(), err error) {
-	c := fronts{s.local, s.remote, s.pods}
-	if err := r.Register(c); err != nil {
-		return nil, err
+	all := []prometheus.Collector{
+		fronts{s.local, s.remote, s.pods},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "jobd_api_panics_total",
+			Help: "Requests that have met a fault of jobd, which its log has with a stack.",
+		}, func() float64 { return float64(s.panics.count.Load()) }),
 	}
-	return func() { r.Unregister(c) }, nil
+	unregister = func() {
+		for _, c := range all {
+			r.Unregister(c)
+		}
+	}
+	for _, c := range all {
+		if err := r.Register(c); err != nil {
+			unregister()
+			return nil, err
+		}
+	}
+	return unregister, nil
 }
 
 var (
@@ -18,6 +32,10 @@ var (
 		"Requests that wait for a place.", []string{"listener", "kind"}, nil)
 	refusedDesc = prometheus.NewDesc("jobd_api_requests_refused_total",
 		"Requests that were answered with 429, because their client has its share of places or there are none.", []string{"listener", "kind"}, nil)
+	heldDesc = prometheus.NewDesc("jobd_api_held_bytes",
+		"Bytes of objects and bodies that requests hold.", []string{"listener"}, nil)
+	heldRefusedDesc = prometheus.NewDesc("jobd_api_held_refused_total",
+		"Requests that were answered with 429, because they would have held too many bytes.", []string{"listener"}, nil)
 	openDesc = prometheus.NewDesc("jobd_api_connections",
 		"Open connections of clients; idle are those on which no request is served.", []string{"listener", "idle"}, nil)
 	closedDesc = prometheus.NewDesc("jobd_api_connections_closed_total",
@@ -28,7 +46,7 @@ var (
 type fronts []*front
 
 func (fronts) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{servedDesc, waitingDesc, refusedDesc, openDesc, closedDesc} {
+	for _, d := range []*prometheus.Desc{servedDesc, waitingDesc, refusedDesc, heldDesc, heldRefusedDesc, openDesc, closedDesc} {
 		ch <- d
 	}
 }
@@ -47,6 +65,9 @@ func (all fronts) Collect(ch chan<- prometheus.Metric) {
 			gauge(waitingDesc, waiting, f.name, kind)
 			counter(refusedDesc, refused, f.name, kind)
 		}
+		held, refused := f.sharing.memory.Held()
+		gauge(heldDesc, held, f.name)
+		counter(heldRefusedDesc, refused, f.name)
 		open, idle, closed := f.connections.figures()
 		gauge(openDesc, open-idle, f.name, "false")
 		gauge(openDesc, idle, f.name, "true")

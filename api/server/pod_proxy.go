@@ -162,15 +162,33 @@ func splitProxyPath(escaped string) (base, path string) {
 	return escaped[:at], escaped[at:]
 }
 
-// withoutCredentials takes out of a request what its sender has shown to jobd and must not show to a pod.
+// withoutCredentials takes out of a request what its sender has shown to jobd, or to a proxy before it, and must not show
+// to a pod. Cookies are those of the pod's own pages: jobd sets none, and jobctl dashboard passes none on.
 func withoutCredentials(h http.Header) {
-	h.Del("Authorization")
 	for name := range h {
-		if strings.HasPrefix(name, "Impersonate-") {
-			h.Del(name)
+		switch {
+		case name == "Authorization", name == "Proxy-Authorization",
+			strings.HasPrefix(name, "Impersonate-"), strings.HasPrefix(name, "X-Remote-"):
+			delete(h, name)
 		}
 	}
+	const protocols = "Sec-Websocket-Protocol"
+	var others []string
+	for _, line := range h[protocols] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" && !strings.HasPrefix(strings.ToLower(name), tokenProtocol) {
+				others = append(others, name)
+			}
+		}
+	}
+	if delete(h, protocols); len(others) > 0 {
+		h.Set(protocols, strings.Join(others, ", "))
+	}
 }
+
+// tokenProtocol begins the name of a protocol by which browsers, which can send no header with a WebSocket, show an API
+// server their token.
+const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 
 // stayBelow makes a redirect to another page of the pod's server one that comes through the proxy.
 func stayBelow(h http.Header, base, host string) {

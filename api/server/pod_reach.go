@@ -49,10 +49,14 @@ type reach struct {
 	pods       *registry.Store
 	containers Containers
 	authorizer authorizer.UnconditionalAuthorizer
+	// permit refuses pods that the client of a request may not reach into.
+	permit func(context.Context, *corev1.Pod) error
 }
 
-func newReach(pods *registry.Store, c Containers, a authorizer.UnconditionalAuthorizer) *reach {
-	return &reach{pods: pods, containers: c, authorizer: a}
+func (s *Server) newReach(pods *registry.Store) *reach {
+	return &reach{
+		pods: pods, containers: s.config.Containers, authorizer: authorizer.AuthorizerFunc(s.authorize), permit: podSecurity{s}.reaches,
+	}
 }
 
 func (*reach) Destroy()                 {}
@@ -80,13 +84,16 @@ func (c *reach) mayConnect(ctx context.Context) error {
 	return nil
 }
 
-// pod returns a pod that is bound to the node.
+// pod returns a pod that is bound to the node, and that the client may reach into.
 func (c *reach) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	obj, err := c.pods.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	pod := obj.(*corev1.Pod)
+	if err := c.permit(ctx, pod); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.containers == nil:
 		return nil, apierrors.NewServiceUnavailable("this server has no containers")

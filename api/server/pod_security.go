@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/pod-security-admission/api"
 
@@ -25,21 +25,20 @@ import (
 
 // podSecurity refuses pods that their namespace does not allow (Pod Security Admission, and a list of host paths),
 // warns about templates of such pods, and checks the labels of namespaces that say which those are. Beyond what a
-// cluster does, it keeps those who cannot change the labels out of the containers of pods that they could not have
-// created.
+// cluster does, its method reaches keeps those who cannot change the labels out of the containers of pods that they
+// could not have created.
 type podSecurity struct{ server *Server }
 
 var _ admission.ValidationInterface = podSecurity{}
 
-func (podSecurity) Handles(op admission.Operation) bool { return op != admission.Delete }
+func (podSecurity) Handles(op admission.Operation) bool {
+	return op == admission.Create || op == admission.Update
+}
 
 func (s podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource().GroupResource()
 	if !podsecurity.Concerns(resource) {
 		return nil
-	}
-	if a.GetOperation() == admission.Connect {
-		return s.connect(ctx, a)
 	}
 	policy := s.server.config.PodSecurity
 	var answer *admissionv1.AdmissionResponse
@@ -71,21 +70,19 @@ func (s podSecurity) namespace(name string) (*corev1.Namespace, error) {
 	return ns, nil
 }
 
-// connect decides who may reach into the containers of a pod. The pod may be older than the level of its namespace, or
-// have been created by somebody who is exempt; a client that gets into it can do all that it can do.
-func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error {
-	if !slices.Contains(reaching, a.GetSubresource()) {
-		return nil
+// reaches decides whether the client of a request may reach into the containers of a pod, or to what listens in its
+// network. The pod may be older than the level of its namespace, or have been created by somebody who is exempt; a client
+// that gets into it can do all that it can do. What asks has found the pod that it is about to connect to: a name in a
+// request can be written in several ways, and may be that of a Service.
+func (s podSecurity) reaches(ctx context.Context, pod *corev1.Pod) error {
+	who, ok := request.UserFrom(ctx)
+	if !ok {
+		return apierrors.NewInternalError(fmt.Errorf("it is not known who wants to reach pod %s", pod.Name))
 	}
-	pod, err := s.server.storedPod(a.GetNamespace(), a.GetName())
-	if err != nil || pod == nil {
-		return err // the handler that looks for its containers reports that it does not exist
-	}
-	ns, err := s.namespace(a.GetNamespace())
+	ns, err := s.namespace(pod.Namespace)
 	if err != nil {
 		return err
 	}
-	who := a.GetUserInfo()
 	refusal := s.server.config.PodSecurity.Refusal(ctx, ns, pod, admissionv1.Connect, who.GetName())
 	if refusal == nil {
 		return nil
@@ -93,7 +90,7 @@ func (s podSecurity) connect(ctx context.Context, a admission.Attributes) error 
 	if may, err := s.mayChangeLabels(ctx, who, ns.Name); err != nil || may {
 		return err
 	}
-	return admission.NewForbidden(a,
+	return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name,
 		fmt.Errorf("only who may change its namespace reaches its containers, since it would be refused now: %v",
 			refusal))
 }
@@ -143,22 +140,6 @@ func (s *Server) asGoodAsRoot(r role) (string, error) {
 	return fmt.Sprintf("whoever has this kubeconfig can become root of this host, because privileged pods are allowed in "+
 		"the namespace(s) %s: label them pod-security.kubernetes.io/enforce=baseline, or start jobd with --pod-security-enforce baseline",
 		strings.Join(open, ", ")), nil
-}
-
-// storedPod returns a pod, nil if there is none.
-func (s *Server) storedPod(namespace, name string) (pod *corev1.Pod, err error) {
-	err = s.config.Store.View(func(snapshot *store.Snapshot) error {
-		o, ok := snapshot.Get(store.Key("pods", namespace, name))
-		if !ok {
-			return nil
-		}
-		pod = &corev1.Pod{}
-		return scheme.Decode(o.Value, pod)
-	})
-	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("pods/%s/%s: %w", namespace, name, err))
-	}
-	return pod, nil
 }
 
 // storedPods returns all pods of a namespace. It fails when ctx ends first.

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -228,6 +230,94 @@ func TestNobodyGetsMoreByAnOlderPod(t *testing.T) {
 		t.Errorf("who submits changes the level: %v", err)
 	}
 }
+
+// Whatever a request calls a pod, it is the pod which it would lead to that decides.
+func TestNobodyReachesAnOlderPodByAnotherName(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers, c.PodFiles = atAddresses{t: t}, noFiles{} })
+	const in = "/api/v1/namespaces/default/"
+	for i, name := range []string{"old", "hostnet", "plain"} {
+		pod := podThat(name, name == "old")
+		pod.Labels = map[string]string{"app": name, "any": "yes"}
+		pod.Spec.HostNetwork = name == "hostnet"
+		mustMake(t, ts.client(t).CoreV1().Pods("default"), pod)
+		ts.bind(t, name, "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+		status := fmt.Sprintf(`{"status": {"phase": "Running", "podIP": "10.64.0.%[1]d", "podIPs": [{"ip": "10.64.0.%[1]d"}], "conditions": [{"type": "Ready", "status": "True"}]}}`, i+2)
+		if _, err := ts.client(t).CoreV1().Pods("default").Patch(t.Context(), name, types.MergePatchType, []byte(status), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		ts.mustDo(t, http.MethodPost, in+"services", `{"metadata": {"name": "`+name+`"}, "spec": {"selector": {"app": "`+name+`"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}}`, 201)
+	}
+	ts.mustDo(t, http.MethodPost, in+"services", `{"metadata": {"name": "any"}, "spec": {"selector": {"any": "yes"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}}`, 201)
+	ts.mustPatch(t, "/api/v1/namespaces/default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`)
+
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	token := ts.token(t, ts.account(t, "installer", "submit"), nil).Status.Token
+	ask := func(method, path string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, "https://"+ts.tls.String()+in+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<16))
+		return answer.StatusCode, string(said)
+	}
+	names := []string{
+		"%s", "%s:8080", "%s:http", "http:%s:8080", "https:%s:8080", "http:%s:", ":%s:", "%s:", "%s%%3A8080", "%%3A%s%%3A", "http%%3A%s:8080",
+	}
+	odd := []string{"HTTP:%s:8080", "::%s:8080", "ftp:%s:1", "%s:8080:1", "%%2e%%2e/pods/%s", "./%s", "%s/", "%s%%00", "%s%%20", "%%20%s"}
+	paths := []string{"proxy", "proxy/", "proxy/a/b", "proxy/..%2f", "proxy//"}
+	verbs := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+	for _, kind := range []string{"pods", "services"} {
+		for _, pod := range []string{"old", "hostnet"} {
+			for i, form := range append(names, odd...) {
+				for _, path := range paths {
+					for _, verb := range verbs {
+						at := kind + "/" + fmt.Sprintf(form, pod) + "/" + path
+						code, said := ask(verb, at)
+						if code < 400 && (verb != "OPTIONS" || strings.Contains(said, pod)) || code == 503 && kind == "pods" {
+							t.Errorf("%s %s: %d %s", verb, at, code, said)
+						}
+						if plain := i < len(names) && verb == "GET"; plain && kind == "pods" && (code != 403 || !strings.Contains(said, "only who may change its namespace")) {
+							t.Errorf("%s %s: %d %s", verb, at, code, said)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, part := range []string{"exec?command=id&stdout=1", "attach?stdout=1", "portforward", "files?path=/"} {
+		for _, form := range names {
+			for _, verb := range []string{"GET", "POST", "PUT"} {
+				if code, said := ask(verb, "pods/"+fmt.Sprintf(form, "old")+"/"+part); code != 403 && code != 404 && code != 405 {
+					t.Errorf("%s of %s by %s: %d %s", part, form, verb, code, said)
+				}
+			}
+		}
+	}
+	for range 10 { // one of its endpoints at random
+		if code, said := ask("GET", "services/any/proxy/"); code != 200 || !strings.HasPrefix(said, "plain ") {
+			t.Fatalf("a Service with one pod that may be reached: %d %s", code, said)
+		}
+	}
+	if code, said := ask("GET", "services/hostnet/proxy/"); code != 403 || !strings.Contains(said, `services \"hostnet\" is forbidden: it leads to a pod out of reach`) {
+		t.Errorf("a Service in front of a pod on the host's network: %d %s", code, said)
+	}
+	if code, said := ask("GET", "services/plain:http/proxy/"); code != 200 {
+		t.Errorf("a Service in front of a pod that is fine: %d %s", code, said)
+	}
+	if code, said := ask("GET", "pods/plain:8080/proxy/"); code == 403 {
+		t.Errorf("a pod that is fine: %d %s", code, said)
+	}
+}
+
+type noFiles struct{ PodFiles }
 
 func TestListOfHostPaths(t *testing.T) {
 	ts := startServer(t)

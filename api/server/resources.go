@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/jobd/jobd/api/annotations"
 	"github.com/jobd/jobd/api/disruption"
+	"github.com/jobd/jobd/api/elements"
 	"github.com/jobd/jobd/api/kind"
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
@@ -58,11 +58,13 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Resource: "pods"}:
 		served["pods/log"] = &podLog{pods: objects, logs: s.config.Logs}
 		served["pods/why"] = &explanation{objects, k, s}
-		into := newReach(objects, s.config.Containers, authorizer.AuthorizerFunc(s.authorize))
+		into := s.newReach(objects)
 		served["pods/exec"], served["pods/attach"], served["pods/portforward"] = podExec{into}, podAttach{into},
 			podPortForward{into}
 		served["pods/proxy"] = podProxy{into}
-		served["pods/files"] = files[*corev1.Pod]{objects, podFiles{s.config.PodFiles, s.config.Containers, s.config.Logger}.serve}
+		served["pods/files"] = files[*corev1.Pod]{
+			objects, into.permit, podFiles{s.config.PodFiles, s.config.Containers, s.config.Logger}.serve,
+		}
 		binding := podBinding{objects}
 		served["pods/binding"], served["bindings"] = binding, bindings{binding}
 		budgets, err := s.registry(disruption.Kind())
@@ -93,13 +95,14 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 				return s.addresses.create(ctx, obj, options)
 			}
 			objects.BeginUpdate = s.addresses.update
-			served["services/proxy"] = serviceProxy{podProxy{newReach(nil, s.config.Containers, nil)}, objects, s.storedPods}
+			served["services/proxy"] = serviceProxy{podProxy{s.newReach(nil)}, objects, s.storedPods}
 		}
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
 		s.warnOfPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
-			objects, claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
+			objects, func(context.Context, *corev1.PersistentVolumeClaim) error { return nil },
+			claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
 		}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
@@ -195,17 +198,20 @@ func (s strategy) NamespaceScoped() bool { return s.kind.Namespaced }
 func (s strategy) Canonicalize(runtime.Object) {}
 
 func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
-	if a := s.alias(ctx); a != nil && a.Check != nil {
-		return append(finalizerNames(obj), a.Check(obj)...)
+	if err := elements.InObject(obj); err != nil {
+		return field.ErrorList{err}
 	}
-	return append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...)
+	if a := s.alias(ctx); a != nil && a.Check != nil {
+		return first(append(finalizerNames(obj), a.Check(obj)...))
+	}
+	return first(append(finalizerNames(obj), s.Strategy.Validate(ctx, obj)...))
 }
 
 func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) field.ErrorList {
 	if a := s.alias(ctx); a != nil && a.CheckUpdate != nil {
-		return append(finalizerNames(obj), a.CheckUpdate(obj, old)...)
+		return first(append(finalizerNames(obj), a.CheckUpdate(obj, old)...))
 	}
-	return append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...)
+	return first(append(finalizerNames(obj), s.Strategy.ValidateUpdate(ctx, obj, old)...))
 }
 
 func (s strategy) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
@@ -295,6 +301,7 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, _ runtime.Object) (
 func (o restOptions) storage(c *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newObject, _ func() runtime.Object, _ apistorage.AttrFunc, _ apistorage.IndexerFuncs, _ *cache.Indexers) (apistorage.Interface, factory.DestroyFunc, error) {
 	made := storage.New(o.server.config.Store, c.Codec, prefix, newObject)
 	made.Admit = quotaAdmission(o.kind)
+	made.Panicked = o.server.panics.watcher
 	return made, func() {}, nil
 }
 

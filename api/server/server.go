@@ -174,6 +174,8 @@ type Server struct {
 	endpoints []endpoint
 	// rights are what roles and bindings allow; roleRules are the rules that stand for jobd's own roles, by their names.
 	rights    *rights
+	panics    *panics
+	kinds     map[schema.GroupResource]string // the names of the kinds
 	roleRules map[string][]rbacv1.PolicyRule
 
 	// The same API for the socket, for the network, which trusts nobody, and for pods, of which only ServiceAccounts are
@@ -212,7 +214,7 @@ func New(c Config) (*Server, error) {
 	if c.NodePorts.Size == 0 {
 		c.NodePorts = utilnet.PortRange{Base: 30000, Size: 2768}
 	}
-	s := &Server{config: c, rights: &rights{store: c.Store}}
+	s := &Server{config: c, rights: &rights{store: c.Store}, panics: newPanics(c.Logger)}
 	var err error
 	if s.addresses, err = newServiceAddresses(&c); err != nil {
 		return nil, fmt.Errorf("addresses of Services: %w", err)
@@ -283,13 +285,16 @@ func (s *Server) add(kinds []*kind.Kind) error {
 				newEndpoint(gv.WithResource(name).GroupResource(), served[whole], served[name]))
 		}
 	}
+	s.kinds = map[schema.GroupResource]string{}
 	for _, k := range kinds {
+		s.kinds[k.GroupResource()] = k.Name
 		served, err := s.resources(k)
 		if err != nil {
 			return fmt.Errorf("%s: %w", k.GroupResource(), err)
 		}
 		add(k.GroupVersion, served)
 		for _, alias := range k.AlsoIn {
+			s.kinds[alias.GroupVersion.WithResource(k.Resource).GroupResource()] = k.Name
 			add(alias.GroupVersion, served)
 		}
 	}
@@ -358,7 +363,7 @@ func (s *Server) front(name string, api http.Handler, access access) *front {
 	if name != "pods" {
 		handler = withDashboard(handler)
 	}
-	return &front{name, handler, sharing, newConnections(maxIdle)}
+	return &front{name, s.panics.answer(handler), sharing, newConnections(maxIdle)}
 }
 
 func (s *Server) frontOf(l *Listener) *front {

@@ -63,8 +63,11 @@ func (x serviceProxy) Connect(ctx context.Context, id string, _ apiruntime.Objec
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	pod, at := readyEndpoint(s, port, pods)
-	if pod == nil {
+	pod, at, err := readyEndpoint(s, port, pods, func(p *corev1.Pod) error { return x.permit(ctx, p) })
+	switch {
+	case pod == nil && err != nil:
+		return nil, apierrors.NewForbidden(corev1.Resource("services"), s.Name, fmt.Errorf("it leads to a pod out of reach: %w", err))
+	case pod == nil:
 		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", s.Name))
 	}
 	return x.to(scheme, at.String(), responder, func(ctx context.Context) (net.Conn, error) {
@@ -87,8 +90,12 @@ func proxiedServicePort(s *corev1.Service, name string) (*corev1.ServicePort, er
 	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %q found for service %q", name, s.Name))
 }
 
-// readyEndpoint returns one of the ready pods of a Service at random, and where it listens; nil if there is none.
-func readyEndpoint(s *corev1.Service, port *corev1.ServicePort, pods []*corev1.Pod) (*corev1.Pod, netip.AddrPort) {
+// readyEndpoint returns one of the ready pods of a Service at random that the client may reach, and where it listens; nil
+// if there is none, with the reason if it may reach none of them. A Service may be the client's own and lead to any pod of
+// its namespace.
+func readyEndpoint(
+	s *corev1.Service, port *corev1.ServicePort, pods []*corev1.Pod, permit func(*corev1.Pod) error,
+) (pod *corev1.Pod, at netip.AddrPort, refusal error) {
 	selector := labels.SelectorFromSet(s.Spec.Selector)
 	for _, i := range rand.Perm(len(pods)) {
 		p := pods[i]
@@ -102,9 +109,14 @@ func readyEndpoint(s *corev1.Service, port *corev1.ServicePort, pods []*corev1.P
 		}
 		ip, err := netip.ParseAddr(p.Status.PodIP)
 		number, ok := core.TargetPort(core.NamedPorts(p), port)
-		if err == nil && ip.IsGlobalUnicast() && ok {
-			return p, netip.AddrPortFrom(ip, uint16(number))
+		if err != nil || !ip.IsGlobalUnicast() || !ok {
+			continue
 		}
+		if err := permit(p); err != nil {
+			refusal = err
+			continue
+		}
+		return p, netip.AddrPortFrom(ip, uint16(number)), nil
 	}
-	return nil, netip.AddrPort{}
+	return nil, netip.AddrPort{}, refusal
 }

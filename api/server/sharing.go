@@ -21,6 +21,7 @@ import (
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/fairshare"
 )
 
@@ -37,6 +38,9 @@ const (
 	longList = 500
 	// maxImages bounds imports and pulls of images that clients wait for.
 	maxImages = 16
+	// maxHeld bounds how many bytes of stored objects and of bodies requests hold until their clients have read the answer, or
+	// sent it, with so much more for the administrator, and maxHeldOfOne those of one user.
+	maxHeld, maxHeldOfOne = 256 << 20, 96 << 20
 	// sharingWait is how long a request waits for a place. Long-running ones get theirs at once or not at all.
 	sharingWait = 5 * time.Second
 )
@@ -48,6 +52,8 @@ type sharing struct {
 	reads, writes, lists *fairshare.Places
 	// streams, sessions and images last as long as the client wants.
 	streams, sessions, images *fairshare.Places
+	// memory is what requests hold.
+	memory *fairshare.Bytes
 }
 
 func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
@@ -65,6 +71,7 @@ func newSharing(maxReads, maxWrites, maxStreams int) *sharing {
 			Total: maxLists, Reserve: maxListsOfOne, User: maxListsOfOne, Peer: maxListsOfOne, Queue: maxReads / 2, QueueAll: 2 * maxReads, Wait: sharingWait,
 		}),
 		streams: of(maxStreams, 0), sessions: of(maxSessions, 0), images: of(maxImages, 0),
+		memory: fairshare.NewBytes(fairshare.BytesLimits{Total: maxHeld, Reserve: maxHeldOfOne, User: maxHeldOfOne, Wait: sharingWait}),
 	}
 }
 
@@ -138,7 +145,9 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, info *request.Re
 			r = r.WithContext(utilflowcontrol.WithInitializationSignal(r.Context(), initialized(release)))
 		}
 	}
-	next.ServeHTTP(w, r)
+	held := s.memory.Request(who)
+	defer held.Release()
+	next.ServeHTTP(w, r.WithContext(storage.WithMemory(r.Context(), held)))
 	return nil
 }
 

@@ -27,9 +27,12 @@ func (f clientsFault) UpdatedObject(ctx context.Context, old apiruntime.Object) 
 		}
 	}()
 	obj, err = f.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	if err == nil {
+		return obj, refuseElements(obj, old)
+	}
 	var status apierrors.APIStatus
 	var stored *apistorage.StorageError
-	if err == nil || errors.As(err, &status) || errors.As(err, &stored) || ctx.Err() != nil {
+	if errors.As(err, &status) || errors.As(err, &stored) || ctx.Err() != nil {
 		return obj, err
 	}
 	return nil, apierrors.NewBadRequest(err.Error())

@@ -42,6 +42,9 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 	if err != nil {
 		return err
 	}
+	if remaining != nil {
+		*remaining = l.count - int64(items.Len()) // it may be fewer than the limit
+	}
 	return s.versioner.UpdateList(listObj, l.version, token, remaining)
 }
 
@@ -69,6 +72,8 @@ type list struct {
 	version uint64
 	last    string // key of the last object that may match
 	more    bool   // there are objects after it
+	bytes   int    // of the objects that the page has, as they are stored
+	unheld  int    // of the page's memory, what is not counted yet
 	count   int64  // of objects from the page's beginning on, of interest only when there is more
 }
 
@@ -82,6 +87,9 @@ func (l *list) read(sn *store.Snapshot, at uint64) error {
 		}
 	}
 	past, err := sn.At(l.version, l.prefix)
+	if err == nil && beforeBirth(sn, l.prefix, l.version) {
+		err = store.ErrCompacted
+	}
 	switch {
 	case errors.Is(err, store.ErrFuture):
 		return storage.NewTooLargeResourceVersionError(at, sn.Version(), 0)
@@ -109,14 +117,17 @@ func (l *list) readAll(past *store.Past) error {
 		n := past.Count(l.from)
 		l.count = int64(n)
 		if limit > 0 {
-			n = min(n, limit)
+			n = min(n, limit, maxGuess)
+		}
+		if err := Hold(l.ctx, n*int(l.items.Type().Elem().Size())); err != nil {
+			return err
 		}
 		l.items.Set(reflect.MakeSlice(l.items.Type(), 0, n))
 	}
 	var err error
 	wanted := func(value []byte) bool { return l.needles.in(value) || l.ctx.Err() != nil }
 	past.Range(l.from, wanted, func(o store.Object) bool {
-		if limit > 0 && l.items.Len() >= limit {
+		if limit > 0 && (l.items.Len() >= limit || l.bytes >= maxPageBytes) {
 			l.more = true
 			return false
 		}
@@ -141,6 +152,12 @@ func (l *list) add(o store.Object) error {
 	}
 	if matched, err := l.opts.Predicate.Matches(obj); err == nil && matched {
 		l.items.Set(reflect.Append(l.items, reflect.ValueOf(obj).Elem()))
+		l.bytes += len(o.Value)
+		if l.unheld += len(o.Value); l.unheld >= smallObject {
+			err := Hold(l.ctx, l.unheld)
+			l.unheld = 0
+			return err
+		}
 	}
 	return nil
 }

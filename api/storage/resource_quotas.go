@@ -52,6 +52,7 @@ func Put(tx *store.Tx, o *store.Object) (freed bool, err error) {
 	if freed, err = account(tx, o.Key, o); err != nil {
 		return false, err
 	}
+	noteBirth(tx, o.Key)
 	o.Version = tx.Put(*o)
 	return freed, nil
 }
@@ -62,6 +63,7 @@ func Delete(tx *store.Tx, key string) (version uint64, freed bool, err error) {
 	if freed, err = account(tx, key, nil); err != nil {
 		return 0, false, err
 	}
+	forgetBirth(tx, key)
 	version, _ = tx.Delete(key)
 	return version, freed, nil
 }

@@ -34,6 +34,8 @@ type Storage struct {
 
 	// Admit may refuse an object that is about to be written at a key, in the transaction that writes it; nil refuses none.
 	Admit func(ctx context.Context, tx *store.Tx, key string, obj runtime.Object) error
+	// Panicked returns the error by which a watch ends that has panicked for a reason; nil: it panics.
+	Panicked func(ctx context.Context, reason any) error
 }
 
 var _ storage.Interface = &Storage{}
@@ -112,6 +114,11 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		o, ok := sn.Get(key)
 		switch {
 		case ok:
+			if len(o.Value) > smallObject {
+				if err := Hold(ctx, len(o.Value)); err != nil {
+					return err
+				}
+			}
 			return s.decode(key, o.Value, o.Version, out)
 		case opts.IgnoreNotFound:
 			return runtime.SetZeroValue(out)

@@ -472,3 +472,150 @@ func TestErrorsOfTheStore(t *testing.T) {
 		t.Error("a closed store says that it is ready")
 	}
 }
+
+func TestAWatcherThatPanicsIsToldSo(t *testing.T) {
+	s := pods(t)
+	if err := s.Create(t.Context(), podKey("a"), pod("a", nil), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.newFunc = func() runtime.Object { panic("fault") }
+	s.Panicked = func(_ context.Context, reason any) error {
+		return apierrors.NewInternalError(fmt.Errorf("said %v", reason))
+	}
+	w, err := s.Watch(t.Context(), "/pods/", storage.ListOptions{Recursive: true, Predicate: storage.Everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, ok := <-w.ResultChan()
+	if status, isStatus := e.Object.(*metav1.Status); !ok || e.Type != watch.Error || !isStatus || status.Code != 500 || !strings.Contains(status.Message, "said fault") {
+		t.Errorf("%+v", e)
+	}
+	if _, ok := <-w.ResultChan(); ok {
+		t.Error("the watch goes on")
+	}
+}
+
+// A page ends also when it has enough bytes; all pages together have everything, each object once.
+func TestPagesOfLargeObjects(t *testing.T) {
+	s := pods(t)
+	large := strings.Repeat("x", 1<<20)
+	const many = 40
+	for i := range many {
+		p := pod(fmt.Sprintf("p%02d", i), map[string]string{"odd": fmt.Sprint(i % 2)})
+		p.Annotations = map[string]string{"large": large}
+		if err := s.Create(t.Context(), podKey(p.Name), p, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		selector string
+		limit    int64
+		pages    int
+		names    int
+	}{
+		{"all at once", "", 0, 1, many},
+		{"a limit above what a page holds", "", 500, many / 4, many},
+		{"one below", "", 3, 14, many},
+		{"what half of them match", "odd=1", 500, many / 8, many / 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			selector, err := labels.Parse(c.selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			predicate := storage.SelectionPredicate{Label: selector, Field: fields.Everything(), GetAttrs: storage.DefaultNamespaceScopedAttr, Limit: c.limit}
+			var names []string
+			held := &countedMemory{}
+			for pages := 1; ; pages++ {
+				held.bytes = 0
+				var l corev1.PodList
+				if err := s.GetList(WithMemory(t.Context(), held), "/pods/", storage.ListOptions{Recursive: true, Predicate: predicate}, &l); err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range l.Items {
+					names = append(names, p.Name)
+				}
+				if held.bytes < len(l.Items)<<20 || c.limit > 0 && held.bytes > maxPageBytes+maxObject {
+					t.Errorf("a page of %d counted %d bytes", len(l.Items), held.bytes)
+				}
+				if left := l.RemainingItemCount; l.Continue != "" && c.selector == "" && (left == nil || int(*left) != many-len(names)) {
+					t.Errorf("after %d remain %v", len(names), left)
+				}
+				if predicate.Continue = l.Continue; l.Continue == "" {
+					if pages != c.pages {
+						t.Errorf("%d pages, want %d", pages, c.pages)
+					}
+					break
+				}
+			}
+			if len(names) != c.names || !slices.IsSorted(names) || len(slices.Compact(names)) != c.names {
+				t.Errorf("%v", names)
+			}
+		})
+	}
+	full := &countedMemory{most: 1 << 20}
+	err := s.GetList(WithMemory(t.Context(), full), "/pods/", storage.ListOptions{Recursive: true, Predicate: storage.Everything}, &corev1.PodList{})
+	if !apierrors.IsTooManyRequests(err) {
+		t.Errorf("a list that may hold no more: %v", err)
+	}
+	if err := s.Get(WithMemory(t.Context(), full), podKey("p00"), storage.GetOptions{}, &corev1.Pod{}); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("an object that may not be held: %v", err)
+	}
+}
+
+// countedMemory counts what a request holds, of which most, if it is not 0, is the most.
+type countedMemory struct{ bytes, most int }
+
+func (c *countedMemory) Grow(_ context.Context, n int) bool {
+	c.bytes += n
+	return c.most == 0 || c.bytes <= c.most
+}
+
+func TestNamespaceOfAKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"secrets/team/s": "namespaces/team", "secrets/team/": "namespaces/team", "jobs.batch/team/": "namespaces/team",
+		"secrets/": "", "nodes/n": "", "nodes/": "", "namespaces/team": "namespaces/team", "namespaces/": "", "": "",
+	} {
+		if got := namespaceKey(key); got != want {
+			t.Errorf("%s is in %q, want %q", key, got, want)
+		}
+	}
+}
+
+// Events of large objects do not pile up before a client that does not read.
+func TestLargeEventsWaitOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pods(t)
+		for i := range 20 {
+			p := pod(fmt.Sprintf("p%02d", i), nil)
+			if i%2 == 0 {
+				p.Annotations = map[string]string{"large": strings.Repeat("x", 1<<20)}
+			}
+			if err := s.Create(t.Context(), podKey(p.Name), p, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, from := range []string{"0", "1"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			w, err := s.Watch(ctx, "/pods/", storage.ListOptions{ResourceVersion: from, Recursive: true, Predicate: storage.Everything})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				time.Sleep(time.Minute)
+				if n := len(w.ResultChan()); n > 2 {
+					t.Errorf("%d events wait", n)
+				}
+				if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.Pod).Name != fmt.Sprintf("p%02d", i) {
+					t.Fatalf("from %s: %v", from, e)
+				}
+			}
+			cancel()
+			synctest.Wait()
+		}
+		if err := s.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

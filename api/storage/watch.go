@@ -22,8 +22,10 @@ const (
 	pageSize = 100
 	// pageBytes is how many bytes of objects are enough for a page.
 	pageBytes = 1 << 20
-	// eventBuffer is how many decoded events wait for a client.
+	// eventBuffer is how many decoded events wait for a client. Those of objects that are not small wait for it one by one, and
+	// then drainWait is how often it is looked whether it has come that far.
 	eventBuffer = 16
+	drainWait   = 20 * time.Millisecond
 	// beforeDeadline is how long before a watch ends its last bookmark is sent, so that the next one begins near to it.
 	beforeDeadline = 2 * time.Second
 	// retryAfter is after how many seconds a client should retry that asks for a version from the future.
@@ -73,7 +75,15 @@ func (w *watcher) run(from uint64, initial bool) {
 	defer w.cancel()
 	w.storage.shares.join()
 	defer w.storage.shares.leave()
-	err := func() error {
+	err := func() (err error) {
+		defer func() {
+			if w.storage.Panicked == nil {
+				return
+			}
+			if reason := recover(); reason != nil {
+				err = w.storage.Panicked(w.ctx, reason)
+			}
+		}()
 		if initial {
 			at, err := w.sendInitial(from)
 			if err != nil {
@@ -102,6 +112,19 @@ func asStatus(key string, err error) runtime.Object {
 	return &status
 }
 
+// sendSized is send for an object that has so many bytes as it is stored. A client that does not read holds no more than one
+// that is large: thousands may do that.
+func (w *watcher) sendSized(e watch.Event, size int) bool {
+	for size > smallObject && len(w.results) > 0 {
+		select {
+		case <-time.After(drainWait):
+		case <-w.ctx.Done():
+			return false
+		}
+	}
+	return w.send(e)
+}
+
 // send reports whether the client took the event.
 func (w *watcher) send(e watch.Event) bool {
 	select {
@@ -117,7 +140,7 @@ func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
 	var at uint64
 	from := w.key
 	for more := true; more; {
-		var page []runtime.Object
+		var page []sized
 		err := w.storage.store.View(func(sn *store.Snapshot) (err error) {
 			if at == 0 {
 				at = sn.Version()
@@ -131,8 +154,10 @@ func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		for _, obj := range page {
-			if !w.send(watch.Event{Type: watch.Added, Object: obj}) {
+		for i := range page {
+			e := watch.Event{Type: watch.Added, Object: page[i].object}
+			page[i].object = nil
+			if !w.sendSized(e, page[i].size) {
 				return 0, w.ctx.Err()
 			}
 		}
@@ -152,10 +177,16 @@ func (w *watcher) sendInitial(notOlder uint64) (uint64, error) {
 	return at, nil
 }
 
+// sized is an object with its size as it is stored.
+type sized struct {
+	object runtime.Object
+	size   int
+}
+
 // page reads the objects of a past version from a key on; next is where the page after it begins.
 func (w *watcher) page(
 	sn *store.Snapshot, at uint64, from string,
-) (page []runtime.Object, next string, more bool, err error) {
+) (page []sized, next string, more bool, err error) {
 	past, err := sn.At(at, w.key)
 	if err != nil {
 		return nil, "", false, err
@@ -176,7 +207,7 @@ func (w *watcher) page(
 			return false
 		}
 		if w.matches(obj) {
-			page = append(page, obj)
+			page = append(page, sized{obj, len(o.Value)})
 		}
 		return true
 	})
@@ -185,6 +216,14 @@ func (w *watcher) page(
 
 // follow sends what the log has after a version, until the watch ends.
 func (w *watcher) follow(from uint64) error {
+	if err := w.storage.store.View(func(sn *store.Snapshot) error {
+		if beforeBirth(sn, w.key, from) {
+			return store.ErrCompacted
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	c := w.storage.store.Cursor(from, w.key)
 	next := w.nextBookmark()
 	for {
@@ -200,7 +239,11 @@ func (w *watcher) follow(from uint64) error {
 			if err != nil {
 				return err
 			}
-			if e.Object != nil && !w.send(e) {
+			size := len(change.Object.Value)
+			if change.Previous != nil {
+				size = max(size, len(change.Previous.Value))
+			}
+			if e.Object != nil && !w.sendSized(e, size) {
 				return w.ctx.Err()
 			}
 		}

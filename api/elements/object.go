@@ -1,0 +1,96 @@
+package elements
+
+import (
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// InObject looks at an object, which can have more than the bodies that have made it: patches add to it.
+func InObject(obj runtime.Object) *field.Error {
+	var t tally
+	t.value(reflect.ValueOf(obj), "")
+	return t.err
+}
+
+// value counts in a value.
+func (t *tally) value(v reflect.Value, path string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() && hasLists(v.Type().Elem()) {
+			t.value(v.Elem(), path)
+		}
+	case reflect.Struct:
+		for _, i := range listsIn(v.Type()) {
+			if t.value(v.Field(i), path+jsonName(v.Type().Field(i))); t.err != nil {
+				return
+			}
+		}
+	case reflect.Slice:
+		deep := hasLists(v.Type().Elem())
+		for i := range v.Len() {
+			if !t.list(i + 1) {
+				t.err = t.exceeded(path, v.Len())
+				return
+			}
+			if deep {
+				if t.value(v.Index(i), at(path, i)); t.err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+var listFields sync.Map // of reflect.Type, the indexes of the fields with lists of structs in them
+
+// listsIn returns which fields of a struct have lists in them that count.
+func listsIn(t reflect.Type) []int {
+	if known, ok := listFields.Load(t); ok {
+		return known.([]int)
+	}
+	var at []int
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && leadsToLists(f.Type, map[reflect.Type]bool{t: true}) {
+			at = append(at, i)
+		}
+	}
+	listFields.Store(t, at)
+	return at
+}
+
+// hasLists reports whether values of a type can have lists in them that count.
+func hasLists(t reflect.Type) bool {
+	if t.Kind() == reflect.Struct {
+		return len(listsIn(t)) > 0
+	}
+	return leadsToLists(t, map[reflect.Type]bool{})
+}
+
+// leadsToLists is hasLists for a type within those of a set. One that contains itself counts as having lists.
+func leadsToLists(t reflect.Type, within map[reflect.Type]bool) bool {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return leadsToLists(t.Elem(), within)
+	case reflect.Slice:
+		element := t.Elem()
+		if element.Kind() == reflect.Pointer {
+			element = element.Elem()
+		}
+		return element.Kind() == reflect.Struct
+	case reflect.Struct:
+		if within[t] {
+			return true
+		}
+		within[t] = true
+		defer delete(within, t)
+		for i := range t.NumField() {
+			if f := t.Field(i); f.IsExported() && leadsToLists(f.Type, within) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/jobd/jobd/api/history"
+	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/store"
+)
+
+// askedHistory keeps what it was asked.
+type askedHistory struct{ asked *history.Query }
+
+func (h askedHistory) Read(q history.Query) (*history.List, error) {
+	*h.asked = q
+	return &history.List{}, nil
+}
+
+// TestAFormerNamespaceIsSomebodyElses has a namespace deleted and made again, and reads as its new tenant what was there at
+// versions of the former one's.
+func TestAFormerNamespaceIsSomebodyElses(t *testing.T) {
+	var asked history.Query
+	ts := startServer(t, func(c *Config) { c.History = askedHistory{&asked} })
+	c := ts.client(t)
+	ctx := t.Context()
+	create := func() *corev1.Namespace {
+		return mustMake(t, c.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}})
+	}
+	create()
+	secrets := c.CoreV1().Secrets("team")
+	for i := range 3 {
+		mustMake(t, secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i)}, StringData: map[string]string{"pw": "of the former tenant"}})
+	}
+	page, err := secrets.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := page.ResourceVersion
+	follower, err := secrets.Watch(ctx, metav1.ListOptions{ResourceVersion: before}) // by somebody who may, all the time
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Stop()
+	if err := secrets.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	emptied, err := secrets.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As the daemon does once a namespace has been emptied.
+	if err := ts.store.Update(ctx, func(tx *store.Tx) error {
+		_, _, err := storage.Delete(tx, store.Key("namespaces", "", "team"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ns := create()
+	for range 3 {
+		if e := <-follower.ResultChan(); e.Type != watch.Deleted {
+			t.Errorf("who has watched before sees %v", e)
+		}
+	}
+
+	tenant := ts.limited(t, "role=submit&namespace=team")
+	for _, version := range []string{before, emptied.ResourceVersion} {
+		for name, o := range map[string]metav1.ListOptions{
+			"a list":              {ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+			"one object":          {ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact, FieldSelector: "metadata.name=s0"},
+			"the rest of a list":  {Continue: page.Continue},
+			"another page's rest": {Continue: page.Continue, Limit: 1},
+		} {
+			if l, err := tenant.CoreV1().Secrets("team").List(ctx, o); statusCode(err) != http.StatusGone {
+				t.Errorf("%s at %s: %v %v", name, version, l, err)
+			}
+		}
+		for name, o := range map[string]metav1.ListOptions{
+			"a watch":               {ResourceVersion: version},
+			"a watch of one object": {ResourceVersion: version, FieldSelector: "metadata.name=s0"},
+		} {
+			w, err := tenant.CoreV1().Secrets("team").Watch(ctx, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e := <-w.ResultChan(); e.Type != watch.Error || e.Object.(*metav1.Status).Code != http.StatusGone {
+				t.Errorf("%s at %s: %v", name, version, e)
+			}
+			w.Stop()
+		}
+	}
+	// A namespace can be read at its own versions.
+	if _, err := tenant.CoreV1().Secrets("team").List(ctx, metav1.ListOptions{ResourceVersion: ns.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}); err != nil {
+		t.Errorf("at the version of the namespace: %v", err)
+	}
+	// Who may read all namespaces can read what was in each.
+	if l, err := c.CoreV1().Secrets("").List(ctx, metav1.ListOptions{ResourceVersion: before, ResourceVersionMatch: metav1.ResourceVersionMatchExact}); err != nil || len(l.Items) != 3 {
+		t.Errorf("of all namespaces: %v", err)
+	}
+
+	since := func(c *kubernetes.Clientset) time.Time {
+		t.Helper()
+		asked = history.Query{}
+		if err := c.RESTClient().Get().AbsPath(history.Path("team")).Do(context.Background()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		return asked.Since
+	}
+	if got := since(tenant); !got.Equal(ns.CreationTimestamp.Add(time.Second)) {
+		t.Errorf("the history of its tenant begins %v, the namespace %v", got, ns.CreationTimestamp)
+	}
+	if got := since(ts.client(t)); !got.IsZero() {
+		t.Errorf("that of an administrator begins %v", got)
+	}
+	if got := since(ts.limited(t, "role=read")); !got.IsZero() {
+		t.Errorf("that of a reader of all namespaces begins %v", got)
+	}
+	if err := ts.store.View(func(s *store.Snapshot) error {
+		if n := s.Count("births."); n != 1 {
+			return fmt.Errorf("%d namespaces are remembered", n)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func statusCode(err error) int32 {
+	if s, ok := err.(interface{ Status() metav1.Status }); ok {
+		return s.Status().Code
+	}
+	return 0
+}
