@@ -237,21 +237,22 @@ func (n *Network) Subnet() netip.Prefix {
 // LeadToAPI redirects APIPort of the gateway to a port of the gateway where the daemon listens, whoever else listens on
 // all addresses of the host.
 func (n *Network) LeadToAPI(port uint16) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.api = port
-	if err := n.writeRules(); err != nil {
+	if err := n.leadToAPI(port); err != nil {
 		return fmt.Errorf("network: the port of the API: %w", err)
 	}
-	if n.services.applied != nil {
+	if n.services.known() {
 		if err := n.writeServices(); err != nil {
 			return err
 		}
 	}
-	if n.policies.applied != nil {
-		return n.writePolicies()
-	}
-	return nil
+	return n.rewritePolicies()
+}
+
+func (n *Network) leadToAPI(port uint16) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.api = port
+	return n.writeRules()
 }
 
 func (n *Network) writeRules() error {
