@@ -42,12 +42,14 @@ type serviceAddresses struct {
 	held map[string]string
 	// pending are those of Services that are being written.
 	pending map[string]string
+	// pendingPorts is how many ports the Services of a namespace that are being written will have more than before.
+	pendingPorts map[string]int
 }
 
 func newServiceAddresses(c *Config) (*serviceAddresses, error) {
 	a := &serviceAddresses{
 		store: c.Store, addresses: c.ServiceAddresses, ports: c.NodePorts, portTaken: c.PortTaken,
-		held: map[string]string{}, pending: map[string]string{},
+		held: map[string]string{}, pending: map[string]string{}, pendingPorts: map[string]int{},
 	}
 	if a.portTaken == nil {
 		a.portTaken = func(corev1.Protocol, uint16) error { return nil }
@@ -80,7 +82,7 @@ func (a *serviceAddresses) upgrade(s *corev1.Service) error {
 		return nil
 	}
 	s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
-	finish, err := a.allocate(s)
+	finish, err := a.allocate(s, len(s.Spec.Ports))
 	if err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (a *serviceAddresses) create(_ context.Context, obj runtime.Object, _ *meta
 		core.WithoutAddress(s, true)
 		return func(context.Context, bool) {}, nil
 	}
-	return a.allocate(s)
+	return a.allocate(s, 0)
 }
 
 // update is the BeginUpdate of Services.
@@ -145,13 +147,46 @@ func (a *serviceAddresses) update(_ context.Context, obj, before runtime.Object,
 		// It is from a time when there were no virtual addresses.
 		old.Spec.ClusterIP, old.Spec.ClusterIPs, s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil, "", nil
 	}
-	return a.allocate(s)
+	had := 0
+	if isAddress(old.Spec.ClusterIP) {
+		had = len(old.Spec.Ports)
+	}
+	return a.allocate(s, had)
 }
 
-// allocate gives a Service what it lacks, and takes what it asks for. The result frees what the Service does not keep.
-func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, error) {
+// room fails if a namespace has no room for more ports of Services.
+func (a *serviceAddresses) room(s *corev1.Service, more int) field.ErrorList {
+	there := a.pendingPorts[s.Namespace]
+	all, err := storage.Services(a.store, s.Namespace)
+	if err != nil {
+		return field.ErrorList{field.InternalError(field.NewPath("spec", "ports"), err)}
+	}
+	for _, other := range all {
+		if isAddress(other.Spec.ClusterIP) {
+			there += len(other.Spec.Ports)
+		}
+	}
+	if there+more > core.MostNamespacePorts {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "ports"), fmt.Sprintf(
+			"the Services of a namespace may not have more than %d ports together, and would have %d", core.MostNamespacePorts, there+more))}
+	}
+	return nil
+}
+
+// allocate gives a Service what it lacks, and takes what it asks for. It had some ports before. The result frees what the
+// Service does not keep.
+func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.FinishFunc, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	more := 0
+	if s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone {
+		more = max(0, len(s.Spec.Ports)-had)
+	}
+	if more > 0 {
+		if errs := a.room(s, more); errs != nil {
+			return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, errs)
+		}
+	}
 	key := serviceKey(s)
 	if s.Name == "" { // it gets one later (generateName), and others may be written at the same time
 		key += fmt.Sprintf("%p", s)
@@ -168,11 +203,21 @@ func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, err
 		}
 		return true
 	}
+	if len(s.Spec.Ports) > core.MostServicePorts && more > 0 {
+		return func(context.Context, bool) {}, nil // validation says so
+	}
+	a.pendingPorts[s.Namespace] += more
+	settled := func() {
+		if a.pendingPorts[s.Namespace] -= more; a.pendingPorts[s.Namespace] == 0 {
+			delete(a.pendingPorts, s.Namespace)
+		}
+	}
 	errs = append(errs, a.allocateAddress(s, take)...)
 	errs = append(errs, a.allocatePorts(s, take)...)
 	finish := func(_ context.Context, written bool) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		settled()
 		for _, what := range taken {
 			delete(a.pending, what)
 		}
@@ -183,6 +228,7 @@ func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, err
 		}
 	}
 	if len(errs) > 0 {
+		settled()
 		for _, what := range taken {
 			delete(a.pending, what)
 		}

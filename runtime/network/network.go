@@ -365,6 +365,21 @@ func (n *Network) isOnBridge(pod *corev1.Pod) bool {
 	return n.addresses.of(string(pod.UID)).IsValid()
 }
 
+// AddressOf returns the address that a pod has by the network's own record, which nobody but the network writes: an object's
+// status may say something else. Not valid if it has none, as a pod that is reached only from within.
+func (n *Network) AddressOf(pod *corev1.Pod) netip.Addr {
+	if pod.Spec.HostNetwork || n.mode == Host && !n.isOnBridge(pod) {
+		at, _ := netip.ParseAddr(n.hostIP)
+		return at
+	}
+	if n.bridge == nil {
+		return netip.Addr{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addresses.of(string(pod.UID))
+}
+
 func sysctls(pod *corev1.Pod) []corev1.Sysctl {
 	if pod.Spec.SecurityContext == nil {
 		return nil
