@@ -182,6 +182,9 @@ func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.Finish
 	if s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone {
 		more = max(0, len(s.Spec.Ports)-had)
 	}
+	if more > 0 && len(s.Spec.Ports) > core.MostServicePorts {
+		return func(context.Context, bool) {}, nil // validation says so
+	}
 	if more > 0 {
 		if errs := a.room(s, more); errs != nil {
 			return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, errs)
@@ -202,9 +205,6 @@ func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.Finish
 			taken = append(taken, what)
 		}
 		return true
-	}
-	if len(s.Spec.Ports) > core.MostServicePorts && more > 0 {
-		return func(context.Context, bool) {}, nil // validation says so
 	}
 	a.pendingPorts[s.Namespace] += more
 	settled := func() {
