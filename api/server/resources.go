@@ -95,7 +95,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 			served["services/proxy"] = serviceProxy{podProxy{newReach(nil, s.config.Containers, nil)}, objects, s.storedPods}
 		}
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
-		s.warnOfPolicies(objects)
+		s.boundPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
 			objects, claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,

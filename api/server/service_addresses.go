@@ -42,14 +42,18 @@ type serviceAddresses struct {
 	held map[string]string
 	// pending are those of Services that are being written.
 	pending map[string]string
-	// pendingPorts is how many ports the Services of a namespace that are being written will have more than before.
-	pendingPorts map[string]int
+	// room is what the ports of a namespace's Services take.
+	room namespaceRoom
 }
 
 func newServiceAddresses(c *Config) (*serviceAddresses, error) {
 	a := &serviceAddresses{
 		store: c.Store, addresses: c.ServiceAddresses, ports: c.NodePorts, portTaken: c.PortTaken,
-		held: map[string]string{}, pending: map[string]string{}, pendingPorts: map[string]int{},
+		held: map[string]string{}, pending: map[string]string{},
+	}
+	a.room = namespaceRoom{
+		most: core.MostNamespacePorts, taken: a.portsOf,
+		says: "the Services of a namespace may not have more than %d ports together, and would have %d",
 	}
 	if a.portTaken == nil {
 		a.portTaken = func(corev1.Protocol, uint16) error { return nil }
@@ -154,23 +158,15 @@ func (a *serviceAddresses) update(_ context.Context, obj, before runtime.Object,
 	return a.allocate(s, had)
 }
 
-// room fails if a namespace has no room for more ports of Services.
-func (a *serviceAddresses) room(s *corev1.Service, more int) field.ErrorList {
-	there := a.pendingPorts[s.Namespace]
-	all, err := storage.Services(a.store, s.Namespace)
-	if err != nil {
-		return field.ErrorList{field.InternalError(field.NewPath("spec", "ports"), err)}
-	}
-	for _, other := range all {
-		if isAddress(other.Spec.ClusterIP) {
-			there += len(other.Spec.Ports)
+// portsOf returns how many ports the Services of a namespace with virtual addresses have.
+func (a *serviceAddresses) portsOf(namespace string) (ports int, err error) {
+	all, err := storage.Services(a.store, namespace)
+	for _, s := range all {
+		if isAddress(s.Spec.ClusterIP) {
+			ports += len(s.Spec.Ports)
 		}
 	}
-	if there+more > core.MostNamespacePorts {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec", "ports"), fmt.Sprintf(
-			"the Services of a namespace may not have more than %d ports together, and would have %d", core.MostNamespacePorts, there+more))}
-	}
-	return nil
+	return ports, err
 }
 
 // allocate gives a Service what it lacks, and takes what it asks for. It had some ports before. The result frees what the
@@ -185,10 +181,9 @@ func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.Finish
 	if more > 0 && len(s.Spec.Ports) > core.MostServicePorts {
 		return func(context.Context, bool) {}, nil // validation says so
 	}
-	if more > 0 {
-		if errs := a.room(s, more); errs != nil {
-			return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, errs)
-		}
+	settle, full := a.room.take(s.Namespace, more, field.NewPath("spec", "ports"))
+	if full != nil {
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, field.ErrorList{full})
 	}
 	key := serviceKey(s)
 	if s.Name == "" { // it gets one later (generateName), and others may be written at the same time
@@ -206,18 +201,12 @@ func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.Finish
 		}
 		return true
 	}
-	a.pendingPorts[s.Namespace] += more
-	settled := func() {
-		if a.pendingPorts[s.Namespace] -= more; a.pendingPorts[s.Namespace] == 0 {
-			delete(a.pendingPorts, s.Namespace)
-		}
-	}
 	errs = append(errs, a.allocateAddress(s, take)...)
 	errs = append(errs, a.allocatePorts(s, take)...)
 	finish := func(_ context.Context, written bool) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		settled()
+		settle()
 		for _, what := range taken {
 			delete(a.pending, what)
 		}
@@ -228,7 +217,7 @@ func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.Finish
 		}
 	}
 	if len(errs) > 0 {
-		settled()
+		settle()
 		for _, what := range taken {
 			delete(a.pending, what)
 		}
