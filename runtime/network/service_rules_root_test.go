@@ -129,3 +129,39 @@ func TestChangesOfServicesAddUp(t *testing.T) {
 		}
 	})
 }
+
+// TestRulesOfAnOlderVersion: the rules that a version with sets and maps for each port has left give way to those of today.
+func TestRulesOfAnOlderVersion(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("needs nft (nftables)")
+	}
+	inOwnNetwork(t, func() {
+		root := t.TempDir()
+		n := open(t, root, Bridge)
+		defer n.remove(t, root)
+		table := n.bridge.name + servicesSuffix
+		old := exec.Command("nft", "-f", "-")
+		old.Stdin = strings.NewReader(`table ip ` + table + ` {
+	map virtual { type ipv4_addr . inet_proto . inet_service : verdict; elements = { 10.96.0.5 . tcp . 80 : goto port-0123 }; }
+	map clients-0123 { type ipv4_addr : ipv4_addr . inet_service; size 65535; flags dynamic,timeout; }
+	map endpoints-0123 { type inet_service : ipv4_addr . inet_service; elements = { 80 : 192.0.2.1 . 80 }; }
+	set all-0123 { type ipv4_addr . inet_service; elements = { 192.0.2.1 . 80 }; }
+	chain port-0123 { meta l4proto tcp dnat ip to tcp dport map @endpoints-0123; }
+	chain prerouting { type nat hook prerouting priority -99; ip daddr . meta l4proto . th dport vmap @virtual; }
+	chain refuse { reject; }
+	chain refuse-sent { type filter hook output priority 0; ip daddr 10.96.0.0/20 goto refuse; }
+}
+`)
+		if out, err := old.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		n = open(t, root, Bridge)
+		p := portWith(n, 5, 80, 2)
+		p.Affinity = time.Hour
+		setServices(t, n, p)
+		out, err := exec.Command("nft", "list", "table", "ip", table).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "0123") || !strings.Contains(string(out), "endpoint-") {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}

@@ -24,9 +24,9 @@ func TestNumbersOfEndpoints(t *testing.T) {
 	leads, refused, total := r.elements[setVirtual], r.elements[setRefused], 0
 	for _, p := range ports {
 		total += len(p.Endpoints)
-		key := string(endpoint{p.At, p.Protocol}.key())
-		_, none := refused[key]
-		if chain, ok := leads[key]; ok == none || none != (len(p.Endpoints) == 0) || ok && r.chains[chain] == nil {
+		key := endpoint{p.At, p.Protocol}.key()
+		_, none := refused[string(key)]
+		if chain, ok := leads[string(key)]; ok == none || none != (len(p.Endpoints) == 0) || ok && r.chains[chain] == nil {
 			t.Errorf("port %s: chain %q, refused %v", p.At, chain, none)
 		}
 	}
