@@ -104,7 +104,7 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 	if err != nil {
 		return nil, err
 	}
-	nameServer := d.openNames(pods, from.store)
+	nameServer := d.openNames(pods, from.machine.Name, from.store)
 	enforcer := policies.Open(from.store, pods, c.Logger)
 	d.beside(enforcer.Run)
 
@@ -159,6 +159,12 @@ func (d *daemon) openContainers(ctx context.Context, from sources) (*containers,
 			Images:      images,
 			PullSecrets: objects.PullSecrets,
 			Begin:       r.Expect,
+			Address: func(obj *corev1.Pod) string {
+				if at := pods.AddressOf(obj); at.IsValid() {
+					return at.String()
+				}
+				return ""
+			},
 			Spec: sandbox.Specs{
 				API: api, Runtime: r, Volumes: volumes, Host: limits, Cgroups: parent, Node: node,
 				Sysctls:    sysctls,
@@ -266,7 +272,7 @@ func (d *daemon) openSimulated(from sources) (*containers, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.openNames(nil, from.store)
+	d.openNames(nil, from.machine.Name, from.store)
 	return &containers{
 		runtime: r, api: api, volumes: provision.Simulated{}, epoch: from.machine.Boot,
 		workers: worker.Config{
@@ -291,8 +297,8 @@ func (d *daemon) openPodAPI(pods *network.Network) (*sandbox.API, error) {
 
 // openNames lets pods find each other by name, and returns the address of their name server; empty if they use the
 // host's.
-func (d *daemon) openNames(pods *network.Network, s *store.Store) string {
-	service := names.Open(pods, d.config.Logger)
+func (d *daemon) openNames(pods *network.Network, node string, s *store.Store) string {
+	service := names.Open(names.Config{Network: pods, Node: node, EventTTL: d.config.EventTTL.Duration, Logger: d.config.Logger})
 	d.beside(func(ctx context.Context) { service.Run(ctx, s) })
 	return service.Address()
 }

@@ -256,7 +256,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	d.beside(past.Run)
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
-		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
+		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime, Address: k.workers.Address},
 		Explainer: &explainer{from.store, d.control, from.logs}, Queue: d.control,
 		Pictures: newPictures(from.store, d.control, from.logs),
 		Meter: meter.New(meter.Options{

@@ -12,6 +12,7 @@ packages=(
   mkfs.xfs=xfsprogs
   mkfs.btrfs=btrfs-progs
   /usr/share/perl5/Math/BigInt.pm=libmath-bigint-perl
+  nft=nftables
   tmux=tmux
   chromium=chromium
   /usr/lib/python3/dist-packages/kubernetes=python3-kubernetes

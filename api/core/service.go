@@ -20,6 +20,13 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 )
 
+const (
+	// MostServicePorts bounds the ports of a Service. The kernel has rules for each of them, nobody's memory.
+	MostServicePorts = 500
+	// MostNamespacePorts bounds those of all Services of a namespace together.
+	MostNamespacePorts = 2000
+)
+
 // SetServiceDefaults fills in what a manifest left out.
 func SetServiceDefaults(s *corev1.Service) {
 	spec := &s.Spec
@@ -230,9 +237,23 @@ func validateServicePorts(ports []corev1.ServicePort, path *field.Path) field.Er
 	return errs
 }
 
+// validateNewService checks a new Service.
+func validateNewService(s *corev1.Service) field.ErrorList {
+	return append(validateServiceSize(s, 0), validateService(s)...)
+}
+
+// validateServiceSize checks how many ports a Service has, which had some before: it may keep what it has from a time without
+// bounds.
+func validateServiceSize(s *corev1.Service, had int) field.ErrorList {
+	if now := len(s.Spec.Ports); now > MostServicePorts && now > had {
+		return field.ErrorList{field.TooMany(field.NewPath("spec", "ports"), now, MostServicePorts)}
+	}
+	return nil
+}
+
 // validateServiceUpdate checks a changed Service.
 func validateServiceUpdate(s, old *corev1.Service) field.ErrorList {
-	errs := validation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	errs := append(validateServiceSize(s, len(old.Spec.Ports)), validation.ValidateObjectMetaUpdate(&s.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 	if was, now := old.Spec.ClusterIP, s.Spec.ClusterIP; was != "" && now != "" && was != now {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "clusterIPs").Index(0), s.Spec.ClusterIPs,
 			"may not change once set"))

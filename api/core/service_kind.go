@@ -25,7 +25,7 @@ func ServiceKind() *kind.Kind {
 		Rules: kind.Rules[*corev1.Service]{
 			Create:      PrepareService,
 			Update:      prepareServiceUpdate,
-			Check:       validateService,
+			Check:       validateNewService,
 			CheckUpdate: validateServiceUpdate,
 			Warn:        serviceWarnings,
 			WarnUpdate:  func(s, _ *corev1.Service) []string { return serviceWarnings(s) },

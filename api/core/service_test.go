@@ -145,3 +145,33 @@ func TestServicesThatMapPortsAreNotHeadless(t *testing.T) {
 		})
 	}
 }
+
+// The kernel has rules for each port, so a small manifest could take all memory of the machine. What a Service has from a time
+// without bounds it keeps.
+func TestServicesAreBounded(t *testing.T) {
+	with := func(ports int) *corev1.Service {
+		s := &corev1.Service{}
+		s.Namespace, s.Name, s.Spec.ClusterIP, s.Spec.ClusterIPs = "default", "web", "10.96.0.5", []string{"10.96.0.5"}
+		for i := range ports {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
+		}
+		SetServiceDefaults(s)
+		s.ResourceVersion = "1"
+		return s
+	}
+	const says = "spec.ports: Too many: 501: must have at most 500 items"
+	for _, c := range []struct {
+		was, now int // -1: it is new
+		want     string
+	}{
+		{-1, 500, ""}, {-1, 501, says}, {500, 501, says}, {501, 501, ""}, {600, 501, ""}, {600, 500, ""},
+	} {
+		errs := validateNewService(with(c.now))
+		if c.was >= 0 {
+			errs = validateServiceUpdate(with(c.now), with(c.was))
+		}
+		if got := fmt.Sprint(errs.ToAggregate()); c.want == "" && len(errs) > 0 || !strings.Contains(got, c.want) {
+			t.Errorf("%d ports after %d: %s", c.now, c.was, got)
+		}
+	}
+}

@@ -33,6 +33,9 @@ func SetEndpointSliceDefaults(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
+// The bounds of a cluster.
+const mostEndpoints, mostAddresses, mostPorts = 1000, 100, 20000
+
 // prepareEndpointSliceUpdate counts the generations of what a slice says.
 func prepareEndpointSliceUpdate(slice, old *discoveryv1.EndpointSlice) {
 	before := *old
@@ -56,10 +59,20 @@ func validateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
 	default:
 		return append(errs, field.NotSupported(path, slice.AddressType, kinds))
 	}
+	if n := len(slice.Endpoints); n > mostEndpoints {
+		return append(errs, field.TooMany(field.NewPath("endpoints"), n, mostEndpoints))
+	}
+	if n := len(slice.Ports); n > mostPorts {
+		return append(errs, field.TooMany(field.NewPath("ports"), n, mostPorts))
+	}
 	for i, endpoint := range slice.Endpoints {
 		path := field.NewPath("endpoints").Index(i).Child("addresses")
-		if len(endpoint.Addresses) == 0 {
+		switch n := len(endpoint.Addresses); {
+		case n == 0:
 			errs = append(errs, field.Required(path, "must contain at least 1 address"))
+		case n > mostAddresses:
+			errs = append(errs, field.TooMany(path, n, mostAddresses))
+			continue
 		}
 		for k, address := range endpoint.Addresses {
 			ip, err := netip.ParseAddr(address)
@@ -68,14 +81,35 @@ func validateEndpointSlice(slice *discoveryv1.EndpointSlice) field.ErrorList {
 				if err != nil || !ip.Is4() {
 					errs = append(errs, field.Invalid(path.Index(k), address, "must be a valid IPv4 address"))
 				}
+				errs = append(errs, validateReachable(ip, path.Index(k))...)
 			case discoveryv1.AddressTypeIPv6:
 				if err != nil || !ip.Is6() {
 					errs = append(errs, field.Invalid(path.Index(k), address, "must be a valid IPv6 address"))
 				}
+				errs = append(errs, validateReachable(ip, path.Index(k))...)
 			}
 		}
 	}
 	return errs
+}
+
+// validateReachable refuses addresses that mean something else on each machine, as a cluster does.
+func validateReachable(ip netip.Addr, path *field.Path) field.ErrorList {
+	ip = ip.Unmap()
+	for _, not := range []struct {
+		is  bool
+		why string
+	}{
+		{ip.IsUnspecified(), "may not be unspecified (0.0.0.0 or ::)"},
+		{ip.IsLoopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"},
+		{ip.IsLinkLocalUnicast(), "may not be in the link-local range (169.254.0.0/16, fe80::/10)"},
+		{ip.IsLinkLocalMulticast(), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
+	} {
+		if not.is {
+			return field.ErrorList{field.Invalid(path, ip.String(), not.why)}
+		}
+	}
+	return nil
 }
 
 // validateEndpointSliceUpdate checks a changed slice.

@@ -23,9 +23,13 @@ var (
 	policyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress}
 )
 
-// mostAllowances bounds how many peers, each with each of the ports of its rule, a policy has. The kernel has a rule for
-// each of them, and what one policy takes is taken from all pods.
-const mostAllowances = 5000
+const (
+	// mostAllowances bounds how many peers, each with each of the ports of its rule, a policy has, and also how many
+	// exceptions. The kernel has a rule for each of them, and what one policy takes is taken from all pods.
+	mostAllowances = 5000
+	// MostNamespaceSize bounds the Size of all policies of a namespace together.
+	MostNamespaceSize = 20_000
+)
 
 // SetNetworkPolicyDefaults fills in what a manifest left out: ports are of TCP, and a policy that does not say for which
 // directions it is (NetworkPolicySpec.PolicyTypes) is for ingress, and for egress too if it has rules for that.
@@ -72,18 +76,20 @@ func validateNetworkPolicyUpdate(p, old *networkingv1.NetworkPolicy) field.Error
 
 func validateNetworkPolicySpec(spec *networkingv1.NetworkPolicySpec, path *field.Path) field.ErrorList {
 	errs := validateSelector(&spec.PodSelector, path.Child("podSelector"))
-	allowances := 0
 	for i, rule := range spec.Ingress {
-		allowances += max(1, len(rule.From)) * max(1, len(rule.Ports))
 		errs = append(errs, validatePorts(rule.Ports, path.Child("ingress").Index(i).Child("ports"))...)
 	}
 	for i, rule := range spec.Egress {
-		allowances += max(1, len(rule.To)) * max(1, len(rule.Ports))
 		errs = append(errs, validatePorts(rule.Ports, path.Child("egress").Index(i).Child("ports"))...)
 	}
+	allowances, exceptions := count(spec)
 	if allowances > mostAllowances {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf(
 			"may not have more than %d peers, counted once for each port of their rules, and has %d", mostAllowances, allowances)))
+	}
+	if exceptions > mostAllowances {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf(
+			"may not have more than %d exceptions (ipBlock.except), and has %d", mostAllowances, exceptions)))
 	}
 	eachPeer(spec, path, func(peer *networkingv1.NetworkPolicyPeer, path *field.Path) {
 		errs = append(errs, validatePeer(peer, path)...)
@@ -97,6 +103,28 @@ func validateNetworkPolicySpec(spec *networkingv1.NetworkPolicySpec, path *field
 		}
 	}
 	return errs
+}
+
+// count returns how many peers a policy has, each with each of the ports of its rule, and how many exceptions.
+func count(spec *networkingv1.NetworkPolicySpec) (allowances, exceptions int) {
+	for _, rule := range spec.Ingress {
+		allowances += max(1, len(rule.From)) * max(1, len(rule.Ports))
+	}
+	for _, rule := range spec.Egress {
+		allowances += max(1, len(rule.To)) * max(1, len(rule.Ports))
+	}
+	eachPeer(spec, nil, func(peer *networkingv1.NetworkPolicyPeer, _ *field.Path) {
+		if peer.IPBlock != nil {
+			exceptions += len(peer.IPBlock.Except)
+		}
+	})
+	return allowances, exceptions
+}
+
+// Size returns how much of the kernel's room for rules a policy takes.
+func Size(spec *networkingv1.NetworkPolicySpec) int {
+	allowances, exceptions := count(spec)
+	return 1 + allowances + exceptions
 }
 
 // eachPeer calls fn with every peer of a policy and its path.

@@ -63,6 +63,8 @@ func TestPoliciesAreBounded(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{podSelector: {}, ingress: [{from: [` + many(100, "{podSelector: {}}") + `], ports: [` + many(50, "{port: 1}") + `]}]}`:               "",
 		`{podSelector: {}, ingress: [{from: [` + many(100, "{podSelector: {}}") + `], ports: [` + many(50, "{port: 1}") + `]}], egress: [{}]}`: "spec: Forbidden: may not have more than 5000 peers, counted once for each port of their rules, and has 5001",
+		`{podSelector: {}, egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [` + many(5000, "10.0.0.0/8") + `]}}]}]}`:                        "",
+		`{podSelector: {}, egress: [{to: [{ipBlock: {cidr: 0.0.0.0/0, except: [` + many(5001, "10.0.0.0/8") + `]}}]}]}`:                        "spec: Forbidden: may not have more than 5000 exceptions (ipBlock.except), and has 5001",
 		`{podSelector: {}, egress: [` + many(5001, "{}") + `]}`:                                                                                "and has 5001",
 	} {
 		got := fmt.Sprint(validateNetworkPolicy(parse(t, spec)).ToAggregate())

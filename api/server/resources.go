@@ -98,7 +98,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 			served["services/proxy"] = serviceProxy{podProxy{s.newReach(nil)}, objects, s.storedPods}
 		}
 	case schema.GroupResource{Group: networkingv1.GroupName, Resource: "networkpolicies"}:
-		s.warnOfPolicies(objects)
+		s.boundPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
 			objects, func(context.Context, *corev1.PersistentVolumeClaim) error { return nil },

@@ -74,7 +74,9 @@ func (r role) allows(a authorizer.Attributes) bool {
 	case r.name == core.RoleAdmin:
 		// Only those who may create namespaces may write the namespace itself, and what limits it. A question about all
 		// resources includes them. What the role does not allow it cannot grant to others either.
+		// Nor does a cluster's role of that name write the status of pods, which says what the node has found.
 		return r.namespace == "" || read || !slices.Contains([]string{"namespaces", "limitranges", "resourcequotas", anything}, a.GetResource()) &&
+			!(a.GetAPIGroup() == "" && a.GetResource() == "pods" && a.GetSubresource() == "status") &&
 			(a.GetAPIGroup() != rbacv1.GroupName || slices.Contains(changing, a.GetVerb()))
 	case r.name == core.RoleSubmit && slices.Contains(submitted[a.GetAPIGroup()], a.GetResource()):
 		return a.GetSubresource() != "status" || read

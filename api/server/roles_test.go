@@ -100,8 +100,8 @@ func TestRoles(t *testing.T) {
 		},
 		{
 			"admin in one namespace", ts.limited(t, "role=admin&namespace=default"),
-			[]string{"create serviceaccounts default", "list secrets default", "update jobs.batch/status default"},
-			[]string{"list secrets kube-system", "update nodes", "delete namespaces default", "create limitranges default", "update resourcequotas default", "create persistentvolumes", "list persistentvolumes", "create storageclasses.storage.k8s.io"},
+			[]string{"create serviceaccounts default", "list secrets default", "update jobs.batch/status default", "get pods/status default"},
+			[]string{"update pods/status default", "patch pods/status default", "list secrets kube-system", "update nodes", "delete namespaces default", "create limitranges default", "update resourcequotas default", "create persistentvolumes", "list persistentvolumes", "create storageclasses.storage.k8s.io"},
 		},
 		{"admin", ts.limited(t, ""), []string{"create namespaces", "update nodes", "list secrets"}, nil},
 		{

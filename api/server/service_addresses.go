@@ -42,12 +42,18 @@ type serviceAddresses struct {
 	held map[string]string
 	// pending are those of Services that are being written.
 	pending map[string]string
+	// room is what the ports of a namespace's Services take.
+	room namespaceRoom
 }
 
 func newServiceAddresses(c *Config) (*serviceAddresses, error) {
 	a := &serviceAddresses{
 		store: c.Store, addresses: c.ServiceAddresses, ports: c.NodePorts, portTaken: c.PortTaken,
 		held: map[string]string{}, pending: map[string]string{},
+	}
+	a.room = namespaceRoom{
+		most: core.MostNamespacePorts, taken: a.portsOf,
+		says: "the Services of a namespace may not have more than %d ports together, and would have %d",
 	}
 	if a.portTaken == nil {
 		a.portTaken = func(corev1.Protocol, uint16) error { return nil }
@@ -80,7 +86,7 @@ func (a *serviceAddresses) upgrade(s *corev1.Service) error {
 		return nil
 	}
 	s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
-	finish, err := a.allocate(s)
+	finish, err := a.allocate(s, len(s.Spec.Ports))
 	if err != nil {
 		return err
 	}
@@ -126,7 +132,7 @@ func (a *serviceAddresses) create(_ context.Context, obj runtime.Object, _ *meta
 		core.WithoutAddress(s, true)
 		return func(context.Context, bool) {}, nil
 	}
-	return a.allocate(s)
+	return a.allocate(s, 0)
 }
 
 // update is the BeginUpdate of Services.
@@ -145,13 +151,40 @@ func (a *serviceAddresses) update(_ context.Context, obj, before runtime.Object,
 		// It is from a time when there were no virtual addresses.
 		old.Spec.ClusterIP, old.Spec.ClusterIPs, s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil, "", nil
 	}
-	return a.allocate(s)
+	had := 0
+	if isAddress(old.Spec.ClusterIP) {
+		had = len(old.Spec.Ports)
+	}
+	return a.allocate(s, had)
 }
 
-// allocate gives a Service what it lacks, and takes what it asks for. The result frees what the Service does not keep.
-func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, error) {
+// portsOf returns how many ports the Services of a namespace with virtual addresses have.
+func (a *serviceAddresses) portsOf(namespace string) (ports int, err error) {
+	all, err := storage.Services(a.store, namespace)
+	for _, s := range all {
+		if isAddress(s.Spec.ClusterIP) {
+			ports += len(s.Spec.Ports)
+		}
+	}
+	return ports, err
+}
+
+// allocate gives a Service what it lacks, and takes what it asks for. It had some ports before. The result frees what the
+// Service does not keep.
+func (a *serviceAddresses) allocate(s *corev1.Service, had int) (registry.FinishFunc, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	more := 0
+	if s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone {
+		more = max(0, len(s.Spec.Ports)-had)
+	}
+	if more > 0 && len(s.Spec.Ports) > core.MostServicePorts {
+		return func(context.Context, bool) {}, nil // validation says so
+	}
+	settle, full := a.room.take(s.Namespace, more, field.NewPath("spec", "ports"))
+	if full != nil {
+		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(), s.Name, field.ErrorList{full})
+	}
 	key := serviceKey(s)
 	if s.Name == "" { // it gets one later (generateName), and others may be written at the same time
 		key += fmt.Sprintf("%p", s)
@@ -173,6 +206,7 @@ func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, err
 	finish := func(_ context.Context, written bool) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		settle()
 		for _, what := range taken {
 			delete(a.pending, what)
 		}
@@ -183,6 +217,7 @@ func (a *serviceAddresses) allocate(s *corev1.Service) (registry.FinishFunc, err
 		}
 	}
 	if len(errs) > 0 {
+		settle()
 		for _, what := range taken {
 			delete(a.pending, what)
 		}

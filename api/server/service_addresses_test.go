@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -242,5 +243,52 @@ func TestServicesFromBeforeVirtualAddresses(t *testing.T) {
 		if err != nil || isAddress(s.Spec.ClusterIP) != has {
 			t.Errorf("%s: %v %v", store.Key("services", "default", name), s, err)
 		}
+	}
+}
+
+// The Services of a namespace have so many ports together, however they are distributed; those of another have theirs.
+func TestPortsOfANamespaceAreBounded(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.ServiceAddresses = netip.MustParsePrefix("10.96.0.0/20") })
+	c := ts.client(t)
+	ports := func(n int) func(*corev1.ServiceSpec) {
+		return func(s *corev1.ServiceSpec) {
+			s.Ports = nil
+			for i := range n {
+				s.Ports = append(s.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(1 + i)})
+			}
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if _, said := asked(t, c, name, ports(500)); said != "" {
+			t.Fatal(said)
+		}
+	}
+	const says = "spec.ports: Forbidden: the Services of a namespace may not have more than 2000 ports together, and would have 2001"
+	if _, said := asked(t, c, "large", ports(501)); !strings.Contains(said, "spec.ports: Too many: 501: must have at most 500 items") {
+		t.Error(said)
+	}
+	d, said := asked(t, c, "d", ports(499))
+	if said != "" {
+		t.Fatal(said)
+	}
+	if _, said := asked(t, c, "e", ports(2)); !strings.Contains(said, says) {
+		t.Error(said)
+	}
+	if _, said := asked(t, c, "headless", ports(2), at("None")); said != "" {
+		t.Error(said)
+	}
+	if _, said := asked(t, c, "e", ports(1)); said != "" {
+		t.Error(said)
+	}
+	ports(500)(&d.Spec)
+	if _, err := c.CoreV1().Services("default").Update(t.Context(), d, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("more ports for one that is there: %v", err)
+	}
+	ports(400)(&d.Spec)
+	if _, err := c.CoreV1().Services("default").Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("fewer: %v", err)
+	}
+	if _, said := asked(t, c, "f", ports(99)); said != "" {
+		t.Error(said)
 	}
 }

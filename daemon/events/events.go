@@ -24,6 +24,7 @@ const (
 	VolumeController  = "persistentvolume-controller"
 	EphemeralVolumes  = "ephemeral_volume"
 	Disruption        = "controllermanager"
+	Services          = "endpoint-slice-controller"
 )
 
 // Limits, as for a cluster's components.

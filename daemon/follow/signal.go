@@ -35,11 +35,26 @@ func (s Signal) Wait(ctx context.Context) bool {
 // Run calls do each time that the signal was sent, until ctx ends. After each time it pauses, so that what comes together is
 // done together; longer if do says that it has failed, which is then done again.
 func (s Signal) Run(ctx context.Context, pause time.Duration, do func() (ok bool)) {
+	s.run(ctx, func(time.Duration) time.Duration { return pause }, do)
+}
+
+// leisure is how many times as long as do RunAtLeisure pauses.
+const leisure = 9
+
+// RunAtLeisure is Run for what takes the longer the more there is: it also pauses for a multiple of the time that do took, so
+// that whoever lets it be called again and again takes no more than a tenth of a processor.
+func (s Signal) RunAtLeisure(ctx context.Context, pause time.Duration, do func() (ok bool)) {
+	s.run(ctx, func(took time.Duration) time.Duration { return max(pause, leisure*took) }, do)
+}
+
+func (s Signal) run(ctx context.Context, pause func(took time.Duration) time.Duration, do func() (ok bool)) {
 	for s.Wait(ctx) {
-		wait := pause
-		if !do() {
+		begun := time.Now()
+		ok := do()
+		wait := pause(time.Since(begun))
+		if !ok {
 			s.Send()
-			wait = retry
+			wait = max(wait, retry)
 		}
 		if !Sleep(ctx, wait) {
 			return

@@ -3,10 +3,12 @@
 //
 // In come Services, pods, EndpointSlices and the names of namespaces of the store. Out go answers for the name server on
 // the pods' bridge, where the ports of virtual addresses lead, for the network, and EndpointSlices, which are all that this
-// package writes.
+// package writes besides events about Services.
 package names
 
 import (
+	"cmp"
+	"iter"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -35,6 +37,9 @@ type index struct {
 
 	namespaces map[string]struct{} // that exist
 
+	// addressOf returns the address of a pod; not valid if it has none.
+	addressOf func(*corev1.Pod) netip.Addr
+
 	// All of these were read; before that the endpoints of Services are not known.
 	servicesShown, podsShown, slicesShown bool
 
@@ -46,7 +51,7 @@ type index struct {
 // newIndex returns an empty index.
 func newIndex() *index {
 	return &index{
-		namespaces: map[string]struct{}{}, changed: map[serviceRef]struct{}{}, news: follow.NewSignal(), moved: follow.NewSignal(),
+		namespaces: map[string]struct{}{}, addressOf: statusAddress, changed: map[serviceRef]struct{}{}, news: follow.NewSignal(), moved: follow.NewSignal(),
 	}
 }
 
@@ -56,9 +61,14 @@ type serviceRef struct {
 	uid             types.UID
 }
 
+func compareRefs(a, b serviceRef) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
 // service is what the index keeps of a Service.
 type service struct {
 	uid      types.UID
+	created  time.Time
 	selector labels.Selector // nil: it selects nothing
 	unready  bool            // publishNotReadyAddresses
 	external string          // of type ExternalName
@@ -84,8 +94,28 @@ type pod struct {
 // slice is what the index keeps of an EndpointSlice.
 type slice struct {
 	service   string
-	endpoints []discoveryv1.Endpoint
+	endpoints []toldEndpoint
 	ports     []discoveryv1.EndpointPort
+}
+
+// toldEndpoint is an address of an EndpointSlice.
+type toldEndpoint struct {
+	addr     netip.Addr
+	hostname string
+	ready    bool
+}
+
+// newSlice returns what of an EndpointSlice can lead somewhere.
+func newSlice(of string, s *discoveryv1.EndpointSlice) slice {
+	out := slice{service: of, ports: s.Ports}
+	for _, e := range s.Endpoints {
+		for _, a := range e.Addresses {
+			if addr, err := netip.ParseAddr(a); err == nil && canLead(addr) {
+				out.endpoints = append(out.endpoints, toldEndpoint{addr, ptr.Deref(e.Hostname, ""), ptr.Deref(e.Conditions.Ready, true)})
+			}
+		}
+	}
+	return out
 }
 
 // host returns the key of a pod in hosts, empty if it has none.
@@ -108,7 +138,7 @@ func (x *index) setService(s *corev1.Service) {
 }
 
 func newService(s *corev1.Service) service {
-	out := service{uid: s.UID, unready: s.Spec.PublishNotReadyAddresses, ports: s.Spec.Ports}
+	out := service{uid: s.UID, created: s.CreationTimestamp.Time, unready: s.Spec.PublishNotReadyAddresses, ports: s.Spec.Ports}
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		out.external = s.Spec.ExternalName
 		return out
@@ -200,8 +230,8 @@ func (x *index) takeChanged() map[serviceRef]struct{} {
 func (x *index) setPod(p *corev1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	addr, err := netip.ParseAddr(p.Status.PodIP)
-	if err != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	addr := x.addressOf(p)
+	if p.Status.PodIP == "" || !addr.IsValid() || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		x.dropPod(p.Namespace, p.Name)
 		return
 	}
@@ -216,6 +246,12 @@ func (x *index) setPod(p *corev1.Pod) {
 		put(&x.hosts, host, p.Name, addr)
 	}
 	x.noteServicesOf(p.Namespace, entry)
+}
+
+// statusAddress returns the address that the status of a pod says, where there is no network that knows better.
+func statusAddress(p *corev1.Pod) netip.Addr {
+	addr, _ := netip.ParseAddr(p.Status.PodIP)
+	return addr
 }
 
 func newPod(p *corev1.Pod, addr netip.Addr) pod {
@@ -286,7 +322,7 @@ func (x *index) setSlice(s *discoveryv1.EndpointSlice) {
 	case isOurs(s):
 		x.noteOwner(s) // it is put right if somebody has changed it
 	case of != "" && s.AddressType == discoveryv1.AddressTypeIPv4:
-		put(&x.slices, s.Namespace, s.Name, slice{of, s.Endpoints, s.Ports})
+		put(&x.slices, s.Namespace, s.Name, newSlice(of, s))
 	}
 }
 
@@ -411,19 +447,23 @@ func (x *index) dropNamespaces() {
 // told yields the endpoints that clients' EndpointSlices have for a Service which selects no pods.
 func (x *index) told(s service, namespace, name string, yield func(endpoint) bool) {
 	for _, slice := range x.slices[namespace] {
-		if slice.service != name {
-			continue
-		}
-		for _, e := range slice.endpoints {
-			if !ptr.Deref(e.Conditions.Ready, true) && !s.unready {
-				continue
+		for addr, hostname := range slice.leads(s, name) {
+			if !yield(endpoint{addr: addr, hostname: hostname, ports: slice.ports}) {
+				return
 			}
-			for _, a := range e.Addresses {
-				addr, err := netip.ParseAddr(a)
-				if err == nil && addr.Is4() &&
-					!yield(endpoint{addr: addr, hostname: ptr.Deref(e.Hostname, ""), ports: slice.ports}) {
-					return
-				}
+		}
+	}
+}
+
+// leads returns the addresses of a slice and their hostnames, if it is one of a Service.
+func (l slice) leads(s service, name string) iter.Seq2[netip.Addr, string] {
+	return func(yield func(netip.Addr, string) bool) {
+		if l.service != name {
+			return
+		}
+		for _, e := range l.endpoints {
+			if (e.ready || s.unready) && !yield(e.addr, e.hostname) {
+				return
 			}
 		}
 	}

@@ -26,7 +26,7 @@ const (
 // publish writes the endpoints of Services to EndpointSlices, until ctx ends or the store is closed. Queries do not
 // wait for that.
 func (x *index) publish(ctx context.Context, s *store.Store, logger *slog.Logger) {
-	x.news.Run(ctx, pause, func() bool {
+	x.news.RunAtLeisure(ctx, pause, func() bool {
 		ok := true
 		for ref := range x.takeChanged() {
 			err := s.Update(ctx, func(tx *store.Tx) error { return x.publishService(tx, ref) })

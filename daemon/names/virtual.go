@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
@@ -33,10 +34,12 @@ func (x *index) allSlicesShown() {
 	x.moved.Send()
 }
 
-// lead calls set with the ports of all Services and their endpoints, at first and after each change, until ctx ends.
-func (x *index) lead(ctx context.Context, set func([]network.ServicePort) error, logger *slog.Logger) {
-	x.moved.Run(ctx, settle, func() bool {
-		ports, known := x.servicePorts()
+// lead calls set with the ports of all Services and their endpoints, at first and after each change, until ctx ends. It calls
+// tell when there is something new that namespaces have no room for.
+func (x *index) lead(ctx context.Context, set func([]network.ServicePort) error, tell func(context.Context, leftOut), logger *slog.Logger) {
+	told := map[leftOut]bool{}
+	x.moved.RunAtLeisure(ctx, settle, func() bool {
+		ports, left, known := x.servicePorts()
 		if !known {
 			return true
 		}
@@ -44,36 +47,74 @@ func (x *index) lead(ctx context.Context, set func([]network.ServicePort) error,
 		if err != nil {
 			logger.Warn("cannot update where the virtual addresses of Services lead", "error", err)
 		}
+		now := map[leftOut]bool{}
+		for _, l := range left {
+			if now[l] = true; !told[l] {
+				logger.Warn("a namespace has no room for all that its Services lead to",
+					"service", l.namespace+"/"+l.name, "because", l.why)
+				tell(ctx, l)
+			}
+		}
+		told = now
 		return err == nil
 	})
 }
 
-// servicePorts returns the ports of all Services that have virtual addresses, in order, and reports whether all their
-// endpoints are known.
-func (x *index) servicePorts() (ports []network.ServicePort, known bool) {
+// servicePorts returns the ports of all Services that have virtual addresses, in order, without what their namespaces have no
+// room for, which it returns too. It reports whether all endpoints are known.
+func (x *index) servicePorts() (ports []network.ServicePort, left []leftOut, known bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if !x.servicesShown || !x.slicesShown {
-		return nil, false
+		return nil, nil, false
 	}
+	room := min(roomOfNamespace, roomInAll/max(1, len(x.services)))
 	for namespace, services := range x.services {
+		var all []leading
 		for name, s := range services {
 			if s.selector != nil && !x.podsShown {
-				return nil, false
+				return nil, nil, false
 			}
-			selected := x.selected(s, namespace)
-			for i, port := range s.virtual(namespace, name) {
-				if s.selector != nil {
-					port.Endpoints = podsOf(s, selected, &s.ports[i])
-				} else {
-					port.Endpoints = x.toldOf(s, namespace, name, &s.ports[i])
-				}
-				ports = append(ports, port)
+			if l := (leading{serviceRef{namespace, name, s.uid}, s.created, s.virtual(namespace, name)}); len(l.ports) > 0 {
+				all = append(all, l)
 			}
+		}
+		// What the ports alone take is known before the endpoints of each are looked for.
+		left = append(left, fit(all, room)...)
+		all = slices.DeleteFunc(all, func(l leading) bool { return len(l.ports) == 0 })
+		for i := range all {
+			x.findEndpoints(&all[i], room)
+		}
+		left = append(left, fit(all, room)...)
+		for _, l := range all {
+			ports = append(ports, l.ports...)
 		}
 	}
 	slices.SortFunc(ports, func(a, b network.ServicePort) int { return cmp.Compare(a.Name, b.Name) })
-	return ports, true
+	return ports, left, true
+}
+
+// target is what ports of a Service that lead to the same endpoints have in common.
+type target struct {
+	port     intstr.IntOrString
+	protocol corev1.Protocol
+}
+
+// findEndpoints finds where the ports of a Service lead, but not many more endpoints than there is room for.
+func (x *index) findEndpoints(l *leading, room int) {
+	s := x.services[l.namespace][l.name]
+	if s.selector == nil {
+		x.toldOf(l, room)
+		return
+	}
+	selected, found := x.selected(s, l.namespace), map[target][]netip.AddrPort{}
+	for i := range l.ports {
+		t := target{s.ports[i].TargetPort, s.ports[i].Protocol}
+		if _, known := found[t]; !known {
+			found[t] = podsOf(s, selected, &s.ports[i])
+		}
+		l.ports[i].Endpoints = found[t]
+	}
 }
 
 // ServicePorts returns the ports of a Service that has a virtual address, without their endpoints.
@@ -88,8 +129,9 @@ func (s service) virtual(namespace, name string) (ports []network.ServicePort) {
 	}
 	for _, p := range s.ports {
 		ports = append(ports, network.ServicePort{
-			Name:     namespace + "/" + name + ":" + p.Name + "/" + string(p.Protocol),
-			Protocol: p.Protocol, At: netip.AddrPortFrom(s.addr, uint16(p.Port)), External: s.hosts,
+			Name:      namespace + "/" + name + ":" + p.Name + "/" + string(p.Protocol),
+			Namespace: namespace,
+			Protocol:  p.Protocol, At: netip.AddrPortFrom(s.addr, uint16(p.Port)), External: s.hosts,
 			NodePort: uint16(p.NodePort), Affinity: s.affinity,
 		})
 	}
@@ -131,21 +173,36 @@ func podsOf(s service, selected []pod, port *corev1.ServicePort) []netip.AddrPor
 	return slices.SortedFunc(maps.Keys(ready), netip.AddrPort.Compare)
 }
 
-// toldOf returns the endpoints of a port that clients' EndpointSlices have.
-func (x *index) toldOf(s service, namespace, name string, port *corev1.ServicePort) []netip.AddrPort {
-	found := map[netip.AddrPort]bool{}
-	x.told(s, namespace, name, func(e endpoint) bool {
-		for _, p := range e.ports {
-			if p.Port != nil && ptr.Deref(p.Name, "") == port.Name && canLead(e.addr) &&
-				ptr.Deref(p.Protocol, corev1.ProtocolTCP) == port.Protocol {
-				found[netip.AddrPortFrom(e.addr, uint16(*p.Port))] = true
+// toldOf finds the endpoints that clients' EndpointSlices have for the ports of a Service.
+func (x *index) toldOf(l *leading, room int) {
+	s := x.services[l.namespace][l.name]
+	type name struct {
+		name     string
+		protocol corev1.Protocol
+	}
+	numbers, found := map[name]int{}, make([]map[netip.AddrPort]bool, len(l.ports))
+	for i, p := range s.ports {
+		numbers[name{p.Name, p.Protocol}] = i
+		found[i] = map[netip.AddrPort]bool{}
+	}
+	of := x.slices[l.namespace]
+	most := room/max(1, len(l.ports)) + 1 // so that it shows when there are too many
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		for _, p := range of[key].ports {
+			i, known := numbers[name{ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, corev1.ProtocolTCP)}]
+			if !known || p.Port == nil || len(found[i]) >= most {
+				continue
+			}
+			for addr := range of[key].leads(s, l.name) {
+				found[i][netip.AddrPortFrom(addr, uint16(*p.Port))] = true
 			}
 		}
-		return true
-	})
-	return slices.SortedFunc(maps.Keys(found), netip.AddrPort.Compare)
+	}
+	for i := range l.ports {
+		l.ports[i].Endpoints = slices.SortedFunc(maps.Keys(found[i]), netip.AddrPort.Compare)
+	}
 }
 
-// canLead reports whether a virtual address may lead to an address, which loopback and link-local ones must not: from
+// canLead reports whether a Service may lead to an address, which loopback and link-local ones must not: from
 // the host they would be its own.
 func canLead(a netip.Addr) bool { return a.Is4() && a.IsGlobalUnicast() }

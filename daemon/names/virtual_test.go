@@ -84,11 +84,11 @@ func TestServicePorts(t *testing.T) {
 			}
 			x.allServicesShown()
 			x.allSlicesShown()
-			if _, known := x.servicePorts(); known != (c.service.Spec.Selector == nil) {
+			if _, _, known := x.servicePorts(); known != (c.service.Spec.Selector == nil) {
 				t.Errorf("known before all pods were read: %v", known)
 			}
 			x.allPodsShown()
-			ports, known := x.servicePorts()
+			ports, _, known := x.servicePorts()
 			if !known {
 				t.Error("not known")
 			}

@@ -138,7 +138,7 @@ func (e *Enforcer) Run(ctx context.Context) {
 	}
 	group.Go(func() { e.followPods(ctx) })
 	group.Go(func() { e.sweep(ctx) })
-	e.kicked.Run(ctx, settle, e.catchUp)
+	e.kicked.RunAtLeisure(ctx, settle, e.catchUp)
 }
 
 // sweep kicks some time after pods are gone, until ctx ends.

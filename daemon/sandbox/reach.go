@@ -17,7 +17,11 @@ import (
 )
 
 // Reach connects to the containers of pods. It implements api/server's Containers.
-type Reach struct{ Runtime runtime.Runtime }
+type Reach struct {
+	Runtime runtime.Runtime
+	// Address is that of worker.Config.
+	Address func(*corev1.Pod) string
+}
 
 // Exec runs a command in the newest attempt of a container.
 func (x Reach) Exec(ctx context.Context, p *corev1.Pod, container string, e runtime.ExecRequest) (int, error) {
@@ -64,11 +68,16 @@ func (x Reach) Dial(ctx context.Context, p *corev1.Pod, port uint16) (net.Conn, 
 		port, p.Namespace, p.Name, err4, err6)
 }
 
-// DialAddress connects to a TCP port of one of a pod's addresses, from within its network.
+// DialAddress connects to a TCP port of a pod's address, from within its network. The address is the one that the network has
+// on record: that of a pod in the host's network would otherwise lead anywhere from there.
 func (x Reach) DialAddress(ctx context.Context, p *corev1.Pod, to netip.AddrPort) (net.Conn, error) {
 	at, err := x.running(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	if x.Address != nil && x.Address(p) != to.Addr().String() {
+		return nil, fmt.Errorf("pod %s/%s does not have the address %s of its status: %w",
+			p.Namespace, p.Name, to.Addr(), errdefs.ErrFailedPrecondition)
 	}
 	return netns.Dial(ctx, at.ID, at.PID, "tcp", to.String())
 }

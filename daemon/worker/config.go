@@ -30,6 +30,9 @@ type Config struct {
 	LogMaxFiles int
 	// BeginLogs is called before that directory is created. May be nil.
 	BeginLogs func(obj *corev1.Pod, container string, attempt int) error
+	// Address returns the address of a pod by the record of its network: its status may have been changed by clients. It is
+	// empty if the pod is reached from inside its network namespace. Nil: all are.
+	Address func(obj *corev1.Pod) string
 	// Report takes observations. It must neither block nor call the Pool.
 	Report func([]pod.Observation)
 	// Parallel is how many pods are worked on at a time. Default: 16.

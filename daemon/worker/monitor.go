@@ -65,7 +65,7 @@ func (p *Pool) newMonitor(obj *corev1.Pod, w *worker, started pod.Observation) *
 	c := podspec.Find(&obj.Spec, started.Container)
 	ip := ""
 	if w.sandbox != nil && len(w.sandbox.IPs) > 0 {
-		ip = w.sandbox.IPs[0]
+		ip = w.sandbox.IPs[0] // as in address
 	}
 	s := started.Status
 	return &monitor{
@@ -85,8 +85,17 @@ func (p *Pool) watchAgain(obj *corev1.Pod, a pod.Attempt, s runtime.Status) {
 	p.monitor(&monitor{
 		workers: p, pod: obj, container: a.Container, attempt: a.Number, started: a.Started, since: s.StartedAt,
 		hook:   !a.Started && pod.HasPostStart(a.Container),
-		target: target{runtime: p.config.Runtime, container: a.Container, id: s.ID, pid: s.PID, ip: obj.Status.PodIP},
+		target: target{runtime: p.config.Runtime, container: a.Container, id: s.ID, pid: s.PID, ip: p.address(obj)},
 	})
+}
+
+// address returns the address at which a pod is asked, which is never what its status says: whoever may write that would
+// send the daemon's requests anywhere.
+func (p *Pool) address(obj *corev1.Pod) string {
+	if p.config.Address == nil {
+		return ""
+	}
+	return p.config.Address(obj)
 }
 
 func (p *Pool) monitor(m *monitor) {
@@ -232,7 +241,7 @@ func (p *Pool) preStop(obj *corev1.Pod, a pod.Action) (inTime bool) {
 		return true
 	}
 	t := target{
-		runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: obj.Status.PodIP,
+		runtime: p.config.Runtime, container: c, id: containerID(obj, a.Container, a.Attempt), ip: p.address(obj),
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, a.Grace)
 	defer cancel()

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,12 @@ func classify(err error) (class error, message string) {
 			return errdefs.ErrUnavailable, message
 		}
 		return errdefs.ErrUnknown, message
+	}
+	if errors.Is(err, errElsewhere) {
+		return errdefs.ErrPermissionDenied, errElsewhere.Error()
+	}
+	if _, garbled := errors.AsType[*json.SyntaxError](err); garbled {
+		message = "the registry or its server for tokens answers something that is not JSON"
 	}
 	_, silent := errors.AsType[*silence](err)
 	_, network := errors.AsType[net.Error](err)

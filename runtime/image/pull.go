@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"syscall"
 
@@ -127,12 +128,28 @@ type resolved struct {
 	target imagespec.Descriptor
 }
 
+// Fetcher returns a fetcher for the registry alone.
+func (r resolved) Fetcher(ctx context.Context, ref string) (remotes.Fetcher, error) {
+	f, err := r.Resolver.Fetcher(ctx, ref)
+	return registryFetcher{f}, err
+}
+
+// registryFetcher fetches everything from the registry, whatever else a manifest names (urls of foreign layers): that may be
+// anywhere, and registries have had such layers themselves for long.
+type registryFetcher struct{ remotes.Fetcher }
+
+func (f registryFetcher) Fetch(ctx context.Context, d imagespec.Descriptor) (io.ReadCloser, error) {
+	d.URLs = nil
+	return f.Fetcher.Fetch(ctx, d)
+}
+
 func (r resolved) Resolve(context.Context, string) (string, imagespec.Descriptor, error) {
 	return r.name, r.target, nil
 }
 
 // resolver makes the resolver for one pull, which speaks to the registries.
 func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.Resolver {
+	to := newDestinations()
 	options := config.HostOptions{
 		Credentials: try.credentials,
 		UpdateClient: func(c *http.Client) error {
@@ -140,14 +157,14 @@ func (i *Images) resolver(ctx context.Context, try *tries, t *transfer) remotes.
 			if !ok {
 				return errors.New("unexpected HTTP transport")
 			}
-			c.Transport = i.transport(base, t)
+			c.Transport = i.transport(base, t, to)
 			return nil
 		},
 	}
 	if i.options.HostsDir != "" {
 		options.HostDir = config.HostDirFromRoot(i.options.HostsDir)
 	}
-	return docker.NewResolver(docker.ResolverOptions{Hosts: config.ConfigureHosts(ctx, options)})
+	return docker.NewResolver(docker.ResolverOptions{Hosts: to.hosts(config.ConfigureHosts(ctx, options))})
 }
 
 // count adds up what a pull is going to fetch.

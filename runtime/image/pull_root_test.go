@@ -523,3 +523,53 @@ func TestRemove(t *testing.T) {
 	}
 	ensure(t, i, name, corev1.PullIfNotPresent)
 }
+
+// rude is a server that answers what it does not understand with something that is not HTTP, as Python's does.
+type rude struct{ net.Listener }
+
+func (l rude) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &rudeConn{Conn: c}, nil
+}
+
+type rudeConn struct {
+	net.Conn
+	begun bool
+}
+
+func (c *rudeConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.begun && n > 0 && p[0] == 0x16 { // of TLS
+		_, _ = io.WriteString(c.Conn, "<!DOCTYPE HTML>what?")
+		return 0, io.EOF
+	}
+	c.begun = true
+	return n, err
+}
+
+// A registry on localhost needs no TLS, as for containerd and docker; others do.
+func TestRegistryOnLocalhostWithoutTLS(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "localhost", "127.0.0.2"} {
+		for _, polite := range []bool{true, false} {
+			l := newLiar(t)
+			l.serve(t, small(t, "content"), func(map[string]any, func(string, []byte)) {})
+			listener, err := net.Listen("tcp4", strings.Replace(host, "localhost", "127.0.0.1", 1)+":0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			_, port, _ := net.SplitHostPort(listener.Addr().String())
+			serve := listener
+			if !polite {
+				serve = rude{listener}
+			}
+			go func() { _ = http.Serve(serve, l.Config.Handler) }()
+			if _, err := newImages(t, Options{}).Ensure(t.Context(), host+":"+port+"/x:1", corev1.PullIfNotPresent, nil, nil); err != nil {
+				t.Errorf("%s, polite %v: %v", host, polite, err)
+			}
+		}
+	}
+}

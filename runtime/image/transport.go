@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/containerd/containerd/v2/core/remotes/docker"
 	"github.com/containerd/errdefs"
 )
 
@@ -50,18 +52,22 @@ const reportEvery = 500 * time.Millisecond
 type transport struct {
 	base     http.RoundTripper
 	transfer *transfer
+	to       *destinations
 	stall    time.Duration
 }
 
-func (i *Images) transport(base *http.Transport, t *transfer) *transport {
-	dialer := &net.Dialer{Timeout: i.options.ConnectTimeout, KeepAlive: 30 * time.Second}
-	base.DialContext = dialer.DialContext
+func (i *Images) transport(base *http.Transport, t *transfer, to *destinations) *transport {
+	base.DialContext = to.dial(net.Dialer{Timeout: i.options.ConnectTimeout, KeepAlive: 30 * time.Second})
+	base.Proxy = to.proxy(base.Proxy)
 	base.TLSHandshakeTimeout = i.options.ConnectTimeout
 	base.ResponseHeaderTimeout = i.options.AnswerTimeout
-	return &transport{base: base, transfer: t, stall: i.options.StallTimeout}
+	return &transport{base: base, transfer: t, to: to, stall: i.options.StallTimeout}
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.to.check(req.URL); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	resp, err := t.base.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -69,7 +75,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 			return nil, &silence{err}
 		}
-		return nil, err
+		return nil, withoutTLS(req, err)
+	}
+	if !t.to.isNamed(hostPort(req.URL)) && resp.StatusCode >= 400 {
+		resp.Body.Close()
+		resp.Body = http.NoBody // what others say is not shown
 	}
 	if req.Method == http.MethodHead && resp.StatusCode == http.StatusNotFound {
 		t.ask(req)
@@ -83,6 +93,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			func() { cancel(&silence{fmt.Errorf("the registry sent nothing for %s", t.stall)}) })}
 	resp.Body.(*body).timer.Stop()
 	return resp, nil
+}
+
+// withoutTLS returns the error of a request in the form in which the resolver tries a registry on localhost again without TLS: it
+// knows an answer that is no TLS only if that is well-formed HTTP, which some servers do not send to what they do not understand.
+func withoutTLS(req *http.Request, err error) error {
+	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok && docker.IsLocalhost(req.URL.Host) {
+		copy(e.RecordHeader[:], "HTTP/")
+		return e
+	}
+	return err
 }
 
 // ask repeats a request whose answer had no body because of its method.

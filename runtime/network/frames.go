@@ -20,6 +20,7 @@ import (
 const (
 	// Offsets in an Ethernet header, and in the ARP message for IPv4 behind one.
 	sourceHardwareOffset = 6
+	kindOffset           = 12
 	senderHardwareOffset = 8
 	senderAddressOffset  = 14
 
@@ -42,8 +43,8 @@ func hardwareAddressOf(bridge string) net.HardwareAddr {
 
 // guardFrames keeps pods from passing for others on the bridge, which CAP_NET_RAW would let them do:
 //
-//   - they can send only IPv4 and ARP: nobody here speaks IPv6, in which a single router advertisement would lead the
-//     traffic of all pods to the pod that sends it;
+//   - they can send only IPv4 and ARP, and not behind VLAN tags: nobody here speaks IPv6, in which a single router
+//     advertisement would lead the traffic of all pods to the pod that sends it;
 //   - each can use only the hardware address and the IPv4 address that it was given, in the frame, in ARP and in IPv4,
 //     and so neither the gateway's nor another pod's;
 //   - none can answer as a DHCP server;
@@ -82,14 +83,14 @@ func (b *bridge) guardFrames() error {
 	}
 	accept, drop := verdict(expr.VerdictAccept), verdict(expr.VerdictDrop)
 	fromPods := t.chain(&nftables.Chain{Name: "from-pods"})
-	fromPods(etherTypeIs(unix.ETH_P_ARP),
+	fromPods(frameIs(unix.ETH_P_ARP),
 		isKnown(expr.PayloadBaseLLHeader, sourceHardwareOffset, senderAddressOffset),
 		isKnown(expr.PayloadBaseNetworkHeader, senderHardwareOffset, senderAddressOffset), accept)
-	fromPods(etherTypeIs(unix.ETH_P_IP), []expr.Any{
+	fromPods(frameIs(unix.ETH_P_IP), []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_UDP}},
 	}, holds(expr.PayloadBaseTransportHeader, 0, binaryutil.BigEndian.PutUint16(dhcpServerPort)), drop)
-	fromPods(etherTypeIs(unix.ETH_P_IP), isKnown(expr.PayloadBaseLLHeader, sourceHardwareOffset, sourceOffset), accept)
+	fromPods(frameIs(unix.ETH_P_IP), isKnown(expr.PayloadBaseLLHeader, sourceHardwareOffset, sourceOffset), accept)
 	fromPods(drop)
 	prerouting := t.hook("prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting,
 		nftables.ChainPriorityRef(bridgedFirst))
@@ -148,6 +149,11 @@ func holds(base expr.PayloadBase, offset uint32, data []byte) []expr.Any {
 		&expr.Payload{DestRegister: 1, Base: base, Offset: offset, Len: uint32(len(data))},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: data},
 	}
+}
+
+// frameIs returns the expressions that match frames that carry a protocol without any VLAN tag.
+func frameIs(kind uint16) []expr.Any {
+	return holds(expr.PayloadBaseLLHeader, kindOffset, binaryutil.BigEndian.PutUint16(kind))
 }
 
 // etherTypeIs returns the expressions that match frames by the protocol that they carry, even behind a VLAN tag.

@@ -237,21 +237,22 @@ func (n *Network) Subnet() netip.Prefix {
 // LeadToAPI redirects APIPort of the gateway to a port of the gateway where the daemon listens, whoever else listens on
 // all addresses of the host.
 func (n *Network) LeadToAPI(port uint16) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.api = port
-	if err := n.writeRules(); err != nil {
+	if err := n.leadToAPI(port); err != nil {
 		return fmt.Errorf("network: the port of the API: %w", err)
 	}
-	if n.services.applied != nil {
+	if n.services.known() {
 		if err := n.writeServices(); err != nil {
 			return err
 		}
 	}
-	if n.policies.applied != nil {
-		return n.writePolicies()
-	}
-	return nil
+	return n.rewritePolicies()
+}
+
+func (n *Network) leadToAPI(port uint16) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.api = port
+	return n.writeRules()
 }
 
 func (n *Network) writeRules() error {
@@ -362,6 +363,21 @@ func (n *Network) isOnBridge(pod *corev1.Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.addresses.of(string(pod.UID)).IsValid()
+}
+
+// AddressOf returns the address that a pod has by the network's own record, which nobody but the network writes: an object's
+// status may say something else. Not valid if it has none, as a pod that is reached only from within.
+func (n *Network) AddressOf(pod *corev1.Pod) netip.Addr {
+	if pod.Spec.HostNetwork || n.mode == Host && !n.isOnBridge(pod) {
+		at, _ := netip.ParseAddr(n.hostIP)
+		return at
+	}
+	if n.bridge == nil {
+		return netip.Addr{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addresses.of(string(pod.UID))
 }
 
 func sysctls(pod *corev1.Pod) []corev1.Sysctl {

@@ -71,6 +71,12 @@ func newTable(conn *nftables.Conn, family nftables.TableFamily, name string) *ta
 func (t *table) chain(c *nftables.Chain) func(...[]expr.Any) {
 	c.Table = t.table
 	t.conn.AddChain(c)
+	return t.rules(c.Name)
+}
+
+// rules returns a function that adds rules to a chain.
+func (t *table) rules(chain string) func(...[]expr.Any) {
+	c := &nftables.Chain{Table: t.table, Name: chain}
 	return func(parts ...[]expr.Any) {
 		t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: c, Exprs: slices.Concat(parts...)})
 	}

@@ -110,39 +110,32 @@ func (p PolicyPod) equal(q PolicyPod) bool {
 }
 
 // Ranges returns the addresses of an IPv4 network without those of others; none if it is not one of IPv4.
-func Ranges(block netip.Prefix, except ...netip.Prefix) []AddressRange {
+func Ranges(block netip.Prefix, except ...netip.Prefix) (left []AddressRange) {
 	if !block.Addr().Is4() {
 		return nil
 	}
-	left := []AddressRange{rangeOf(block)}
+	var holes []AddressRange
 	for _, e := range except {
-		if e.Addr().Is4() {
-			left = without(left, rangeOf(e))
+		if e.Addr().Is4() && e.Overlaps(block) {
+			holes = append(holes, rangeOf(e))
 		}
 	}
-	return left
+	rest := rangeOf(block)
+	for _, hole := range Merge(holes) {
+		if rest.First.Less(hole.First) {
+			left = append(left, AddressRange{rest.First, hole.First.Prev()})
+		}
+		if !hole.Last.Less(rest.Last) {
+			return left
+		}
+		rest.First = hole.Last.Next()
+	}
+	return append(left, rest)
 }
 
 func rangeOf(p netip.Prefix) AddressRange {
 	first := p.Masked().Addr()
 	return AddressRange{first, add(first, uint32(1<<(32-p.Bits())-1))}
-}
-
-// without returns ranges, which do not overlap, without one.
-func without(ranges []AddressRange, hole AddressRange) (left []AddressRange) {
-	for _, r := range ranges {
-		if hole.Last.Less(r.First) || r.Last.Less(hole.First) {
-			left = append(left, r)
-			continue
-		}
-		if r.First.Less(hole.First) {
-			left = append(left, AddressRange{r.First, hole.First.Prev()})
-		}
-		if hole.Last.Less(r.Last) {
-			left = append(left, AddressRange{hole.Last.Next(), r.Last})
-		}
-	}
-	return left
 }
 
 // Merge returns the addresses that are in at least one of the ranges, as ranges in order between which there are gaps.

@@ -32,6 +32,18 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// A block with more exceptions than any policy may have takes no time to speak of: somebody's pods wait for it.
+func TestRangesOfManyExceptions(t *testing.T) {
+	var except []netip.Prefix
+	for i := range uint32(200_000) {
+		except = append(except, netip.PrefixFrom(add(netip.MustParseAddr("10.0.0.0"), 2*i), 32))
+	}
+	rand.Shuffle(len(except), func(i, j int) { except[i], except[j] = except[j], except[i] })
+	if got := Ranges(netip.MustParsePrefix("10.0.0.0/8"), except...); len(got) != len(except) {
+		t.Errorf("%d ranges", len(got))
+	}
+}
+
 func show(ranges []AddressRange) string {
 	var out []string
 	for _, r := range ranges {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -34,6 +35,9 @@ const (
 
 // policyState is the state of the nft tables of NetworkPolicies.
 type policyState struct {
+	// writing is held by whoever changes the tables, which takes the kernel its time, so that Network.mu, which the start of
+	// every pod needs, is not. It guards what follows, and is locked before Network.mu.
+	writing sync.Mutex
 	// wanted is what SetPolicies was called with last.
 	wanted *Policies
 	// applied is what the kernel has; nil if that is not known.
@@ -64,12 +68,15 @@ func (n *Network) SetPolicies(p *Policies) error {
 	if n.bridge == nil {
 		return nil
 	}
+	s := &n.policies
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.mode != Bridge && n.addresses.none() {
+	gone := n.mode != Bridge && n.addresses.none()
+	n.mu.Unlock()
+	if gone {
 		p = nil // the bridge is gone with its last pod
 	}
-	s := &n.policies
 	if p != nil && s.applied != nil && p.equal(s.applied) {
 		return nil
 	}
@@ -136,9 +143,22 @@ func (b *bridge) endForbidden(p *Policies) error {
 	})
 }
 
+// rewritePolicies writes the tables, if there are some, after the port of the API has changed.
+func (n *Network) rewritePolicies() error {
+	n.policies.writing.Lock()
+	defer n.policies.writing.Unlock()
+	if n.policies.applied == nil {
+		return nil
+	}
+	return n.writePolicies()
+}
+
 // writePolicies brings the nft tables of NetworkPolicies up to date.
 func (n *Network) writePolicies() error {
 	s := &n.policies
+	n.mu.Lock()
+	api, owner := n.api, maps.Clone(n.addresses.owner)
+	n.mu.Unlock()
 	conn, err := openNFT()
 	if err != nil {
 		return err
@@ -146,11 +166,11 @@ func (n *Network) writePolicies() error {
 	w := &policyWriter{
 		table:  &table{conn, &nftables.Table{Family: nftables.TableFamilyIPv4, Name: n.bridge.name + policiesSuffix}},
 		frames: &table{conn, &nftables.Table{Family: nftables.TableFamilyBridge, Name: n.bridge.name + policiesSuffix}},
-		bridge: n.bridge, api: n.api, now: s.wanted, was: s.applied,
+		bridge: n.bridge, api: api, now: s.wanted, was: s.applied,
 	}
 	w.openSets()
-	if s.applied == nil || s.api != n.api {
-		if s.before, err = w.untracked(n.addresses); err != nil {
+	if s.applied == nil || s.api != api {
+		if s.before, err = w.untracked(owner); err != nil {
 			return err
 		}
 		w.was, s.sets = &Policies{}, nil
@@ -162,8 +182,8 @@ func (n *Network) writePolicies() error {
 	if err != nil {
 		return err
 	}
-	for at, owner := range s.before {
-		if n.addresses.owner[at] != owner {
+	for at, had := range s.before {
+		if owner[at] != had {
 			delete(s.before, at)
 			if err := w.change(w.before, nil, []nftables.SetElement{{Key: at.AsSlice()}}); err != nil {
 				return err
@@ -173,7 +193,7 @@ func (n *Network) writePolicies() error {
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("nft table %s: %w", w.table.table.Name, err)
 	}
-	s.applied, s.sets, s.api = s.wanted, sets, n.api
+	s.applied, s.sets, s.api = s.wanted, sets, api
 	return nil
 }
 
@@ -210,7 +230,7 @@ func (w *policyWriter) openSets() {
 
 // untracked returns the addresses of the pods whose connections may be older than the tables: all that are there, if
 // there are no tables yet, and otherwise those that the tables have.
-func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]string, error) {
+func (w *policyWriter) untracked(owner map[netip.Addr]string) (map[netip.Addr]string, error) {
 	out := map[netip.Addr]string{}
 	conn, err := openNFT()
 	if err != nil {
@@ -221,7 +241,7 @@ func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]string, error
 		return nil, err
 	}
 	if !known {
-		maps.Copy(out, there.owner)
+		maps.Copy(out, owner)
 		return out, nil
 	}
 	elements, err := conn.GetSetElements(w.before)
@@ -229,8 +249,8 @@ func (w *policyWriter) untracked(there *addresses) (map[netip.Addr]string, error
 		return nil, fmt.Errorf("nft set %s: %w", w.before.Name, err)
 	}
 	for _, e := range elements {
-		if at, ok := netip.AddrFromSlice(e.Key); ok && there.owner[at] != "" {
-			out[at] = there.owner[at]
+		if at, ok := netip.AddrFromSlice(e.Key); ok && owner[at] != "" {
+			out[at] = owner[at]
 		}
 	}
 	return out, nil
