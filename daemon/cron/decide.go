@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/schedule"
 )
 
 // Decision is what is to be done for a CronJob, all in one transaction and in the order of the fields.
@@ -125,24 +125,23 @@ func (d *decision) schedule() {
 		d.warn("UnsupportedSchedule",
 			"CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
 	}
-	s, err := cron.ParseStandard(scheduleOf(spec))
+	s, err := schedule.Parse(scheduleOf(spec))
 	if err != nil {
 		d.warn("UnparseableSchedule", "unparseable schedule: %q : %v", spec.Schedule, err)
 		return
 	}
-	from := d.cj.CreationTimestamp.Time
-	if last := d.Status.LastScheduleTime; last != nil {
-		from = last.Time
-	}
-	at := last(s, from, d.now)
+	from := from(d.cj)
+	at := due(s, d.cj, d.now)
 	if at.IsZero() {
-		if d.Wake = s.Next(from); d.Wake.IsZero() {
+		if d.Wake = next(s, d.cj, from); d.Wake.IsZero() {
 			d.warn("InvalidSchedule", "invalid schedule: %s : no such time comes within five years", spec.Schedule)
 		}
 		return
 	}
-	d.Wake = s.Next(at)
-	if at.Before(d.r.since) {
+	if d.Wake = s.Next(at); !d.Wake.After(d.now) {
+		d.Wake = s.Next(d.now)
+	}
+	if at.Before(d.r.memory.Since) {
 		return
 	}
 	if limit := spec.StartingDeadlineSeconds; limit != nil {
