@@ -39,10 +39,10 @@ func amount(name corev1.ResourceName, q *resource.Quantity) int64 {
 	if name == corev1.ResourceCPU {
 		unit = 1000
 	}
-	switch {
-	case q.CmpInt64(most/unit) > 0:
+	if q.CmpInt64(most/unit) > 0 {
 		return most
-	case unit == 1000:
+	}
+	if unit == 1000 {
 		return q.MilliValue()
 	}
 	return q.Value()
