@@ -105,7 +105,7 @@ func cronJobAhead(v *cronJobView) []why.Cause {
 		return nil
 	}
 	return []why.Cause{{
-		Type: "ScheduledInTheFuture", Since: at(last.Time), Details: map[string]string{"lastScheduleTime": last.UTC().Format(time.RFC3339)},
+		Type: "ScheduledInTheFuture", Until: at(last.Time), Details: map[string]string{"lastScheduleTime": last.UTC().Format(time.RFC3339)},
 		Message: fmt.Sprintf("Its status.lastScheduleTime is in the future, and no Job is started for a time before that: %s. The clock was ahead, or the status was written by a client.",
 			v.clock(last.Time)),
 		Help: []string{fmt.Sprintf(`jobctl patch cronjobs/%s%s --subresource=status --type=merge -p '{"status":{"lastScheduleTime":"%s"}}'`,
