@@ -77,6 +77,11 @@ func boundSpread(constraints []corev1.TopologySpreadConstraint, path *field.Path
 	return boundSelected(named, maxSelected, path)
 }
 
+// BoundSelector refuses a selector of pods that names more labels and values than can be compared with each of them.
+func BoundSelector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
+	return boundSelected(namedBySelector(s), maxSelected, path)
+}
+
 func boundSelected(named, most int, path *field.Path) field.ErrorList {
 	if named <= most {
 		return nil

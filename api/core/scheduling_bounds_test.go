@@ -61,3 +61,12 @@ func TestSelectorsOfAPodAreBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestSelectorsOfPodsAreBounded(t *testing.T) {
+	for n, want := range map[int]int{999: 0, 1000: 1} {
+		s := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "k", Operator: metav1.LabelSelectorOpNotIn, Values: make([]string, n)}}}
+		if errs := BoundSelector(s, field.NewPath("spec", "selector")); len(errs) != want {
+			t.Errorf("%d values: %v", n, errs)
+		}
+	}
+}

@@ -54,6 +54,14 @@ var adversaries = map[string]func(n int) []objects.Object{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprint("c", i)}}})
 		}
 	}),
+	"volumes of pods' own": onJob(func(j *batchv1.Job, n int) {
+		for i := range n {
+			template := &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}}
+			template.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Mi")}
+			j.Spec.Template.Spec.Volumes = append(j.Spec.Template.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i), VolumeSource: corev1.VolumeSource{
+				Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: template}}})
+		}
+	}),
 	"containers": onJob(func(j *batchv1.Job, n int) {
 		for i := range n / 20 {
 			c := *j.Spec.Template.Spec.Containers[0].DeepCopy()
