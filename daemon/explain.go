@@ -160,6 +160,9 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 		if err != nil {
 			return err
 		}
+		if w.ScheduledSince, err = control.ScheduledSince(s, cj); err != nil {
+			return err
+		}
 		return q.events(s, &w, cj, nil)
 	}); err != nil {
 		return nil, err

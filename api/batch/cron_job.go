@@ -5,9 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	_ "time/tzdata" // CronJobSpec.TimeZone means the same on machines that have no time zones of their own
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -18,10 +16,15 @@ import (
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/kind"
+	"github.com/jobd/jobd/api/schedule"
 )
 
 // maxCronJobName leaves room for the suffix of 11 characters in the names of its Jobs.
 const maxCronJobName = utilvalidation.DNS1035LabelMaxLength - 11
+
+// maxSchedule is how long a schedule may be, which is read again with each decision. One that names every minute, hour and
+// day takes less than 400 characters.
+const maxSchedule = 1000
 
 // setCronJobDefaults fills in what a CronJob's manifest left out. Of the Job's spec it sets only the defaults of the
 // pod template; the others are set when the Job is created.
@@ -83,7 +86,7 @@ func validateCronJobStatusUpdate(cj, old *batchv1.CronJob) field.ErrorList {
 }
 
 func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
-	errs := validateSchedule(spec, old != nil && strings.Contains(old.Schedule, "TZ"), path.Child("schedule"))
+	errs := validateSchedule(spec, old, path.Child("schedule"))
 	if spec.StartingDeadlineSeconds != nil {
 		errs = append(errs, validation.ValidateNonnegativeField(*spec.StartingDeadlineSeconds,
 			path.Child("startingDeadlineSeconds"))...)
@@ -124,12 +127,16 @@ func validateCronJobSpec(spec, old *batchv1.CronJobSpec, path *field.Path) field
 	return errs
 }
 
-func validateSchedule(spec *batchv1.CronJobSpec, zoneAllowed bool, path *field.Path) field.ErrorList {
+func validateSchedule(spec, old *batchv1.CronJobSpec, path *field.Path) field.ErrorList {
 	if spec.Schedule == "" {
 		return field.ErrorList{field.Required(path, "")}
 	}
+	if len(spec.Schedule) > maxSchedule && (old == nil || old.Schedule != spec.Schedule) {
+		return field.ErrorList{field.TooLong(path, "", maxSchedule)}
+	}
+	zoneAllowed := old != nil && strings.Contains(old.Schedule, "TZ")
 	var errs field.ErrorList
-	if _, err := cron.ParseStandard(spec.Schedule); err != nil {
+	if _, err := schedule.Parse(spec.Schedule); err != nil {
 		errs = append(errs, field.Invalid(path, spec.Schedule, err.Error()))
 	}
 	switch hasZone := strings.Contains(spec.Schedule, "TZ"); {
@@ -189,6 +196,11 @@ func cronJobSpecWarnings(spec *batchv1.CronJobSpec) []string {
 	warnings = append(warnings, jobSpecWarnings(&template.Spec, path.Child("spec"))...)
 	if strings.Contains(spec.Schedule, "TZ") {
 		warnings = append(warnings, "spec.schedule: cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
+	}
+	if s, err := schedule.Parse(spec.Schedule); err == nil && s.Every() > 0 && s.Every() < time.Minute {
+		warnings = append(warnings, fmt.Sprintf(
+			"spec.schedule: %q is taken as every %v, and no more than one Job a minute is started: the name of a Job contains the minute",
+			spec.Schedule, s.Every()))
 	}
 	return warnings
 }

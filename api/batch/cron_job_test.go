@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
 
@@ -56,6 +57,11 @@ func TestCronJobs(t *testing.T) {
 		{"no schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "" }, "[spec.schedule: Required value]"},
 		{"a schedule of four fields", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "* * * *" }, `[spec.schedule: Invalid value: "* * * *": expected exactly 5 fields, found 4: [* * * *]]`},
 		{"a zone in the schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC * * * * *" }, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"},
+		{"a zone and no schedule", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "TZ=UTC" }, `[spec.schedule: Invalid value: "TZ=UTC": no schedule follows the time zone: TZ=UTC `},
+		{"nor a zone", func(cj *batchv1.CronJob) { cj.Spec.Schedule = "CRON_TZ=" }, `[spec.schedule: Invalid value: "CRON_TZ=": no schedule follows the time zone: CRON_TZ= `},
+		{"every minute by its name", func(cj *batchv1.CronJob) {
+			cj.Spec.Schedule = strings.TrimSuffix(strings.Repeat("59,", 333), ",") + " * * * *"
+		}, "may not be more than 1000 bytes"},
 		{"a zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Berlin") }, "[]"},
 		{"the machine's zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Local") }, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"},
 		{"no such zone", func(cj *batchv1.CronJob) { cj.Spec.TimeZone = ptr.To("Europe/Atlantis") }, `[spec.timeZone: Invalid value: "Europe/Atlantis": unknown time zone Europe/Atlantis]`},
@@ -79,6 +85,34 @@ func TestCronJobs(t *testing.T) {
 				t.Error(got)
 			}
 		})
+	}
+}
+
+// A schedule is refused in each way in which it can be written.
+func TestASchedulesZoneNeedsASpace(t *testing.T) {
+	for _, text := range []string{"TZ=", "TZ=0", "TZ=UTC", "CRON_TZ=", "CRON_TZ=UTC", "TZ=\t* * * * *"} {
+		cj := newCronJob(func(cj *batchv1.CronJob) { cj.Spec.Schedule = text })
+		for what, errs := range map[string]field.ErrorList{
+			"created": validateCronJob(cj), "updated": validateCronJobUpdate(cj, newCronJob(nil)), "updated, and was that": validateCronJobUpdate(cj, cj),
+		} {
+			if got := fmt.Sprint(errs); !strings.Contains(got, "spec.schedule: Invalid value") {
+				t.Errorf("%q %s: %s", text, what, got)
+			}
+		}
+		_ = cronJobWarnings(cj)
+	}
+}
+
+func TestWarningsOfShortIntervals(t *testing.T) {
+	for text, want := range map[string]string{
+		"@every 1m": "[]", "* * * * *": "[]",
+		"@every 25s": `"@every 25s" is taken as every 25s, and no more than one Job a minute`,
+		"@every 0s":  `"@every 0s" is taken as every 1s`,
+		"@every -5m": `"@every -5m" is taken as every 1s`,
+	} {
+		if got := fmt.Sprint(cronJobWarnings(newCronJob(func(cj *batchv1.CronJob) { cj.Spec.Schedule = text }))); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", text, got)
+		}
 	}
 }
 

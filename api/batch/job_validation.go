@@ -102,6 +102,8 @@ func validateSelector(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if spec.Selector == nil {
 		errs = append(errs, field.Required(path.Child("selector"), ""))
+	} else if errs = core.BoundSelector(spec.Selector, path.Child("selector")); len(errs) > 0 {
+		return errs
 	} else {
 		errs = metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{},
 			path.Child("selector"))

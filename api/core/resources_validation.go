@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -112,6 +113,9 @@ func validateAmount(name corev1.ResourceName, amount resource.Quantity, path *fi
 	errs := validateResourceName(name, path)
 	if amount.Sign() < 0 {
 		errs = append(errs, field.Invalid(path, amount.String(), "must be greater than or equal to 0"))
+	}
+	if name == corev1.ResourceCPU && amount.CmpInt64(math.MaxInt64/1000) > 0 {
+		errs = append(errs, field.Invalid(path, amount.String(), "must be no more than 9223372036854775 CPUs"))
 	}
 	if isHugePages(name) && !wholePages(name, amount) {
 		errs = append(errs, field.Invalid(path, amount.String(),

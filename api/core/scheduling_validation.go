@@ -55,6 +55,9 @@ func validateAffinity(a *corev1.Affinity, path *field.Path) field.ErrorList {
 		return nil
 	}
 	const hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+	if errs := boundAffinity(a, path); len(errs) > 0 {
+		return errs
+	}
 	var errs field.ErrorList
 	if n := a.NodeAffinity; n != nil {
 		path := path.Child("nodeAffinity")
@@ -204,6 +207,9 @@ func lastIndex(list []string, value string) int {
 }
 
 func validateSpread(constraints []corev1.TopologySpreadConstraint, path *field.Path) field.ErrorList {
+	if errs := boundSpread(constraints, path); len(errs) > 0 {
+		return errs
+	}
 	var errs field.ErrorList
 	for i := range constraints {
 		c, path := &constraints[i], path.Index(i)

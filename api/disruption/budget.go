@@ -92,6 +92,7 @@ func validateSpec(spec *policyv1.PodDisruptionBudgetSpec, path *field.Path) fiel
 	}
 	errs = append(errs, validateAmount(spec.MinAvailable, path.Child("minAvailable"))...)
 	errs = append(errs, validateAmount(spec.MaxUnavailable, path.Child("maxUnavailable"))...)
+	errs = append(errs, core.BoundSelector(spec.Selector, path.Child("selector"))...)
 	errs = append(errs, metav1validation.ValidateLabelSelector(spec.Selector, metav1validation.LabelSelectorValidationOptions{},
 		path.Child("selector"))...)
 	if p := spec.UnhealthyPodEvictionPolicy; p != nil && !slices.Contains(policies, *p) {

@@ -40,6 +40,8 @@ type World struct {
 	Launchings map[types.UID][]pod.Launching
 	// Standing is what decisions about the Job depend on; nil if it has ended.
 	Standing *job.Standing
+	// ScheduledSince is since when the schedule of the CronJob is what it is; zero for always.
+	ScheduledSince time.Time
 
 	// Missing reports whether there is no object of a kind (ConfigMap, Secret, PersistentVolumeClaim) in a namespace. known is
 	// false if that cannot be found out.
@@ -110,6 +112,7 @@ type cronJobCause func(*cronJobView) []why.Cause
 var cronJobCauses = []cronJobCause{
 	cronJobSuspended,
 	cronJobSchedule,
+	cronJobAhead,
 	cronJobMissed,
 	cronJobRefused,
 	cronJobRuns,

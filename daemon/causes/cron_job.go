@@ -24,7 +24,7 @@ type cronJobView struct {
 
 func newCronJobView(w World, cj *batchv1.CronJob, jobs []*batchv1.Job, last *why.Explanation) *cronJobView {
 	v := &cronJobView{World: w, cronJob: cj, jobs: jobs, last: last}
-	v.times, v.err = cron.TimesOf(cj, w.Now)
+	v.times, v.err = cron.TimesOf(cj, w.ScheduledSince, w.Now)
 	return v
 }
 
@@ -71,7 +71,7 @@ func cronJobSchedule(v *cronJobView) []why.Cause {
 		c.Message += " in " + *zone
 	}
 	if last := v.cronJob.Status.LastScheduleTime; last != nil {
-		c.Message += fmt.Sprintf("; the last Job was started for %s", clock(last.Time))
+		c.Message += fmt.Sprintf("; the last Job was started for %s", v.clock(last.Time))
 		c.Details["lastScheduleTime"] = last.UTC().Format(time.RFC3339)
 	} else {
 		c.Message += "; it has not started any Job yet"
@@ -83,14 +83,35 @@ func cronJobSchedule(v *cronJobView) []why.Cause {
 	case v.suspended():
 		c.Message += "."
 	default:
-		c.Message += fmt.Sprintf(". The next time is %s.", clock(v.times.Next))
+		c.Message += fmt.Sprintf(". The next time is %s.", v.clock(v.times.Next))
 		c.Until = at(v.times.Next)
 		c.Details["nextScheduleTime"] = v.times.Next.UTC().Format(time.RFC3339)
 	}
 	return []why.Cause{c}
 }
 
-func clock(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
+// clock shows a time in the time zone of the CronJob, or in that of the machine if it has none.
+func (v *cronJobView) clock(t time.Time) string {
+	if in, err := time.LoadLocation(ptr.Deref(v.cronJob.Spec.TimeZone, "")); v.cronJob.Spec.TimeZone != nil && err == nil {
+		t = t.In(in)
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// cronJobAhead is a last time that is in the future: the clock was ahead, or the status comes from elsewhere.
+func cronJobAhead(v *cronJobView) []why.Cause {
+	last := v.cronJob.Status.LastScheduleTime
+	if last == nil || !last.After(v.Now) {
+		return nil
+	}
+	return []why.Cause{{
+		Type: "ScheduledInTheFuture", Until: at(last.Time), Details: map[string]string{"lastScheduleTime": last.UTC().Format(time.RFC3339)},
+		Message: fmt.Sprintf("Its status.lastScheduleTime is in the future, and no Job is started for a time before that: %s. The clock was ahead, or the status was written by a client.",
+			v.clock(last.Time)),
+		Help: []string{fmt.Sprintf(`jobctl patch cronjobs/%s%s --subresource=status --type=merge -p '{"status":{"lastScheduleTime":"%s"}}'`,
+			v.cronJob.Name, inNamespace(v.cronJob.Namespace), v.Now.UTC().Format(time.RFC3339))},
+	}}
+}
 
 // cronJobMissed is a time for which no Job was started.
 func cronJobMissed(v *cronJobView) []why.Cause {
@@ -101,7 +122,7 @@ func cronJobMissed(v *cronJobView) []why.Cause {
 		Type: "MissedTime", Since: at(v.times.Due), Details: map[string]string{"scheduledTime": v.times.Due.UTC().Format(time.RFC3339)},
 	}
 	active := v.cronJob.Status.Active
-	missed := fmt.Sprintf("No Job was started for %s", clock(v.times.Due))
+	missed := fmt.Sprintf("No Job was started for %s", v.clock(v.times.Due))
 	switch {
 	case v.suspended():
 		c.Message = missed + ", since it is suspended."

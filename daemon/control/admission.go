@@ -105,6 +105,7 @@ func (a *admission) Settle(p *loop.Pass) (bool, error) {
 		return true, a.arrive(p, uid)
 	}
 	step, ok := a.capacity.Next()
+	p.Worked(a.capacity.TakeSteps())
 	if !ok {
 		return false, nil
 	}

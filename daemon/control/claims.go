@@ -50,6 +50,7 @@ type claims struct {
 
 	uses    map[string]podUses             // by the key of the pod
 	byClaim map[string]map[string]struct{} // the keys of the pods that use a claim
+	made    map[string]types.UID           // the pods for which claims are known to have been made, by the keys of those
 
 	creating    map[string]*creation           // by the name of the volume
 	creatingFor map[string]map[string]struct{} // their names, by the key of the claim
@@ -85,7 +86,7 @@ func newClaims(timers *loop.Timers, config *Config, pods *pods, admission *admis
 		classes: map[string]*storagev1.StorageClass{}, free: map[string]*corev1.PersistentVolume{},
 		classOf: map[string]string{}, states: map[string]*claim.State{}, unbound: map[string]struct{}{},
 		said: map[string]string{}, holders: map[string]map[string]struct{}{}, uses: map[string]podUses{},
-		byClaim: map[string]map[string]struct{}{}, creating: map[string]*creation{},
+		byClaim: map[string]map[string]struct{}{}, made: map[string]types.UID{}, creating: map[string]*creation{},
 		creatingFor: map[string]map[string]struct{}{}, failures: failures{}, refusals: failures{},
 		dirtyClaims: loop.NewQueue[string](), dirtyVolumes: loop.NewQueue[string](), dirtyPods: loop.NewQueue[string](),
 	}

@@ -130,6 +130,9 @@ func (c *claims) set(key string, now claim.State) {
 	if was != nil && *was == now {
 		return
 	}
+	if now.Owner != c.made[key] {
+		delete(c.made, key)
+	}
 	c.states[key] = &now
 	c.usersChanged(key)
 }
@@ -142,6 +145,7 @@ func (c *claims) usersChanged(key string) {
 
 func (c *claims) forgetClaim(key string) {
 	delete(c.states, key)
+	delete(c.made, key)
 	delete(c.unbound, key)
 	delete(c.said, key)
 	delete(c.holders, key)

@@ -103,6 +103,20 @@ func (c *claims) waits(key string) (why string, waits bool) {
 	return "", false
 }
 
+// waitsOn reports whether a pod still waits for a claim for the same reason, and has all claims that are its own. It need not
+// be read then, which counts when it has very many claims.
+func (c *claims) waitsOn(key string) bool {
+	pod := c.uses[key]
+	for _, u := range pod.uses {
+		if u.Own && c.made[u.Key] != pod.uid {
+			return false
+		}
+	}
+	was, held := c.admission.held[pod.uid]
+	why, waits := c.waits(key)
+	return held && waits && why == was
+}
+
 // hasConsumer reports whether a pod uses a claim that could be scheduled.
 func (c *claims) hasConsumer(p *loop.Pass, key string) (bool, error) {
 	for name := range c.byClaim[key] {
@@ -119,6 +133,9 @@ func (c *claims) hasConsumer(p *loop.Pass, key string) (bool, error) {
 
 // settlePod makes the claims that are a pod's own, and lets it be admitted once it waits for none.
 func (c *claims) settlePod(p *loop.Pass, key string) error {
+	if c.waitsOn(key) {
+		return nil
+	}
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok {
 		return err
@@ -127,11 +144,20 @@ func (c *claims) settlePod(p *loop.Pass, key string) error {
 	if !ok || pod.Terminal(obj) || obj.DeletionTimestamp != nil {
 		return nil
 	}
+	volumes := map[string]*corev1.Volume{}
+	for i := range obj.Spec.Volumes {
+		volumes[obj.Spec.Volumes[i].Name] = &obj.Spec.Volumes[i]
+	}
 	for _, u := range c.uses[key].uses {
-		if u.Own {
-			if err := c.makeOwn(p, key, obj, u); err != nil {
-				return err
-			}
+		if !u.Own || c.made[u.Key] == obj.UID { // not read again for each of the others
+			continue
+		}
+		if p.Spent() { // they may be thousands
+			c.dirtyPods.Add(key)
+			return nil
+		}
+		if err := c.makeOwn(p, key, obj, u, volumes[u.Volume]); err != nil {
+			return err
 		}
 	}
 	if podspec.Bound(obj) { // it did not wait to be scheduled
@@ -146,19 +172,19 @@ func (c *claims) settlePod(p *loop.Pass, key string) error {
 }
 
 // makeOwn makes a claim from the template in a volume of a pod (EphemeralVolumeSource).
-func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use) error {
+func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use, of *corev1.Volume) error {
 	made, err := c.claim(p, u.Key)
 	if err != nil {
 		return err
 	}
 	if made != nil {
 		if metav1.IsControlledBy(made, obj) {
+			c.made[u.Key] = obj.UID
 			return nil
 		}
 		return c.sayOfOwn(p, key, obj, u, claim.NotOwner(obj.Namespace, u.Name, obj.Name))
 	}
-	i := slices.IndexFunc(obj.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == u.Volume })
-	template := obj.Spec.Volumes[i].Ephemeral.VolumeClaimTemplate
+	template := of.Ephemeral.VolumeClaimTemplate
 	made = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: obj.Namespace, Name: u.Name, UID: uuid.NewUUID(), CreationTimestamp: metav1.NewTime(p.Now),
 		Labels: template.Labels, Annotations: template.Annotations,
@@ -183,6 +209,7 @@ func (c *claims) makeOwn(p *loop.Pass, key string, obj *corev1.Pod, u claim.Use)
 	}
 	delete(c.refusals, key)
 	c.dirtyClaims.Add(u.Key)
+	c.made[u.Key] = obj.UID
 	return p.Put(u.Key, made)
 }
 

@@ -31,6 +31,7 @@ type cronJobs struct {
 	known      map[types.UID]*cronRecord
 	controller map[types.UID]types.UID // of a Job: the CronJob
 	dirty      *loop.Queue[string]     // CronJobs that something has happened to
+	latest     time.Time               // of the passes, by the clock on the wall
 }
 
 type cronRecord struct {
@@ -47,9 +48,14 @@ func newCronJobs(timers *loop.Timers) *cronJobs {
 }
 
 // Rebuild makes the records of all CronJobs.
-func (c *cronJobs) Rebuild(s *store.Snapshot, _ time.Time) error {
+func (c *cronJobs) Rebuild(s *store.Snapshot, now time.Time) error {
 	return objects.Each(s, objects.CronJobs, func(key string, cj *batchv1.CronJob) error {
-		c.record(key, cj)
+		rec := c.record(key, cj)
+		if m, ok, err := readSchedule(s, cj); err != nil {
+			return err
+		} else if ok {
+			rec.Recall(m, now)
+		}
 		c.enqueue(key, cj)
 		return nil
 	})
@@ -102,6 +108,10 @@ func (c *cronJobs) gone(p *loop.Pass, uid types.UID, key string) {
 	delete(c.known, uid)
 	c.timers.Set(c, key, time.Time{})
 	forgetCreator(p, key, uid)
+	of, name := objects.NameOf(key)
+	if o, ok := p.Get(store.Key(objects.Schedules, of, name)); ok && o.UID == string(uid) {
+		p.Delete(o.Key)
+	}
 	c.garbage.OwnerGone(p, uid)
 }
 
@@ -161,6 +171,22 @@ func (c *cronJobs) Settle(p *loop.Pass) (bool, error) {
 	return c.dirty.Settle(func(key string) error { return c.settle(p, key) })
 }
 
+// Finish sees that the clock was set back since the last pass. A schedule that was changed meanwhile was not changed in the
+// future.
+func (c *cronJobs) Finish(p *loop.Pass) error {
+	now := p.Now.Round(0)
+	if now.Before(c.latest) {
+		for _, rec := range c.known {
+			rec.ClockSetBack(now)
+			if _, saved := rec.Memory(); !saved {
+				c.dirty.Add(rec.key)
+			}
+		}
+	}
+	c.latest = now
+	return nil
+}
+
 // settle decides on a CronJob and carries the decision out: what it starts and its status are one transaction.
 func (c *cronJobs) settle(p *loop.Pass, key string) error {
 	cj, ok, err := p.CronJobs.Get(key)
@@ -170,6 +196,9 @@ func (c *cronJobs) settle(p *loop.Pass, key string) error {
 	rec, ok := c.known[cj.UID]
 	if !ok {
 		return nil
+	}
+	if err := putSchedule(p, cj, rec.Record); err != nil {
+		return err
 	}
 	d := cron.Decide(cj, rec.Record, p.Now)
 	c.timers.Set(c, key, d.Wake)

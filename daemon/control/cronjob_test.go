@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
+	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/objects"
@@ -275,6 +276,172 @@ func TestAJobOfACronJobThatIsGoneGoesAsWell(t *testing.T) {
 		}
 		if s := w.said(); s["UnexpectedJob"] != 1 || len(w.cronJob("c").Status.Active) > 0 {
 			t.Errorf("events %v", s)
+		}
+	})
+}
+
+// scheduledSince returns since when a CronJob's schedule is what it is.
+func (w *world) scheduledSince(name string) (since time.Time) {
+	w.t.Helper()
+	cj := w.cronJob(name)
+	if err := w.store.View(func(s *store.Snapshot) (err error) {
+		since, err = ScheduledSince(s, cj)
+		return err
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return since
+}
+
+// A schedule that is changed to a time which is past starts nothing, whether or not the daemon is started anew.
+func TestAScheduleIsNotForTheTimeBeforeIt(t *testing.T) {
+	for name, then := range map[string]func(w *world){
+		"nothing happens":               func(*world) {},
+		"the daemon is started anew":    func(w *world) { w.stop(); w.start() },
+		"it is started some time later": func(w *world) { w.stop(); time.Sleep(time.Minute); w.start() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				w.cron("c", "0 5 * * *", "1s", nil)
+				time.Sleep(2*time.Minute + 10*time.Second)
+				cj := w.cronJob("c")
+				cj.Spec.Schedule = "1 0 * * *" // a minute ago
+				w.put(objects.Key(objects.CronJobs, cj), cj)
+				then(w)
+				time.Sleep(time.Hour)
+				if jobs := w.jobNames(); len(jobs) > 0 {
+					t.Errorf("it has started %v", jobs)
+				}
+				time.Sleep(24 * time.Hour)
+				if jobs := w.jobNames(); !slices.Equal(jobs, []string{minute("c", 24*60+1)}) {
+					t.Errorf("it has started %v", jobs)
+				}
+			})
+		})
+	}
+}
+
+// A schedule that is changed while the daemon does not run, by a daemon that has not folded it in, say, is found to be
+// another one.
+func TestAScheduleThatIsFoundChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.cron("c", "0 5 * * *", "1s", nil)
+		time.Sleep(2 * time.Minute)
+		w.stop()
+		s, err := store.Open(w.path, store.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Update(t.Context(), func(tx *store.Tx) error {
+			o, _ := tx.Get(store.Key(objects.CronJobs, "default", "c"))
+			cj := &batchv1.CronJob{}
+			if err := objects.Decode(o, cj); err != nil {
+				return err
+			}
+			cj.Spec.Schedule = "1 0 * * *"
+			cj.ResourceVersion = ""
+			o.Value, err = scheme.Encode(cj)
+			tx.Put(o)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		time.Sleep(time.Hour)
+		if jobs := w.jobNames(); len(jobs) > 0 {
+			t.Errorf("it has started %v", jobs)
+		}
+	})
+}
+
+// A schedule that is edited while the clock is ahead is that of the time when the clock was put right.
+func TestAScheduleThatIsEditedWhileTheClockIsAhead(t *testing.T) {
+	for name, restart := range map[string]bool{"": false, "the daemon is started anew": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				defer w.end()
+				w.cron("c", "0 5 1 6 *", "1s", nil)
+				w.setClock(48 * time.Hour)
+				cj := w.cronJob("c")
+				cj.Spec.Schedule = "30 * * * *"
+				w.put(objects.Key(objects.CronJobs, cj), cj)
+				if since := w.scheduledSince("c"); since.Sub(time.Now()) < 47*time.Hour {
+					t.Errorf("since %v", since)
+				}
+				if restart {
+					w.stop()
+					w.clock = func() time.Time { return time.Now().Round(0) }
+					w.start()
+				} else {
+					w.setClock(0)
+					w.cron("other", "0 5 1 6 *", "1s", nil) // the next pass, which a node's lease brings within seconds
+				}
+				time.Sleep(29 * time.Minute)
+				if since := w.scheduledSince("c"); since.After(time.Now()) {
+					t.Errorf("since %v", since)
+				}
+				time.Sleep(2 * time.Minute)
+				if jobs := w.jobNames(); !slices.Equal(jobs, []string{minute("c", 30)}) {
+					t.Errorf("it has started %v", jobs)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsKnownOfAScheduleGoesWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		cj := w.cron("c", "* * * * *", "1s", nil)
+		time.Sleep(time.Second)
+		stored := func() (n int) {
+			synctest.Wait()
+			if err := w.store.View(func(s *store.Snapshot) error {
+				s.Range(objects.Schedules+"/", "", func(store.Object) bool { n++; return true })
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		if n := stored(); n != 1 {
+			t.Errorf("%d are stored", n)
+		}
+		w.write(func(tx *store.Tx) error { tx.Delete(objects.Key(objects.CronJobs, cj)); return nil })
+		if n := stored(); n != 0 {
+			t.Errorf("%d are left", n)
+		}
+	})
+}
+
+// @every below a minute starts a Job in each minute, and says so: the last time is one at which a Job was started.
+func TestACronJobOfSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.cron("c", "@every 25s", "1s", func(cj *batchv1.CronJob) {
+			cj.Spec.TimeZone, cj.Spec.SuccessfulJobsHistoryLimit = nil, ptr.To[int32](100)
+		})
+		var times []string
+		for range 300 {
+			time.Sleep(time.Second)
+			if last := w.cronJob("c").Status.LastScheduleTime; last != nil {
+				if said := last.UTC().Format("04:05"); len(times) == 0 || times[len(times)-1] != said {
+					times = append(times, said)
+				}
+			}
+		}
+		if jobs := w.jobNames(); len(jobs) != len(times) || fmt.Sprint(times) != "[00:25 01:15 02:05 03:20 04:10 05:00]" {
+			t.Errorf("the Jobs %v for the times %v", jobs, times)
 		}
 	})
 }

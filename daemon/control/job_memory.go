@@ -39,15 +39,18 @@ func putMemory(p *loop.Pass, j *batchv1.Job, m *job.Memory) error {
 	return nil
 }
 
-// dropMemories removes what was stored for Jobs that are gone, since a crash can come between the two removals.
+// dropMemories removes what was stored for Jobs and CronJobs that are gone, since a crash can come between the two
+// removals.
 func dropMemories(ctx context.Context, s *store.Store) error {
 	return s.Update(ctx, func(tx *store.Tx) error {
-		tx.Range(objects.Memories+"/", "", func(o store.Object) bool {
-			if j, ok := tx.Get(objects.Jobs + strings.TrimPrefix(o.Key, objects.Memories)); !ok || j.UID != o.UID {
-				tx.Delete(o.Key)
-			}
-			return true
-		})
+		for resource, of := range map[string]string{objects.Memories: objects.Jobs, objects.Schedules: objects.CronJobs} {
+			tx.Range(resource+"/", "", func(o store.Object) bool {
+				if owner, ok := tx.Get(of + strings.TrimPrefix(o.Key, resource)); !ok || owner.UID != o.UID {
+					tx.Delete(o.Key)
+				}
+				return true
+			})
+		}
 		return nil
 	})
 }

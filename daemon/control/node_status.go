@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 )
 
@@ -117,7 +118,7 @@ func (n *nodeObject) offer(status corev1.NodeStatus) {
 	all := maps.Clone(n.allocatable)
 	for name, amount := range status.Allocatable {
 		if core.IsExtended(name) {
-			all[name] = amount.Value()
+			all[name] = node.Amounts(corev1.ResourceList{name: amount})[name]
 		}
 	}
 	n.capacity.Offer(all)

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,27 +39,27 @@ func quotaRefusal(p *loop.Pass, resource string, obj objects.Object) (refusal, e
 // waiting are the Jobs that ResourceQuotas have kept from creating pods, by namespace, in the order of their refusals. When a
 // quota allows more, the first of them tries again, and the next one once it has got what it needs: otherwise all of them
 // would be refused again for each pod that ends.
-type waiting map[string][]types.UID
+type waiting map[string]*loop.Queue[types.UID]
 
 // Push adds a Job at the end, unless it waits already.
 func (w waiting) Push(namespace string, uid types.UID) {
-	if !slices.Contains(w[namespace], uid) {
-		w[namespace] = append(w[namespace], uid)
+	if w[namespace] == nil {
+		w[namespace] = loop.NewQueue[types.UID]()
 	}
+	w[namespace].Add(uid)
 }
 
 // Pop removes the first Job and returns it; empty if none waits.
 func (w waiting) Pop(namespace string) (uid types.UID) {
 	all := w[namespace]
-	if len(all) == 0 {
+	if all == nil {
 		return ""
 	}
-	if len(all) == 1 {
+	uid, _ = all.Take()
+	if all.Len() == 0 {
 		delete(w, namespace)
-	} else {
-		w[namespace] = all[1:]
 	}
-	return all[0]
+	return uid
 }
 
 var _ loop.QuotaFollower = &jobs{}

@@ -6,14 +6,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/schedule"
 )
 
 // Decision is what is to be done for a CronJob, all in one transaction and in the order of the fields.
@@ -37,14 +38,18 @@ type Event struct{ Type, Reason, Message string }
 // Decide returns what a CronJob needs now. It changes nothing: for the same CronJob, Record and time it returns the
 // same Decision.
 func Decide(cj *batchv1.CronJob, r *Record, now time.Time) Decision {
-	d := &decision{cj: cj, r: r, now: now, jobs: r.Jobs()}
+	d := &decision{cj: cj, r: r, now: now, jobs: r.Jobs(), active: sets.New[types.UID]()}
 	cj.Status.DeepCopyInto(&d.Status)
+	for i := range d.Status.Active {
+		d.active.Insert(d.Status.Active[i].UID)
+	}
 	d.follow()
 	if cj.DeletionTimestamp == nil {
 		d.schedule()
 	}
 	d.keep(batchv1.JobComplete, cj.Spec.SuccessfulJobsHistoryLimit)
 	d.keep(batchv1.JobFailed, cj.Spec.FailedJobsHistoryLimit)
+	d.Status.Active = slices.DeleteFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return !d.active.Has(ref.UID) })
 	return d.Decision
 }
 
@@ -55,6 +60,8 @@ type decision struct {
 	r    *Record
 	now  time.Time
 	jobs []Job
+	// active are the Jobs in status.active that stay there.
+	active sets.Set[types.UID]
 }
 
 func (d *decision) event(kind, reason, format string, args ...any) {
@@ -72,7 +79,7 @@ func (d *decision) say(reason, format string, args ...any) {
 // follow updates CronJobStatus to what has become of the Jobs.
 func (d *decision) follow() {
 	for _, j := range d.jobs {
-		active := d.active(j.UID)
+		active := d.active.Has(j.UID)
 		switch {
 		case j.end != "" && active:
 			d.drop(j.UID)
@@ -81,6 +88,7 @@ func (d *decision) follow() {
 			d.Status.Active = append(d.Status.Active, corev1.ObjectReference{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: d.cj.Namespace, Name: j.Name, UID: j.UID,
 			})
+			d.active.Insert(j.UID)
 			d.Changed = true
 			d.say("SawRetriedJob", "Saw retried job: %s", j.Name)
 		case j.end == "" && !active && !j.known:
@@ -92,7 +100,8 @@ func (d *decision) follow() {
 			d.Changed = true
 		}
 	}
-	for _, ref := range slices.Clone(d.Status.Active) {
+	for i := range d.Status.Active {
+		ref := &d.Status.Active[i]
 		if _, ok := d.r.jobs[ref.UID]; !ok {
 			d.say("MissingJob", "Active job went missing: %s", ref.Name)
 			d.drop(ref.UID)
@@ -100,14 +109,9 @@ func (d *decision) follow() {
 	}
 }
 
-func (d *decision) active(uid types.UID) bool {
-	return slices.ContainsFunc(d.Status.Active, func(ref corev1.ObjectReference) bool { return ref.UID == uid })
-}
-
 // drop removes a Job from status.active.
 func (d *decision) drop(uid types.UID) {
-	d.Status.Active = slices.DeleteFunc(d.Status.Active,
-		func(ref corev1.ObjectReference) bool { return ref.UID == uid })
+	d.active.Delete(uid)
 	d.Changed = true
 }
 
@@ -125,24 +129,23 @@ func (d *decision) schedule() {
 		d.warn("UnsupportedSchedule",
 			"CRON_TZ or TZ used in schedule %q is not officially supported, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details", spec.Schedule)
 	}
-	s, err := cron.ParseStandard(scheduleOf(spec))
+	s, err := schedule.Parse(scheduleOf(spec))
 	if err != nil {
 		d.warn("UnparseableSchedule", "unparseable schedule: %q : %v", spec.Schedule, err)
 		return
 	}
-	from := d.cj.CreationTimestamp.Time
-	if last := d.Status.LastScheduleTime; last != nil {
-		from = last.Time
-	}
-	at := last(s, from, d.now)
+	from := from(d.cj)
+	at := due(s, d.cj, d.now)
 	if at.IsZero() {
-		if d.Wake = s.Next(from); d.Wake.IsZero() {
+		if d.Wake = next(s, d.cj, from); d.Wake.IsZero() {
 			d.warn("InvalidSchedule", "invalid schedule: %s : no such time comes within five years", spec.Schedule)
 		}
 		return
 	}
-	d.Wake = s.Next(at)
-	if at.Before(d.r.since) {
+	if d.Wake = s.Next(at); !d.Wake.After(d.now) {
+		d.Wake = s.Next(d.now)
+	}
+	if at.Before(d.r.memory.Since) {
 		return
 	}
 	if limit := spec.StartingDeadlineSeconds; limit != nil {
@@ -176,7 +179,7 @@ func (d *decision) tell(at time.Time) bool {
 func (d *decision) concurrent(at time.Time) bool {
 	switch d.cj.Spec.ConcurrencyPolicy {
 	case batchv1.ForbidConcurrent:
-		if len(d.Status.Active) > 0 {
+		if d.active.Len() > 0 {
 			if d.tell(at) {
 				d.say("JobAlreadyActive", "Not starting job because prior execution is running and concurrency policy is Forbid")
 			}
@@ -184,7 +187,7 @@ func (d *decision) concurrent(at time.Time) bool {
 		}
 	case batchv1.ReplaceConcurrent:
 		for _, j := range d.jobs {
-			if d.active(j.UID) {
+			if d.active.Has(j.UID) {
 				d.remove(j)
 			}
 		}
@@ -211,7 +214,7 @@ func (d *decision) keep(end batchv1.JobConditionType, limit *int32) {
 func (d *decision) remove(j Job) {
 	d.Delete = append(d.Delete, j)
 	d.say("SuccessfulDelete", "Deleted job %s", j.Name)
-	if d.active(j.UID) {
+	if d.active.Has(j.UID) {
 		d.drop(j.UID)
 	}
 }

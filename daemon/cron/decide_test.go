@@ -112,11 +112,26 @@ func TestDecide(t *testing.T) {
 		{"@every keeps its beat under a short deadline", hourly().at("2024-05-01T11:00:00Z").with(func(cj *batchv1.CronJob) {
 			cj.Spec.Schedule, cj.Spec.TimeZone, cj.Spec.StartingDeadlineSeconds = "@every 20m", nil, ptr.To[int64](30)
 		}), "start 01 11:00, wake 01 11:20, delete [], say [], 0 active"},
+		{"a day that the zone leaves out is skipped", hourly().at("2012-12-31T00:00:00Z").with(func(cj *batchv1.CronJob) {
+			cj.Spec.Schedule, cj.Spec.TimeZone = "0 12 30 12 *", ptr.To("Pacific/Apia")
+			cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2011-12-01T00:00:00Z")))
+		}), "start 29 22:00, wake 29 22:00, delete [], say [], 0 active"},
+		{"a last time in the future holds all back", hourly().with(func(cj *batchv1.CronJob) {
+			cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2024-05-30T10:00:00Z")))
+		}), "start -, wake 30 11:00, delete [], say [], 0 active"},
+		{"one Job a minute", hourly().at("2024-05-01T11:00:55Z").with(func(cj *batchv1.CronJob) {
+			cj.Spec.Schedule, cj.Spec.TimeZone = "@every 25s", nil
+			cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2024-05-01T11:00:05Z")))
+		}), "start -, wake 01 11:01, delete [], say [], 0 active"},
+		{"and the next in the next minute", hourly().at("2024-05-01T11:01:20Z").with(func(cj *batchv1.CronJob) {
+			cj.Spec.Schedule, cj.Spec.TimeZone = "@every 25s", nil
+			cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2024-05-01T11:00:05Z")))
+		}), "start 01 11:01, wake 01 11:01, delete [], say [], 0 active"},
 		{"suspended it starts nothing", hourly().with(func(cj *batchv1.CronJob) { cj.Spec.Suspend = ptr.To(true) }), "start -, wake -, delete [], say [], 0 active"},
 		{"being deleted it starts nothing", hourly().with(func(cj *batchv1.CronJob) { cj.DeletionTimestamp = ptr.To(metav1.Now()) }), "start -, wake -, delete [], say [], 0 active"},
 		{"a changed schedule is not for the past", func() *given {
 			g := hourly().at("2024-05-01T15:20:00Z")
-			g.edit = func(r *Record) { r.since = at("2024-05-01T15:10:00Z") }
+			g.edit = func(r *Record) { r.SetCronJob(&batchv1.CronJob{}, at("2024-05-01T15:10:00Z")) }
 			return g
 		}(), "start -, wake 01 16:00, delete [], say [], 0 active"},
 

@@ -21,9 +21,16 @@ import (
 type Record struct {
 	jobs map[types.UID]*Job
 
-	schedule string    // as it was last seen
-	since    time.Time // when the schedule was changed to that, zero if not since the daemon started
-	told     time.Time // the last scheduled time for which an event said that no Job is started
+	memory  Memory
+	unsaved bool      // memory is not what is stored
+	told    time.Time // the last scheduled time for which an event said that no Job is started
+}
+
+// Memory is what has to outlive the daemon.
+type Memory struct {
+	Schedule string `json:"schedule"` // as it was last seen, with its time zone
+	// Since is when the schedule was changed to that, zero if it has always been that. It does not apply to the time before.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Job is what decisions need of a CronJob's Job.
@@ -41,15 +48,41 @@ type Job struct {
 
 // NewRecord makes the record of a CronJob. SetJob is then to be called with its Jobs.
 func NewRecord(cj *batchv1.CronJob) *Record {
-	return &Record{jobs: map[types.UID]*Job{}, schedule: scheduleOf(&cj.Spec)}
+	return &Record{jobs: map[types.UID]*Job{}, memory: Memory{Schedule: scheduleOf(&cj.Spec)}, unsaved: true}
+}
+
+// Recall folds in what was stored of an earlier record of the CronJob. If the schedule is another one, it was changed
+// since then, and by now at the latest.
+func (r *Record) Recall(m Memory, now time.Time) {
+	is := r.memory.Schedule
+	r.memory, r.unsaved = m, false
+	r.reschedule(is, now)
+	r.ClockSetBack(now)
+}
+
+// Memory returns what is to be stored, and whether it is already.
+func (r *Record) Memory() (m Memory, saved bool) { return r.memory, !r.unsaved }
+
+// Saved folds in that Memory is stored.
+func (r *Record) Saved() { r.unsaved = false }
+
+// ClockSetBack folds in that the clock was ahead: the schedule was not changed later than now.
+func (r *Record) ClockSetBack(now time.Time) {
+	if now = now.Round(0); r.memory.Since.After(now) {
+		r.memory.Since, r.unsaved = now, true
+	}
+}
+
+func (r *Record) reschedule(schedule string, now time.Time) {
+	if schedule != r.memory.Schedule {
+		r.memory, r.unsaved = Memory{Schedule: schedule, Since: now.Round(0)}, true
+	}
 }
 
 // SetCronJob folds in a new version of the CronJob, which was stored at now. A schedule that has changed does not apply
 // to the time before.
 func (r *Record) SetCronJob(cj *batchv1.CronJob, now time.Time) {
-	if s := scheduleOf(&cj.Spec); s != r.schedule {
-		r.schedule, r.since = s, now
-	}
+	r.reschedule(scheduleOf(&cj.Spec), now)
 }
 
 // SetJob folds in a Job that the CronJob controls, and reports whether Decide is to be called.

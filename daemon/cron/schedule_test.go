@@ -5,18 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"github.com/jobd/jobd/api/schedule"
 )
 
-func parse(t interface{ Fatal(...any) }, schedule, zone string) cron.Schedule {
-	spec := &batchv1.CronJobSpec{Schedule: schedule}
+func parse(t interface{ Fatal(...any) }, text, zone string) *schedule.Schedule {
+	spec := &batchv1.CronJobSpec{Schedule: text}
 	if zone != "" {
 		spec.TimeZone = &zone
 	}
-	s, err := cron.ParseStandard(scheduleOf(spec))
+	s, err := schedule.Parse(scheduleOf(spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +42,10 @@ func TestLast(t *testing.T) {
 		{"a day that never comes", "0 0 31 2 *", "UTC", "2020-03-01T00:00:00Z", "2027-01-01T00:00:00Z", ""},
 		{"macros", "@daily", "Europe/Berlin", "2024-05-01T00:00:00Z", "2024-05-03T12:00:00Z", "2024-05-02T22:00:00Z"},
 		{"every counts from the start", "@every 7m", "", "2024-05-01T00:01:00Z", "2024-05-01T00:23:00Z", "2024-05-01T00:22:00Z"},
+		{"of a minute in decades", "* * * * *", "UTC", "1970-01-01T00:00:00Z", "2026-01-01T00:00:30Z", "2026-01-01T00:00:00Z"},
+		{"of a minute in centuries", "* * * * *", "UTC", "0001-01-01T00:00:01Z", "2026-01-01T00:00:30Z", "2026-01-01T00:00:00Z"},
+		{"every, in centuries", "@every 7h", "", "0001-01-01T00:00:01Z", "2026-01-01T00:00:30Z", "2025-12-31T22:00:01Z"},
+		{"a day that was left out", "0 12 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z", "2014-01-01T00:00:00Z", "2013-12-29T22:00:00Z"},
 		{"every has whole seconds", "@every 10s", "", "2024-05-01T00:00:00.7Z", "2024-05-01T00:00:10.3Z", "2024-05-01T00:00:10Z"},
 
 		// In Berlin, 2024-03-31 has no 02:30, and 2024-10-27 has two.

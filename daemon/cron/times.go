@@ -3,11 +3,11 @@ package cron
 import (
 	"time"
 
-	"github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/api/schedule"
 )
 
 // Times are the times of a CronJob's schedule around now.
@@ -22,22 +22,24 @@ type Times struct {
 	Next time.Time
 }
 
-// TimesOf returns the times of a CronJob's schedule. An error says why it has none.
-func TimesOf(cj *batchv1.CronJob, now time.Time) (Times, error) {
+// TimesOf returns the times of a CronJob's schedule, which is what it is since that time; zero: always. An error says why
+// it has none.
+func TimesOf(cj *batchv1.CronJob, since, now time.Time) (Times, error) {
 	if _, err := zone(&cj.Spec); err != nil {
 		return Times{}, err
 	}
-	s, err := cron.ParseStandard(scheduleOf(&cj.Spec))
+	s, err := schedule.Parse(scheduleOf(&cj.Spec))
 	if err != nil {
 		return Times{}, err
 	}
-	from := cj.CreationTimestamp.Time
-	if last := cj.Status.LastScheduleTime; last != nil {
-		from = last.Time
-	}
-	t := Times{Due: last(s, from, now)}
-	if t.Next = s.Next(from); !t.Due.IsZero() {
+	t := Times{Due: due(s, cj, now)}
+	if t.Due.IsZero() {
+		t.Next = next(s, cj, from(cj))
+	} else {
 		t.Next = s.Next(t.Due)
+	}
+	if t.Due.Before(since) {
+		t.Due = time.Time{}
 	}
 	if limit := cj.Spec.StartingDeadlineSeconds; limit != nil && !t.Due.IsZero() {
 		t.Expires = t.Due.Add(podspec.Seconds(ptr.Deref(limit, 0)))

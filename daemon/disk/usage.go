@@ -130,13 +130,13 @@ func overStorageLimit(p *corev1.Pod, containers map[string]eviction.Size, volume
 		all += used.Bytes
 	}
 	total, limited := resource.PodLimits(p, resource.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
-	if limited && all > total.Value() {
+	if limited && all > podspec.Amount(total) {
 		return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ",
 			total.String())
 	}
 	for c := range podspec.Containers(&p.Spec) {
 		limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]
-		if ok && containers[c.Name].Bytes > limit.Value() {
+		if ok && containers[c.Name].Bytes > podspec.Amount(limit) {
 			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, limit.String())
 		}
 	}

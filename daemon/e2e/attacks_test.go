@@ -19,7 +19,7 @@ func TestAttacksAreTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	if err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -32,7 +32,7 @@ func TestAttacksAreTests(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1)
+	names := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(page), -1)
 	if len(names) < 40 {
 		t.Errorf("only %d tests are named", len(names))
 	}

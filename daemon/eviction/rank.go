@@ -39,7 +39,7 @@ func (u *Use) total(s Signal) (sum int64) {
 // request returns what the pod has requested of that.
 func (u *Use) request(s Signal) int64 {
 	q := resourcehelper.PodRequests(u.Pod, resourcehelper.PodResourcesOptions{})[s.Resource()]
-	return q.Value()
+	return podspec.Amount(q)
 }
 
 // First returns the pod to evict first, and why in a kubelet's words: a pod that uses more than it has requested before
@@ -84,7 +84,7 @@ func message(u Use, short Shortage) string {
 		quantity(short.Threshold), quantity(short.Available))
 	for c := range podspec.Containers(&u.Pod.Spec) {
 		request := c.Resources.Requests[name]
-		if used := short.Signal.of(u.Containers[c.Name]); used > request.Value() {
+		if used := short.Signal.of(u.Containers[c.Name]); used > podspec.Amount(request) {
 			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name,
 				quantity(used), request.String(), name)
 		}

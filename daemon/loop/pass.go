@@ -25,6 +25,10 @@ const Budget = 1000
 // JoinedBudget is the budget of a pass that is written together with what it follows from, whose writer waits for it.
 const JoinedBudget = 20
 
+// StepBudget is how much a pass compares, besides what it writes, before it leaves the rest to the next one: some tens of
+// milliseconds (Pass.Worked).
+const StepBudget = 500_000
+
 // Pass is one turn of the loop: one transaction that takes in what has happened, decides what follows from it until
 // nothing more does, and writes all of it. After an error nothing of it was written.
 type Pass struct {
@@ -44,6 +48,7 @@ type Pass struct {
 	budget   int
 	written  int
 	decoded  int // objects that are held until the pass ends
+	steps    int // of work that neither reads nor writes objects
 	// exhausted says that the budget was used up before everything was looked at.
 	exhausted bool
 	version   uint64 // of the last write
@@ -211,7 +216,12 @@ func (p *Pass) finish() error {
 func (p *Pass) Joined() bool { return p.budget == JoinedBudget }
 
 // Spent reports whether the pass should leave the rest to the next one.
-func (p *Pass) Spent() bool { return p.written >= p.budget || p.decoded >= 2*p.budget }
+func (p *Pass) Spent() bool {
+	return p.written >= p.budget || p.decoded >= 2*p.budget || p.steps >= StepBudget
+}
+
+// Worked counts steps of work that neither reads nor writes objects, such as comparing a pod with the rules of others.
+func (p *Pass) Worked(steps int) { p.steps += steps }
 
 // Snapshot is the store as it was when the pass began.
 func (p *Pass) Snapshot() *store.Snapshot { return p.tx.Snapshot }

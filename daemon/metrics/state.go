@@ -285,7 +285,7 @@ func (w *stateWriter) cronJob(cj *batchv1.CronJob) {
 	o.gauge("kube_cronjob_status_active", "Jobs of the CronJob that have not finished.", float64(len(cj.Status.Active)))
 	o.time("kube_cronjob_status_last_schedule_time", "The last time for which a Job was started, in seconds since 1970.", cj.Status.LastScheduleTime)
 	o.time("kube_cronjob_status_last_successful_time", "When a Job of the CronJob was last complete, in seconds since 1970.", cj.Status.LastSuccessfulTime)
-	if times, err := cron.TimesOf(cj, time.Now()); err == nil && !suspended && !times.Next.IsZero() {
+	if times, err := cron.TimesOf(cj, time.Time{}, time.Now()); err == nil && !suspended && !times.Next.IsZero() {
 		o.gauge("kube_cronjob_next_schedule_time", "When the CronJob is to start a Job next, in seconds since 1970.", float64(times.Next.Unix()))
 	}
 }

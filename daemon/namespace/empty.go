@@ -216,5 +216,5 @@ var contents = sync.OnceValue(func() []string {
 			resources = append(resources, resource)
 		}
 	}
-	return append(resources, objects.Memories)
+	return append(resources, objects.Memories, objects.Schedules)
 })

@@ -16,9 +16,20 @@ type Step struct {
 	For               types.UID
 }
 
-// Next returns the next decision, pods of the highest priority first; false if there is none.
+// stepsAtOnce is how much Next compares before it lets others go on.
+const stepsAtOnce = 100_000
+
+// Next returns the next decision, pods of the highest priority first; false if there is none. A decision that is empty only
+// says that there is more to look at.
 func (n *Node) Next() (Step, bool) {
-	for len(n.ready) > 0 {
+	if n.fewer {
+		n.retryCrowded()
+	}
+	for begin := n.steps; len(n.ready) > 0; {
+		if n.steps-begin > stepsAtOnce {
+			return Step{}, true
+		}
+		n.steps++
 		l := n.ready[0]
 		var ready, wanting []*waiter
 		if l.gang != nil {
@@ -96,6 +107,7 @@ func (n *Node) alike(l *line) bool {
 
 // fitting returns the pods of a gang that fit together, in their order, and all that would fit if the node were empty.
 func (n *Node) fitting(l *line) (fit, able []*waiter) {
+	n.steps += 2 * len(l.queue)
 	for _, w := range slices.SortedFunc(slices.Values(l.queue), func(a, b *waiter) int {
 		if a.Before(b) {
 			return -1

@@ -51,9 +51,16 @@ type Node struct {
 	freed  bool
 
 	// rules are what the known pods ask of others, by what they select; byID are the same.
-	rules      map[string]*rule
-	byID       map[int]*rule
-	lastRule   int
+	rules    map[string]*rule
+	byID     map[int]*rule
+	lastRule int
+	rulesBy  map[string]int // by the namespaces that have brought them
+	// crowded are the pods for whose rules there was no room, and fewer says that there are fewer rules now.
+	crowded int
+	fewer   bool
+	// steps are what has been compared since TakeSteps.
+	steps int
+
 	namespaces map[string]map[string]string // their labels
 }
 
@@ -86,7 +93,7 @@ func New(maxPods int, allocatable Resources) *Node {
 		shapes: map[string]*shape{}, bound: map[types.UID]*bound{}, used: newLevels(), reserved: newLevels(),
 		waiting: map[types.UID]*waiter{}, lines: map[*shape]*line{}, groups: map[string]*group{},
 		blocked: map[*line]struct{}{},
-		rules:   map[string]*rule{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
+		rules:   map[string]*rule{}, rulesBy: map[string]int{}, byID: map[int]*rule{}, namespaces: map[string]map[string]string{},
 	}
 }
 
@@ -197,6 +204,13 @@ func (n *Node) Gone(uid types.UID) {
 
 // Waiting returns the number of pods that wait.
 func (n *Node) Waiting() int { return len(n.waiting) }
+
+// TakeSteps returns how many comparisons there were since the last call, roughly: what takes time.
+func (n *Node) TakeSteps() int {
+	steps := n.steps
+	n.steps = 0
+	return steps
+}
 
 // Running returns the number of pods that are bound and have not ended.
 func (n *Node) Running() int { return len(n.bound) }

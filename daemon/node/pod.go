@@ -63,9 +63,14 @@ type shape struct {
 	own       []owned
 	matches   []int
 
-	// unfit is why the node takes no such pod, valid if judged.
-	unfit  string
-	judged bool
+	// crowded says that there were too many rules for what such pods ask of others, which wait for that.
+	crowded bool
+
+	// unfit is why the node takes no such pod, selected says whether its labels are those that such a pod selects, and
+	// untolerated whether a taint keeps it away; all of it valid if judged.
+	unfit                 string
+	selected, untolerated bool
+	judged                bool
 }
 
 // terms are a pod's constraints on the node.
@@ -119,7 +124,8 @@ func newShape(ask Resources, ports []port, t terms, polite bool) *shape {
 	if t.NodeSelector != nil || t.Affinity != nil || t.Tolerations != nil {
 		_ = json.NewEncoder(&key).Encode(t) // of types that were decoded from JSON
 	}
-	return &shape{key: key.String(), base: key.String(), ask: ask, ports: ports, terms: t}
+	brief := brief(key.String())
+	return &shape{key: brief, base: brief, ask: ask, ports: ports, terms: t}
 }
 
 // plain returns the shape without what depends on the rules of other pods.
@@ -176,7 +182,13 @@ func (n *Node) take(p *Pod) {
 	if p.shape == nil {
 		p.shape = newShape(nil, nil, terms{}, p.Polite)
 	}
-	n.register(p)
+	if p.shape.crowded {
+		p.shape = p.shape.plain()
+	}
+	if !n.register(p) {
+		p.shape = p.shape.plain()
+		p.shape.crowded = true
+	}
 	n.classify(p)
 	n.share(p)
 }
@@ -186,6 +198,9 @@ func (n *Node) share(p *Pod) {
 		p.shape = s
 	} else {
 		n.shapes[p.shape.key] = p.shape
+	}
+	if p.shape.crowded {
+		n.crowded++
 	}
 	p.shape.pods++
 }
@@ -198,6 +213,9 @@ func (n *Node) drop(p *Pod) {
 
 // unshare forgets a shape with the last pod of it.
 func (n *Node) unshare(p *Pod) {
+	if p.shape.crowded {
+		n.crowded--
+	}
 	if p.shape.pods--; p.shape.pods == 0 {
 		delete(n.shapes, p.shape.key)
 	}

@@ -52,9 +52,7 @@ func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
 	}
 	var victims []*bound
 	for _, c := range n.candidates(priority) {
-		if with, ok := n.with(stays, c.pods); ok {
-			stays = with
-		} else {
+		if !n.with(&stays, c.pods) {
 			victims = append(victims, c.pods...)
 		}
 	}
@@ -62,16 +60,18 @@ func (n *Node) victims(pods []*waiter, priority int32) ([]*bound, bool) {
 }
 
 // with adds pods to what stays, if they all fit.
-func (n *Node) with(stays tally, pods []*bound) (tally, bool) {
-	sum := tally{}
-	sum.merge(&stays)
-	for _, b := range pods {
-		if !n.fits(&sum, b.shape) {
-			return stays, false
+func (n *Node) with(stays *tally, pods []*bound) bool {
+	for i, b := range pods {
+		n.steps += 1 + len(b.shape.own) + len(b.shape.matches)
+		if !n.fits(stays, b.shape) {
+			for _, added := range pods[:i] {
+				stays.add(added.Pod, -1)
+			}
+			return false
 		}
-		sum.add(b.Pod, 1)
+		stays.add(b.Pod, 1)
 	}
-	return sum, true
+	return true
 }
 
 // candidate is a pod that could be preempted, or a group that could be preempted together.

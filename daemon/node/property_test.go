@@ -172,7 +172,7 @@ func (l *life) check() {
 		l.Fatalf("the node has more than it has room for: %s", sums(used))
 	}
 	for at, times := range used.all.ports {
-		if times > 1 || at.ip != "" && used.all.ports[port{at.protocol, at.number, ""}] > 0 {
+		if at.ip != anyAddress && (times > 1 || at.ip != "" && used.all.ports[port{at.protocol, at.number, ""}] > 0) {
 			l.Fatalf("port %v is used %d times", at, times)
 		}
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"math"
@@ -31,6 +32,13 @@ const (
 	unwelcome   = "node(s) didn't satisfy existing pods anti-affinity rules"
 	pairEnd     = "\x00"
 	noMinDomain = 1
+
+	// crowd is why a pod waits that asks more of others than can be looked at.
+	crowd = "node(s) had too many different rules of pod affinity, anti-affinity and topology spread"
+	// maxRules is how many different rules there may be. A pod that waits is compared with each of them.
+	maxRules = 2000
+	// maxOwnRules is how many of them one namespace may bring, so that there is room for those of others.
+	maxOwnRules = 500
 )
 
 type relationKind string
@@ -44,7 +52,7 @@ const (
 // relation is one thing that a pod asks of others.
 type relation struct {
 	kind relationKind
-	// key is the same for relations that are alike, rule for those that match the same pods.
+	// key is the same for relations that are alike, rule for those that match the same pods. Both are brief.
 	key, rule string
 	terms     []term
 	topology  []string
@@ -68,8 +76,42 @@ type rule struct {
 	id     int
 	kind   relationKind
 	terms  []term
-	users  int  // relations of known pods
-	labels bool // it depends on the labels of namespaces
+	users  int    // relations of known pods
+	labels bool   // it depends on the labels of namespaces
+	index  bool   // it selects by the label that differs among the pods of a Job
+	steps  int    // to match a pod
+	by     string // the namespace that has brought it
+}
+
+// newRule makes a rule of a relation.
+func (n *Node) newRule(r *relation, by string) *rule {
+	n.lastRule++
+	made := &rule{id: n.lastRule, kind: r.kind, terms: r.terms, by: by}
+	n.rulesBy[by]++
+	for i := range r.terms {
+		t := &r.terms[i]
+		made.labels = made.labels || t.NamespaceSelector != nil
+		made.steps += 1 + len(t.Namespaces) + selectorSteps(t.NamespaceSelector) + selectorSteps(t.LabelSelector)
+		if t.LabelSelector != nil {
+			_, one := t.LabelSelector.MatchLabels[batchv1.JobCompletionIndexAnnotation]
+			made.index = made.index || one || slices.ContainsFunc(t.LabelSelector.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
+				return e.Key == batchv1.JobCompletionIndexAnnotation
+			})
+		}
+	}
+	n.rules[r.rule], n.byID[made.id] = made, made
+	return made
+}
+
+// selectorSteps returns how many labels and values are compared at most.
+func selectorSteps(s *metav1.LabelSelector) (steps int) {
+	if s == nil {
+		return 0
+	}
+	for i := range s.MatchExpressions {
+		steps += 1 + len(s.MatchExpressions[i].Values)
+	}
+	return steps + len(s.MatchLabels)
 }
 
 // topology returns the labels that a node has to have for the rule to apply.
@@ -109,7 +151,7 @@ func relationsOf(pod *corev1.Pod) (out []*relation) {
 		r.honorsAffinity = ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor
 		r.honorsTaint = ptr.Deref(c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore) == corev1.NodeInclusionPolicyHonor
 		key, _ := json.Marshal([]any{r.topology, r.maxSkew, r.minDomains, r.honorsAffinity, r.honorsTaint})
-		r.key += string(key)
+		r.key = brief(r.key + string(key))
 		out = append(out, r)
 	}
 	return out
@@ -145,7 +187,7 @@ func newTerm(t term) term {
 
 func newRelation(kind relationKind, terms []term) *relation {
 	content, _ := json.Marshal(terms) // of types that were decoded from JSON
-	r := &relation{kind: kind, terms: terms, rule: string(kind) + string(content)}
+	r := &relation{kind: kind, terms: terms, rule: brief(string(kind) + string(content))}
 	r.key = r.rule
 	for _, t := range terms {
 		if t.TopologyKey != "" {
@@ -153,6 +195,15 @@ func newRelation(kind relationKind, terms []term) *relation {
 		}
 	}
 	return r
+}
+
+// brief returns a key that takes little memory, however much it stands for.
+func brief(key string) string {
+	if len(key) <= 2*sha256.Size {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return string(sum[:])
 }
 
 // podLabels are the namespace and the labels of a pod, of which very many are kept. The pods of a Job differ only in
@@ -206,14 +257,14 @@ func (l podLabels) set() labels.Set {
 	return set
 }
 
-// matches reports whether a rule counts a pod: whether all its terms select it.
-func (n *Node) matches(r *rule, p *Pod, own labels.Set) bool {
+// matches reports whether a rule counts the pods that have those labels in a namespace: whether all its terms select them.
+func (n *Node) matches(r *rule, in string, own labels.Set) bool {
+	n.steps += r.steps
 	for i := range r.terms {
 		t := &r.terms[i]
 		if r.kind == spread && t.selects.Empty() {
 			return false // a scheduler counts nobody then
 		}
-		in := p.labels.namespace()
 		if !slices.Contains(t.Namespaces, in) && !t.inNamespace.Matches(labels.Set(n.namespaces[in])) ||
 			!t.selects.Matches(own) {
 			return false
@@ -222,28 +273,91 @@ func (n *Node) matches(r *rule, p *Pod, own labels.Set) bool {
 	return true
 }
 
-// register makes known what a pod asks of others. Pods that are known may match a rule that is new.
-func (n *Node) register(p *Pod) {
+// matcher returns a function that returns which of the rules match a pod, in their order. It looks once at pods that have
+// the same labels, as those of a Job have but for their indexes.
+func (n *Node) matcher(rules []*rule) func(*Pod) []int {
+	indexed := slices.ContainsFunc(rules, func(r *rule) bool { return r.index })
+	seen := map[podLabels][]int{}
+	return func(p *Pod) []int {
+		like := p.labels
+		if !indexed {
+			like.index = 0
+		}
+		ids, ok := seen[like]
+		if !ok {
+			own, in := p.labels.set(), p.labels.namespace()
+			for _, r := range rules {
+				if n.matches(r, in, own) {
+					ids = append(ids, r.id)
+				}
+			}
+			seen[like] = ids
+		}
+		return ids
+	}
+}
+
+// ordered returns all rules in the order in which they came.
+func (n *Node) ordered() []*rule {
+	return slices.SortedFunc(maps.Values(n.rules), func(a, b *rule) int { return a.id - b.id })
+}
+
+// hasRoomFor reports whether there are few enough rules for what a pod asks of others.
+func (n *Node) hasRoomFor(p *Pod) bool {
+	n.steps += len(p.shape.relations)
+	unknown := map[string]bool{}
+	for _, r := range p.shape.relations {
+		if n.rules[r.rule] == nil {
+			unknown[r.rule] = true
+		}
+	}
+	more := len(unknown)
+	return more == 0 || len(n.rules)+more <= maxRules && n.rulesBy[p.labels.namespace()]+more <= maxOwnRules
+}
+
+// register makes known what a pod asks of others, and reports whether there are few enough rules for that. Pods that are
+// known may match rules that are new: all of those are looked at together.
+func (n *Node) register(p *Pod) bool {
+	if !n.hasRoomFor(p) {
+		return false
+	}
+	in := p.labels.namespace()
+	var made []*rule
 	for _, r := range p.shape.relations {
 		known := n.rules[r.rule]
 		if known == nil {
-			n.lastRule++
-			known = &rule{id: n.lastRule, kind: r.kind, terms: r.terms}
-			known.labels = slices.ContainsFunc(r.terms, func(t term) bool { return t.NamespaceSelector != nil })
-			n.rules[r.rule], n.byID[known.id] = known, known
-			n.reclassify(func(other *Pod) bool { return n.matches(known, other, other.labels.set()) })
+			known = n.newRule(r, in)
+			made = append(made, known)
 		}
 		known.users++
 	}
+	if len(made) > 0 {
+		matching := n.matcher(made)
+		n.reclassify(func(other *Pod) ([]int, bool) {
+			more := matching(other)
+			if len(more) == 0 {
+				return nil, false
+			}
+			return append(slices.Clone(other.shape.matches), more...), true
+		})
+	}
+	return true
 }
 
 // unregister forgets what a pod asked of others.
 func (n *Node) unregister(p *Pod) {
+	if p.shape.crowded {
+		return
+	}
 	for _, r := range p.shape.relations {
 		if known := n.rules[r.rule]; known != nil {
 			if known.users--; known.users == 0 {
 				delete(n.rules, r.rule)
 				delete(n.byID, known.id)
+				if n.rulesBy[known.by]--; n.rulesBy[known.by] == 0 {
+					delete(n.rulesBy, known.by)
+				}
+				n.fewer = true
 			}
 		}
 	}
@@ -254,40 +368,57 @@ func (n *Node) classify(p *Pod) {
 	if len(n.rules) == 0 && len(p.shape.relations) == 0 {
 		return
 	}
-	s := p.shape.plain()
-	for _, r := range s.relations {
-		s.own = append(s.own, owned{r, n.rules[r.rule].id})
-		s.key += "|" + r.key
-	}
-	own := p.labels.set()
-	for _, r := range n.rules {
-		if n.matches(r, p, own) {
-			s.matches = append(s.matches, r.id)
-		}
-	}
-	slices.Sort(s.matches)
-	content, _ := json.Marshal(s.matches)
-	s.key += "|" + string(content)
-	if len(s.own)+len(s.matches) > 0 {
-		p.shape = s
-	}
+	n.form(p, n.matcher(n.ordered())(p))
 }
 
-// reclassify looks again at those of the known pods for which of returns true.
-func (n *Node) reclassify(of func(*Pod) bool) {
+// form gives a pod the shape of those that ask the same of others, and match those rules.
+func (n *Node) form(p *Pod, matches []int) {
+	s := p.shape.plain()
+	s.crowded = p.shape.crowded
+	s.matches = slices.DeleteFunc(slices.Clone(matches), func(id int) bool { return n.byID[id] == nil })
+	n.steps += 1 + len(s.relations) + len(s.matches)
+	if !s.crowded {
+		for _, r := range s.relations {
+			s.own = append(s.own, owned{r, n.rules[r.rule].id})
+		}
+	}
+	if len(s.own)+len(s.matches) == 0 && !s.crowded {
+		p.shape = s
+		return
+	}
+	var key strings.Builder
+	key.WriteString(s.base)
+	if s.crowded {
+		key.WriteString("|crowded")
+	}
+	for _, r := range s.relations {
+		key.WriteString("|" + r.key)
+	}
+	content, _ := json.Marshal(s.matches)
+	key.WriteString("|" + string(content))
+	s.key = brief(key.String())
+	p.shape = s
+}
+
+// reclassify looks at the known pods, and gives new shapes to those for which of returns the rules that they match now.
+func (n *Node) reclassify(of func(*Pod) (matches []int, changed bool)) {
 	for _, b := range n.bound {
-		if !of(b.Pod) {
+		n.steps++
+		now, changed := of(b.Pod)
+		if !changed {
 			continue
 		}
 		ending := b.ending
 		n.end(b, false)
 		n.used.add(b.Pod, -1)
-		n.reshape(b.Pod)
+		n.reshape(b.Pod, now)
 		n.used.add(b.Pod, 1)
 		n.end(b, ending)
 	}
 	for _, w := range n.waiting {
-		if !of(w.Pod) {
+		n.steps++
+		now, changed := of(w.Pod)
+		if !changed {
 			continue
 		}
 		nominated := w.nominated
@@ -295,7 +426,7 @@ func (n *Node) reclassify(of func(*Pod) bool) {
 		if nominated {
 			n.keep(w, false)
 		}
-		n.reshape(w.Pod)
+		n.reshape(w.Pod, now)
 		if nominated {
 			n.keep(w, true)
 		}
@@ -305,11 +436,52 @@ func (n *Node) reclassify(of func(*Pod) bool) {
 	n.unblock()
 }
 
-func (n *Node) reshape(p *Pod) {
+func (n *Node) reshape(p *Pod, matches []int) {
 	n.unshare(p)
-	p.shape = p.shape.plain()
-	n.classify(p)
+	n.form(p, matches)
 	n.share(p)
+}
+
+// retryCrowded registers what pods ask for which there were too many rules before.
+func (n *Node) retryCrowded() {
+	n.fewer = false
+	if n.crowded == 0 {
+		return
+	}
+	var crowded []*waiter
+	for _, w := range n.waiting {
+		if w.shape.crowded {
+			crowded = append(crowded, w)
+		}
+	}
+	slices.SortFunc(crowded, func(a, b *waiter) int {
+		if a.Before(b) {
+			return -1
+		}
+		return 1
+	})
+	for _, w := range crowded {
+		if len(n.rules) >= maxRules {
+			return
+		}
+		if !n.hasRoomFor(w.Pod) {
+			continue
+		}
+		nominated := w.nominated
+		n.remove(w)
+		if nominated {
+			n.keep(w, false)
+		}
+		n.drop(w.Pod)
+		delete(n.waiting, w.UID) // its own rules may match it
+		n.take(w.Pod)
+		n.waiting[w.UID] = w
+		if nominated {
+			n.keep(w, true)
+		}
+		n.place(w)
+		n.changed = append(n.changed, w.UID)
+	}
 }
 
 // Relabel folds in the labels that a pod has now, if it is known.
@@ -321,7 +493,13 @@ func (n *Node) Relabel(pod *corev1.Pod) {
 	}
 	p.labels = now
 	if len(n.rules) > 0 {
-		n.reclassify(func(other *Pod) bool { return other == p })
+		matching := n.matcher(n.ordered())
+		n.reclassify(func(other *Pod) ([]int, bool) {
+			if other != p {
+				return nil, false
+			}
+			return matching(p), true
+		})
 	}
 }
 
@@ -348,7 +526,13 @@ func (n *Node) SetNamespace(name string, set map[string]string) {
 	}
 	for _, r := range n.rules {
 		if r.labels {
-			n.reclassify(func(p *Pod) bool { return p.labels.namespace() == name })
+			matching := n.matcher(n.ordered())
+			n.reclassify(func(p *Pod) ([]int, bool) {
+				if p.labels.namespace() != name {
+					return nil, false
+				}
+				return matching(p), true
+			})
 			return
 		}
 	}
@@ -360,6 +544,7 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 	if len(s.own)+len(s.matches) == 0 {
 		return "", false
 	}
+	n.steps += len(s.own) + len(s.matches)
 	for _, own := range s.own {
 		if own.kind != spread {
 			continue
@@ -375,7 +560,7 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 		if own.kind != affinity {
 			continue
 		}
-		first := taken.matches[own.id] == 0 && slices.Contains(s.matches, own.id) // of pods that want to be together
+		first := taken.matches[own.id] == 0 && s.counts(own.id) // of pods that want to be together
 		if !n.within(own.topology) || taken.matches[own.id] == 0 && !first {
 			return noFriends, true
 		}
@@ -397,7 +582,7 @@ func (n *Node) apart(taken *tally, s *shape) (why string, hopeless bool) {
 // place that there is, or in one that a constraint misses (TopologySpreadConstraint.MinDomains).
 func (n *Node) skew(taken *tally, s *shape, own owned) int {
 	here, least, places := taken.matches[own.id]-taken.leaving[own.id], 0, 1
-	if own.honorsAffinity && !n.selected(&s.terms) || own.honorsTaint && n.untolerated(&s.terms) {
+	if n.unfit(s); own.honorsAffinity && !s.selected || own.honorsTaint && s.untolerated {
 		here, places = 0, 0 // it is no place for such pods
 	}
 	if least = math.MaxInt32; places > 0 {
@@ -407,10 +592,16 @@ func (n *Node) skew(taken *tally, s *shape, own owned) int {
 		least = 0
 	}
 	self := 0
-	if slices.Contains(s.matches, own.id) || own.terms[0].selects.Empty() {
+	if s.counts(own.id) || own.terms[0].selects.Empty() {
 		self = 1
 	}
 	return here + self - least
+}
+
+// counts reports whether a rule counts pods of that shape.
+func (s *shape) counts(rule int) bool {
+	_, ok := slices.BinarySearch(s.matches, rule)
+	return ok
 }
 
 // within reports whether the node has all those labels.

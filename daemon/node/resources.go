@@ -3,38 +3,55 @@ package node
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
+	"k8s.io/apimachinery/pkg/api/resource"
+	podresource "k8s.io/component-helpers/resource"
 )
 
 // Resources are amounts by name: cpu in thousandths, all others in their own unit. Nil is none.
 type Resources map[corev1.ResourceName]int64
 
-// Amounts returns a list of the API as Resources, without those that are zero.
+// most is the largest amount: so much that no machine has it, and so little that the sum of those of 16,384 pods fits.
+const most = math.MaxInt64 >> 14
+
+// Amounts returns a list of the API as Resources, without those that are zero. Amounts beyond what can be counted are the
+// largest that can.
 func Amounts(list corev1.ResourceList) Resources {
 	if len(list) == 0 {
 		return nil
 	}
 	out := make(Resources, len(list))
 	for name, quantity := range list {
-		amount := quantity.Value()
-		if name == corev1.ResourceCPU {
-			amount = quantity.MilliValue()
-		}
-		if amount > 0 {
+		if amount := amount(name, &quantity); amount > 0 {
 			out[name] = amount
 		}
 	}
 	return out
 }
 
+// amount returns a quantity of a resource in its unit, at most most.
+func amount(name corev1.ResourceName, q *resource.Quantity) int64 {
+	unit := int64(1)
+	if name == corev1.ResourceCPU {
+		unit = 1000
+	}
+	if q.CmpInt64(most/unit) > 0 {
+		return most
+	}
+	if unit == 1000 {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
 // requests returns what a pod takes of a node: the sum of its containers' requests, or the request of an init container
 // where that is more (PodSpec.InitContainers).
 func requests(pod *corev1.Pod) Resources {
-	return Amounts(resource.PodRequests(pod, resource.PodResourcesOptions{}))
+	return Amounts(podresource.PodRequests(pod, podresource.PodResourcesOptions{}))
 }
 
 // String returns the same string for the same amounts.
@@ -51,6 +68,8 @@ func (r Resources) String() string {
 
 func (r Resources) add(other Resources, times int64) {
 	for name, amount := range other {
-		r[name] += times * amount
+		if r[name] += times * amount; r[name] == 0 {
+			delete(r, name)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Room is what a waiting pod waits for, in detail. Why says the same in a scheduler's words.
@@ -75,7 +76,10 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 			r.Gang.Fitting = n.countFitting(g.line)
 		}
 	}
-	if r.Unfit = n.unfitReasons(&w.shape.terms); len(r.Unfit) > 0 {
+	if r.Unfit = n.unfitReasons(&w.shape.terms); len(r.Unfit) == 0 && w.shape.crowded {
+		r.Unfit = []string{fmt.Sprintf("pods on the machine and in the queue ask for %d different rules of affinity, anti-affinity and topology spread, and there may be %d", len(n.rules), maxRules)}
+	}
+	if len(r.Unfit) > 0 {
 		return r, true
 	}
 	n.without([]*waiter{w}, func() { n.shortages(&r, w) })
@@ -159,9 +163,9 @@ func (n *Node) holders(r *Room) (all []Holder) {
 		}
 		return sum
 	}
+	ports := sets.New(r.Ports...)
 	holds := func(b *bound) bool {
-		return r.Full || share(b) > 0 ||
-			slices.ContainsFunc(b.shape.ports, func(p port) bool { return slices.Contains(r.Ports, p.number) })
+		return r.Full || share(b) > 0 || slices.ContainsFunc(b.shape.ports, func(p port) bool { return ports.Has(p.number) })
 	}
 	var holding []*bound
 	for _, b := range n.bound {

@@ -10,7 +10,7 @@ type tally struct {
 	pods    int
 	ending  int // of them
 	amounts Resources
-	ports   map[port]int
+	ports   map[port]int // those of some address also as those of anyAddress
 	// matches are the pods that each rule counts, leaving those of them that are ending, and holds the pods that keep
 	// others away by it.
 	matches, leaving, holds map[int]int
@@ -43,11 +43,16 @@ func (t *tally) add(p *Pod, times int) {
 		if t.ports == nil {
 			t.ports = map[port]int{}
 		}
-		if t.ports[at] += times; t.ports[at] == 0 {
-			delete(t.ports, at)
+		for _, at := range []port{at, {at.protocol, at.number, anyAddress}} {
+			if t.ports[at] += times; t.ports[at] == 0 {
+				delete(t.ports, at)
+			}
 		}
 	}
 }
+
+// anyAddress stands for whatever address a port has.
+const anyAddress = "*"
 
 func (t *tally) merge(other *tally) {
 	t.pods += other.pods
@@ -79,12 +84,7 @@ func (t *tally) busy(ports []port) bool {
 		if p.ip != "" {
 			return t.ports[p] > 0 || t.ports[port{p.protocol, p.number, ""}] > 0
 		}
-		for taken := range t.ports {
-			if taken.protocol == p.protocol && taken.number == p.number {
-				return true
-			}
-		}
-		return false
+		return t.ports[port{p.protocol, p.number, anyAddress}] > 0
 	})
 }
 

@@ -110,6 +110,10 @@ func (n *Node) MakesWay(uid types.UID) string {
 func (n *Node) unfit(s *shape) string {
 	if !s.judged {
 		s.unfit, s.judged = n.judge(&s.terms), true
+		s.selected, s.untolerated = n.selected(&s.terms), n.untolerated(&s.terms)
+	}
+	if s.crowded && s.unfit == "" {
+		return "1 " + crowd
 	}
 	return s.unfit
 }

@@ -35,6 +35,8 @@ const (
 	Provisionings = "provisionings.jobd.dev"
 	// Memories hold what decisions need to know about pods of a Job that are gone. Clients do not see them.
 	Memories = "memories.jobd.dev"
+	// Schedules hold since when the schedules of CronJobs are what they are. Clients do not see them.
+	Schedules = "schedules.jobd.dev"
 	// Usages hold what ended containers of a pod have used, Accounts what ended pods of a Job have. Clients do not see
 	// them.
 	Usages   = "usages.jobd.dev"

@@ -16,7 +16,7 @@ func (d *Devices) asks(pod *corev1.Pod) (map[corev1.ResourceName]int, error) {
 	d.mu.Unlock()
 	out := map[corev1.ResourceName]int{}
 	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{ExcludeOverhead: true}) {
-		if quantity.Value() <= 0 || !strings.Contains(string(name), "/") {
+		if quantity.Sign() <= 0 || !strings.Contains(string(name), "/") {
 			continue
 		}
 		_, offered := kinds[name]
@@ -28,7 +28,7 @@ func (d *Devices) asks(pod *corev1.Pod) (map[corev1.ResourceName]int, error) {
 			offered = missed
 		}
 		if offered {
-			out[name] = int(quantity.Value())
+			out[name] = int(podspec.Amount(quantity))
 		}
 	}
 	return out, nil
@@ -68,5 +68,5 @@ func (a Assigned) share(pod *corev1.Pod, kind corev1.ResourceName, devices []str
 
 func asked(c *corev1.Container, kind corev1.ResourceName) int {
 	quantity := c.Resources.Requests[kind]
-	return int(quantity.Value())
+	return int(podspec.Amount(quantity))
 }

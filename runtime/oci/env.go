@@ -313,12 +313,17 @@ func resourceValue(in Input, ref *corev1.ResourceFieldSelector) (string, error) 
 		divisor = resource.MustParse("1")
 	}
 	if name == string(corev1.ResourceCPU) {
-		return strconv.FormatInt(ceilDiv(quantity.MilliValue(), divisor.MilliValue()), 10), nil
+		return strconv.FormatInt(ceilDiv(podspec.MilliAmount(quantity), podspec.MilliAmount(divisor)), 10), nil
 	}
-	return strconv.FormatInt(ceilDiv(quantity.Value(), divisor.Value()), 10), nil
+	return strconv.FormatInt(ceilDiv(podspec.Amount(quantity), podspec.Amount(divisor)), 10), nil
 }
 
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+func ceilDiv(a, b int64) int64 {
+	if a%b > 0 {
+		return a/b + 1
+	}
+	return a / b
+}
 
 func containerNamed(in Input, name string) (*corev1.Container, error) {
 	if name == "" || name == in.Container.Name {

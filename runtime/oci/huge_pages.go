@@ -11,6 +11,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 // HugePagesDir is where the kernel describes huge pages, with one directory for each size.
@@ -66,7 +68,7 @@ func limitHugePages(out *specs.LinuxResources, in Input) {
 func hugepages(sizes []int64, limits corev1.ResourceList) (out []specs.LinuxHugepageLimit) {
 	for _, size := range sizes {
 		limit := limits[HugePages(size)]
-		out = append(out, specs.LinuxHugepageLimit{Pagesize: hugepageSize(size), Limit: uint64(limit.Value())})
+		out = append(out, specs.LinuxHugepageLimit{Pagesize: hugepageSize(size), Limit: uint64(max(podspec.Amount(limit), 0))})
 	}
 	return out
 }

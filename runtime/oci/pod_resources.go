@@ -26,8 +26,8 @@ func PodResources(pod *corev1.Pod, pids int64, host Host) *specs.LinuxResources 
 		share = resource.Quantity{} // its overhead does not put it before others of its class
 	}
 	out := &specs.LinuxResources{CPU: cpu(share, limits[corev1.ResourceCPU])}
-	if limit := limits[corev1.ResourceMemory]; limit.Value() > 0 {
-		bytes := limit.Value()
+	if limit := limits[corev1.ResourceMemory]; limit.Sign() > 0 {
+		bytes := podspec.Amount(limit)
 		out.Memory = &specs.LinuxMemory{Limit: &bytes}
 	}
 	if asksForPages {
@@ -75,11 +75,11 @@ func limit(in Input, name corev1.ResourceName) (resource.Quantity, bool) {
 func memoryShare(in Input) int64 {
 	own := request(in.Container, corev1.ResourceMemory)
 	if in.Pod.Spec.Resources == nil {
-		return own.Value()
+		return podspec.Amount(own)
 	}
 	whole, ok := in.Pod.Spec.Resources.Requests[corev1.ResourceMemory]
 	if !ok {
-		return own.Value()
+		return podspec.Amount(own)
 	}
 	sum := resourcehelper.AggregateContainerRequests(in.Pod, resourcehelper.PodResourcesOptions{})[corev1.ResourceMemory]
 	containers := int64(len(in.Pod.Spec.Containers))
@@ -88,5 +88,6 @@ func memoryShare(in Input) int64 {
 			containers++
 		}
 	}
-	return own.Value() + max(whole.Value()-sum.Value(), 0)/containers
+	whole.Sub(sum)
+	return podspec.Add(podspec.Amount(own), max(podspec.Amount(whole), 0)/containers)
 }

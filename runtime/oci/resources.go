@@ -4,12 +4,16 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/jobd/jobd/api/podspec"
 )
 
 const (
 	minShares, maxShares = 2, 262144
-	quotaPeriod          = 100000 // microseconds
-	minQuota             = 1000   // microseconds: the kernel takes no less
+	quotaPeriod          = 100000  // microseconds
+	minQuota             = 1000    // microseconds: the kernel takes no less
+	maxQuota             = 1 << 43 // and not twice that
+	maxMilli             = maxQuota / quotaPeriod * 1000
 )
 
 func resources(in Input) *specs.LinuxResources {
@@ -39,9 +43,9 @@ func Limits(pod *corev1.Pod, c *corev1.Container, host Host) *specs.LinuxResourc
 
 // cpu converts a request into shares and a limit into a quota.
 func cpu(ask, limit resource.Quantity) *specs.LinuxCPU {
-	shares := uint64(min(max(ask.MilliValue()*1024/1000, minShares), maxShares))
+	shares := uint64(min(max(min(podspec.MilliAmount(ask), maxMilli)*1024/1000, minShares), maxShares))
 	out := &specs.LinuxCPU{Shares: &shares}
-	if milli := limit.MilliValue(); milli > 0 {
+	if milli := min(podspec.MilliAmount(limit), maxMilli); milli > 0 {
 		quota, period := max(milli*quotaPeriod/1000, minQuota), uint64(quotaPeriod)
 		out.Quota, out.Period = &quota, &period
 	}
@@ -51,10 +55,10 @@ func cpu(ask, limit resource.Quantity) *specs.LinuxCPU {
 // memory limits memory and swap together, so that a container at its limit does not continue in swap.
 func memory(in Input) *specs.LinuxMemory {
 	limit, ok := limit(in, corev1.ResourceMemory)
-	if !ok || limit.Value() <= 0 {
+	if !ok || limit.Sign() <= 0 {
 		return nil
 	}
-	bytes := limit.Value()
+	bytes := podspec.Amount(limit)
 	out := &specs.LinuxMemory{Limit: &bytes}
 	if in.Host.SwapLimit {
 		out.Swap = &bytes

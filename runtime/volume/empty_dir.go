@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime/crash"
 )
 
@@ -82,7 +83,7 @@ func podFSGroup(pod *corev1.Pod) int {
 func memorySize(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource) int64 {
 	var size int64
 	if source.SizeLimit != nil {
-		size = source.SizeLimit.Value()
+		size = podspec.Amount(*source.SizeLimit)
 	}
 	var total int64
 	for i := range pod.Spec.Containers {
@@ -90,7 +91,7 @@ func memorySize(pod *corev1.Pod, source *corev1.EmptyDirVolumeSource) int64 {
 		if !ok {
 			return size
 		}
-		total += limit.Value()
+		total = podspec.Add(total, podspec.Amount(limit))
 	}
 	if total > 0 && (size == 0 || total < size) {
 		return total

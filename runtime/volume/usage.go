@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/runtime/untrusted"
 )
 
@@ -48,7 +49,7 @@ func (v *Volumes) OverLimit(pod *corev1.Pod, unlinked map[string]untrusted.Used)
 		}
 		dir := filepath.Join(v.rootPod(string(pod.UID)), "volumes", "emptydir", volume.Name)
 		limit := volume.EmptyDir.SizeLimit
-		if untrusted.Usage(dir).Bytes+unlinked[volume.Name].Bytes > limit.Value() {
+		if untrusted.Usage(dir).Bytes+unlinked[volume.Name].Bytes > podspec.Amount(*limit) {
 			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", volume.Name, limit.String())
 		}
 	}
