@@ -148,16 +148,19 @@ func (s *Sample) lasted(l Limits) time.Duration {
 	return s.Elapsed
 }
 
-// couldWork is how much of it some work could have gone on that made no step. While threads want a processor, it is no more
-// than the processor time that they got. While all sleep, nothing but the work itself keeps it from going on, unless
-// somebody waits for the disk.
+// starved is the share of a processor below which a process gets too little of it: one that gets a quarter of a second in a
+// second could have worked all of it.
+const starved = 4
+
+// couldWork is how much of it some work could have gone on that made no step. While threads want a processor, it depends on
+// how much they got. While all sleep, nothing but the work itself keeps it from going on, unless somebody waits for the disk.
 func (s *Sample) couldWork(state State, l Limits) time.Duration {
 	lasted := s.lasted(l)
 	switch {
 	case state.Disk:
 		return 0
 	case s.Runnable:
-		return min(s.CPU, lasted)
+		return min(starved*s.CPU, lasted)
 	case s.Blocked:
 		return 0
 	}

@@ -37,7 +37,7 @@ func TestJudge(t *testing.T) {
 		fsync    = second{disk: true}
 		paging   = second{blocked: true}
 		stopped  = second{elapsed: 5 * time.Minute}
-		starved  = second{cpu: 50 * time.Millisecond, runnable: true}
+		starving = second{cpu: 10 * time.Millisecond, runnable: true}
 		others   = second{cpu: 3 * time.Second, runnable: true}
 	)
 	for _, c := range []struct {
@@ -62,8 +62,9 @@ func TestJudge(t *testing.T) {
 		{"a process that was stopped does not hang", join(seconds(5, spins), seconds(1, stopped), seconds(3, spins)), Healthy, 8 * time.Second},
 		{"however often", join(seconds(5, deadlock), seconds(1000, stopped)), Healthy, 5 * time.Second},
 		{"what is stopped while it hangs still hangs", join(seconds(59, spins), seconds(9, stopped), seconds(1, spins)), Hung, time.Minute},
-		{"a process that gets no processor is slow, but does not hang", seconds(1000, starved), Slow, 1000 * time.Second},
-		{"until it has had a minute of it", seconds(1200, starved), Hung, 1200 * time.Second},
+		{"a process that gets no processor is slow, but does not hang", seconds(1000, starving), Slow, 1000 * time.Second},
+		{"until it has had a quarter of a minute of it", seconds(1500, starving), Hung, 1500 * time.Second},
+		{"what spins on half a processor hangs after a minute", seconds(60, second{cpu: time.Second / 2, runnable: true}), Hung, time.Minute},
 		{"no more counts than has passed, whatever others take", seconds(59, others), Slow, 59 * time.Second},
 		{"what waits for the disk at first and then spins", join(seconds(30, fsync), seconds(59, spins)), Slow, 89 * time.Second},
 		{"hangs as well", join(seconds(30, fsync), seconds(60, spins)), Hung, 90 * time.Second},

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,28 @@ func (l *List) Begin(stored Stored, now time.Time) ([]Entry, error) {
 	return l.Entries(), err
 }
 
+// Knows reports whether changes of an object are to be taken in.
+func (l *List) Knows(key string) bool {
+	if l == nil || !l.some.Load() {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.entries, func(e Entry) bool { return e.Key == key })
+}
+
+// Arrived takes in a change, which may not be durable yet, before the loop is at work on it: it may be the one that the loop
+// has hung on before, and that was lost.
+func (l *List) Arrived(c Change) error {
+	l.mu.Lock()
+	now, is := arrived(l.entries, c)
+	l.mu.Unlock()
+	if !is {
+		return nil
+	}
+	return l.change(func([]Entry) []Entry { return now })
+}
+
 // Changed takes in that somebody else than the loop has changed an object, and reports whether the object was set aside and
 // is not any more: then the records of the loop are to be made anew.
 func (l *List) Changed(c Change) (released bool, err error) {
@@ -96,6 +119,9 @@ func (l *List) change(by func([]Entry) []Entry) error {
 	defer l.mu.Unlock()
 	l.entries = by(slices.Clone(l.entries))
 	l.some.Store(len(l.entries) > 0)
+	if len(l.entries) == 0 {
+		return os.RemoveAll(l.path)
+	}
 	content, err := json.MarshalIndent(l.entries, "", "  ")
 	if err == nil {
 		err = atomicfile.WriteDurable(l.path, append(content, '\n'), 0o600)

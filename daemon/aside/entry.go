@@ -32,6 +32,8 @@ type Entry struct {
 	Pending bool `json:"pending,omitempty"`
 	// Released says that the object is worked on again.
 	Released bool `json:"released,omitempty"`
+	// Since is the version of the store at which a change made it hold; 0: it held from the start.
+	Since uint64 `json:"since,omitempty"`
 	// Told says that there is an event about it.
 	Told bool `json:"told,omitempty"`
 }
@@ -66,6 +68,8 @@ type Hang struct {
 // Change is a change of an object by somebody else than the loop.
 type Change struct {
 	Key, UID string
+	// Version is that of the store.
+	Version uint64
 	// Deleted says that the object is gone, Deleting that it is to go.
 	Deleted, Deleting bool
 }
@@ -158,6 +162,18 @@ func parentOf(key string, stored Stored) (parent Entry, uid string) {
 	}
 }
 
+// arrived returns the entries after a change that may be what some of them wait for, and whether it is.
+func arrived(entries []Entry, c Change) (now []Entry, is bool) {
+	for _, e := range entries {
+		if e.Key == c.Key && !c.Deleted && (e.Pending || e.UID == "") {
+			e.Pending, e.Released, e.Told, e.UID, e.Since = false, false, false, c.UID, c.Version
+			is = true
+		}
+		now = append(now, e)
+	}
+	return now, is
+}
+
 // changed returns the entries after a change, whether they have changed, and whether the object was released.
 func changed(entries []Entry, c Change) (now []Entry, touched, released bool) {
 	for _, e := range entries {
@@ -172,10 +188,7 @@ func changed(entries []Entry, c Change) (now []Entry, touched, released bool) {
 		case e.UID != "" && e.UID != c.UID:
 			touched, released = true, true
 			continue
-		case e.Pending, e.UID == "": // this is what was waited for
-			touched = true
-			e.Pending, e.UID, e.Released, e.Told = false, c.UID, false, false
-		case c.Deleting, e.Released, e.Final():
+		case c.Deleting, e.Released, e.Pending, e.Final(), c.Version <= e.Since:
 		default:
 			touched, released = true, true
 			e.Released = true

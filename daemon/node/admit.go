@@ -20,6 +20,9 @@ type Step struct {
 func (n *Node) Next() (Step, bool) {
 	for len(n.ready) > 0 {
 		l := n.ready[0]
+		if n.Considers != nil {
+			n.Considers(l.queue[0].UID)
+		}
 		var ready, wanting []*waiter
 		if l.gang != nil {
 			ready, wanting = n.admitGang(l)
