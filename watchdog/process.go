@@ -20,9 +20,27 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// threads reports whether some thread of this process beside the caller's can run, and whether some waits in the kernel and
-// cannot be interrupted. Nothing is known if /proc cannot be read: then all seem to sleep.
+const (
+	// looks is how often the threads are looked at for one sample, and pause the time before each.
+	looks = 3
+	pause = 10 * time.Millisecond
+)
+
+// threads reports whether threads of this process beside the caller's can run, and whether some wait in the kernel and cannot
+// be interrupted. Those of an idle process are awake for a moment now and then, above all when they have just woken the
+// caller. So it is only reported what is so for a while. It blocks its thread, so that nobody wakes it again.
 func threads() (runnable, blocked bool) {
+	runnable, blocked = true, true
+	for range looks {
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: pause.Nanoseconds()}, nil)
+		r, b := threadsNow()
+		runnable, blocked = runnable && r, blocked && b
+	}
+	return runnable, blocked
+}
+
+// threadsNow does the same for one moment. Nothing is known if /proc cannot be read: then all seem to sleep.
+func threadsNow() (runnable, blocked bool) {
 	const dir = "/proc/self/task/"
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -34,6 +34,7 @@ type Options struct {
 type Watchdog struct {
 	options  Options
 	sections []*Section
+	look     func() (runnable, blocked bool) // at the threads
 
 	mu       sync.Mutex
 	verdicts []Verdict
@@ -41,7 +42,7 @@ type Watchdog struct {
 }
 
 // New makes a Watchdog, which does nothing before Run.
-func New(o Options) *Watchdog { return &Watchdog{options: o} }
+func New(o Options) *Watchdog { return &Watchdog{options: o, look: threads} }
 
 // Section adds a section: its name in /readyz, its work as the subject of a sentence, and the functions that do it, as
 // they stand in a stack. It is called before Run.
@@ -69,7 +70,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 		now, usedNow := time.Now(), cpuTime()
 		s := Sample{Elapsed: now.Sub(last), CPU: usedNow - used, Sections: w.states()}
 		if judge.Suspects(s.Sections) {
-			s.Runnable, s.Blocked = threads()
+			s.Runnable, s.Blocked = w.look()
 		}
 		last, used = now, usedNow
 		if w.take(judge.Take(s)) {

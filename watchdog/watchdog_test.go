@@ -3,6 +3,7 @@ package watchdog
 import (
 	"bytes"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +23,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// A watchdog in virtual time tells of work that lasts long, and ends with what hangs. The other goroutines sleep meanwhile,
-// and so do the real threads.
+// A watchdog in virtual time tells of work that lasts long, and ends with what hangs.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
@@ -31,6 +31,7 @@ func TestWatchdog(t *testing.T) {
 		l := DefaultLimits()
 		l.Hung = 20 * time.Second
 		w := New(Options{Limits: l, Logger: slog.New(slog.NewTextHandler(&log, nil)), Hung: func(v []Verdict) { hung = v }})
+		w.look = func() (runnable, blocked bool) { return false, false }
 		database := w.Section("database", "a transaction of the database", "watchdog.nobody")
 		passes := w.Section("control-loop", "a pass", "watchdog.waitFor")
 		done := make(chan struct{})
@@ -109,8 +110,14 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// A thread that spins is seen.
+// While nothing happens all threads sleep, and one that spins is seen.
 func TestThreads(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for asleep := false; !asleep; { // what ran before may have left garbage
+		runnable, _ := threads()
+		asleep = !runnable
+	}
 	stop := make(chan struct{})
 	var spinning sync.WaitGroup
 	spinning.Go(func() {
