@@ -34,10 +34,10 @@ func (l *Loop) works(concern, key string) bool {
 // set aside, because the loop has hung on it.
 func (p *Pass) Works(key string) bool { return p.loop.works(p.concern, key) }
 
-// turnTo says which controller is at work next.
-func (p *Pass) turnTo(c Controller) {
-	p.concern = p.loop.concerns.names[c]
-	p.loop.Watch.Step(p.concern, "")
+// turnTo says which concern is at work next.
+func (p *Pass) turnTo(concern string) {
+	p.concern = concern
+	p.loop.Watch.Step(concern, "")
 }
 
 // unstored are keys of objects. It is safe for concurrent use.

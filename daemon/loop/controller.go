@@ -82,7 +82,8 @@ type Observer interface {
 // concerns are the controllers in the order in which they decide, and those of them that follow more than changes.
 type concerns struct {
 	all       []Controller
-	names     map[Controller]string
+	names     []string              // of all
+	nameOf    map[Controller]string // the same
 	finishers []Finisher
 	followers []GoneFollower
 	observers []Observer
@@ -91,9 +92,10 @@ type concerns struct {
 }
 
 func newConcerns(all []Controller) *concerns {
-	sorted := &concerns{all: all, names: make(map[Controller]string, len(all))}
+	sorted := &concerns{all: all, nameOf: make(map[Controller]string, len(all))}
 	for _, c := range all {
-		sorted.names[c] = concernOf(c)
+		sorted.names = append(sorted.names, concernOf(c))
+		sorted.nameOf[c] = concernOf(c)
 		if f, ok := c.(Finisher); ok {
 			sorted.finishers = append(sorted.finishers, f)
 		}

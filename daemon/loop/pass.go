@@ -112,7 +112,8 @@ func (p *Pass) fold() error {
 		if failed = p.foldAside(change); failed != nil {
 			return false
 		}
-		for _, controller := range p.loop.concerns.all {
+		for i, controller := range p.loop.concerns.all {
+			p.concern = p.loop.concerns.names[i]
 			if failed = p.foldInto(controller, change); failed != nil {
 				return false
 			}
@@ -130,11 +131,10 @@ func (p *Pass) fold() error {
 
 // foldInto lets a controller take in a change, unless the object was set aside.
 func (p *Pass) foldInto(c Controller, change Change) error {
-	p.concern = p.loop.concerns.names[c]
 	if p.Works(change.Object.Key) {
 		return c.Fold(p, change)
 	}
-	p.loop.Watch.Step(p.concern, "")
+	p.turnTo(p.concern)
 	if change.Deleted {
 		return c.Fold(p, change)
 	}
@@ -197,7 +197,7 @@ func (p *Pass) unsettled() (rest [][]pod.Observation) {
 // due lets the controllers look at the timers that have expired, as many as one pass should take on.
 func (p *Pass) due() error {
 	for _, k := range p.loop.timers.expired(p.Now, p.budget) {
-		p.concern = p.loop.concerns.names[k.of]
+		p.concern = p.loop.concerns.nameOf[k.of]
 		if !p.Works(k.key) {
 			continue
 		}
@@ -213,9 +213,9 @@ func (p *Pass) due() error {
 func (p *Pass) settle() error {
 	for !p.Spent() {
 		settled := false
-		for _, c := range p.loop.concerns.all {
+		for i, c := range p.loop.concerns.all {
 			var err error
-			p.turnTo(c)
+			p.turnTo(p.loop.concerns.names[i])
 			if settled, err = c.Settle(p); err != nil {
 				return err
 			}
@@ -233,7 +233,7 @@ func (p *Pass) settle() error {
 
 func (p *Pass) finish() error {
 	for _, f := range p.loop.concerns.finishers {
-		p.turnTo(f.(Controller))
+		p.turnTo(p.loop.concerns.nameOf[f.(Controller)])
 		if err := f.Finish(p); err != nil {
 			return err
 		}
