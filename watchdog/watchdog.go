@@ -102,7 +102,7 @@ func (w *Watchdog) take(verdicts []Verdict) (hung bool) {
 			w.slow[i]++
 			go w.tell(v) // whoever reads the log may hang too
 		case i < len(before) && before[i].Health != Healthy && !same:
-			go w.options.Logger.Info("the work that has lasted long is over", "section", v.Section, "lasted", before[i].Lasts)
+			go w.options.Logger.Info("the work that has lasted long is over", "section", v.Section, "lasted", before[i].Lasts.Round(time.Second))
 		}
 	}
 	w.mu.Unlock()
