@@ -211,6 +211,7 @@ func (d *daemon) openNetwork(from sources, in *pins.Pins) (*network.Network, err
 	return network.Open(network.Options{
 		Root: c.Root, State: c.State, Mode: network.Mode(c.Network), HostIP: from.machine.IP, Reserved: d.reserved(),
 		ServiceRange: addresses, Services: known, Pins: in, Logger: c.Logger,
+		Watch: d.sections.network,
 	})
 }
 

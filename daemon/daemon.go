@@ -12,16 +12,19 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/jobd/jobd/api/server"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/layout"
+	"github.com/jobd/jobd/watchdog"
 )
 
 // Serving describes a daemon that has become ready.
@@ -47,8 +50,10 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	}
 	// What the Kubernetes libraries log is about their own affairs, unless it is a warning.
 	klog.SetSlogLogger(slog.New(quiet{c.Logger.With("component", "kubernetes").Handler()}))
-	d, err := start(ctx, c)
-	if err != nil {
+	d := newDaemon(c)
+	defer d.watch()()
+	defer d.boundStop(ctx)()
+	if err := d.start(ctx); err != nil {
 		return err
 	}
 	defer d.stop()
@@ -65,8 +70,10 @@ func Run(ctx context.Context, c config.Config, ready func(Serving)) error {
 	d.serving.After = time.Since(begin).Round(time.Millisecond)
 	ready(d.serving)
 
-	err = <-serving
+	d.waitsFor("the requests that are being served")
+	err := <-serving
 	cancel(err)
+	d.waitsFor("the control loop")
 	<-done
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -83,12 +90,28 @@ type daemon struct {
 	authority *server.Authority
 	tls       netip.AddrPort // not valid if the API is not served there
 	serving   Serving
-	undo      []func()
+	undo      []part
+	watchdog  *watchdog.Watchdog
+	sections  sections
+	aside     *aside.List
+	unstored  atomic.Pointer[func(key string) bool] // of the control loop, once there is one
+	ending    atomic.Pointer[string]                // what the end of the daemon waits for
+}
+
+// part is a part of the daemon that is stopped.
+type part struct {
+	name string
+	undo func()
+}
+
+func newDaemon(c config.Config) *daemon {
+	d := &daemon{config: c, serving: Serving{Version: c.Version, Socket: c.Socket, Root: c.Root, State: c.State}}
+	d.waitsFor("the start")
+	return d
 }
 
 // start starts everything in order. If a part fails, what was started before it is stopped again.
-func start(ctx context.Context, c config.Config) (_ *daemon, err error) {
-	d := &daemon{config: c, serving: Serving{Version: c.Version, Socket: c.Socket, Root: c.Root, State: c.State}}
+func (d *daemon) start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			d.stop()
@@ -101,25 +124,27 @@ func start(ctx context.Context, c config.Config) (_ *daemon, err error) {
 		d.open,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return d, nil
+	return nil
 }
 
 // stop undoes what start did, in reverse order.
 func (d *daemon) stop() {
-	for _, undo := range slices.Backward(d.undo) {
-		undo()
+	for _, p := range slices.Backward(d.undo) {
+		d.waitsFor(p.name)
+		p.undo()
 	}
 	d.undo = nil
 }
 
-func (d *daemon) onStop(undo func()) { d.undo = append(d.undo, undo) }
+// onStop notes how a part is stopped.
+func (d *daemon) onStop(name string, undo func()) { d.undo = append(d.undo, part{name, undo}) }
 
-// closing returns a function that closes something and logs the error, if there is one.
-func (d *daemon) closing(what string, closer io.Closer) func() {
-	return func() {
+// closing returns the arguments of onStop for something that is closed. The error is logged, if there is one.
+func (d *daemon) closing(what string, closer io.Closer) (name string, undo func()) {
+	return what, func() {
 		if err := closer.Close(); err != nil {
 			d.config.Logger.Warn("cannot close a part of the daemon", "part", what, "error", err)
 		}
@@ -131,7 +156,7 @@ func (d *daemon) beside(run func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { run(ctx) })
-	d.onStop(func() { cancel(); running.Wait() })
+	d.onStop(nameOf(run), func() { cancel(); running.Wait() })
 }
 
 // run does the same for a function that may fail. The error is logged with its name, and the daemon goes on without it.
@@ -182,7 +207,7 @@ func (d *daemon) listen(context.Context) error {
 
 func (d *daemon) listenOn(l *server.Listener) {
 	d.listeners = append(d.listeners, l)
-	d.onStop(func() { l.Close() })
+	d.onStop("a listener", func() { l.Close() })
 }
 
 func (d *daemon) listenTLS() (err error) {

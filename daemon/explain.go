@@ -18,6 +18,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/causes"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cron"
@@ -42,6 +43,7 @@ type explainer struct {
 	store   *store.Store
 	control *control.Control
 	logs    server.Logs
+	aside   *aside.List
 }
 
 // question is one request for an explanation.
@@ -94,6 +96,9 @@ func (q *question) read(resource string, of why.Reference, into objects.Object) 
 }
 
 func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
+	if said := q.setAside("Job", objects.Jobs, j); said != nil {
+		return said, nil
+	}
 	w := q.world()
 	var pods []*corev1.Pod
 	if err := q.store.View(func(s *store.Snapshot) (err error) {
@@ -117,6 +122,9 @@ func (q *question) job(j *batchv1.Job) (*why.Explanation, error) {
 }
 
 func (q *question) pod(p *corev1.Pod) (*why.Explanation, error) {
+	if said := q.setAside("Pod", objects.Pods, p); said != nil {
+		return said, nil
+	}
 	w := q.world()
 	var of *batchv1.Job
 	if err := q.store.View(func(s *store.Snapshot) error {
@@ -143,6 +151,9 @@ func (q *question) pod(p *corev1.Pod) (*why.Explanation, error) {
 }
 
 func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
+	if said := q.setAside("CronJob", objects.CronJobs, cj); said != nil {
+		return said, nil
+	}
 	w := q.world()
 	var jobs []*batchv1.Job
 	if err := q.store.View(func(s *store.Snapshot) (err error) {
@@ -179,6 +190,17 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 
 func (q *question) world() causes.World {
 	return causes.World{Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Peak: q.peak, Log: q.log}
+}
+
+// setAside explains an object that the control loop leaves alone; nil if it does not.
+func (q *question) setAside(kind, resource string, obj metav1.Object) *why.Explanation {
+	key := objects.Key(resource, obj)
+	for _, e := range q.aside.Entries() {
+		if e.Key == key {
+			return causes.SetAside(q.world(), kind, obj, e.Message(), e.Final())
+		}
+	}
+	return nil
 }
 
 // peak returns the most memory that a container had which ran out of it.

@@ -12,6 +12,7 @@ import (
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/disk"
@@ -38,11 +39,16 @@ const databaseReserve = 16 << 20
 // open makes the parts of the daemon, each from those before it, and starts those that run beside the rest.
 func (d *daemon) open(ctx context.Context) error {
 	c := &d.config
-	s, err := store.Open(c.RootLayout().Database(), store.Options{Reserve: databaseReserve, Logger: c.Logger})
+	s, err := store.Open(c.RootLayout().Database(), store.Options{
+		Reserve: databaseReserve, Logger: c.Logger, Watch: d.sections.database,
+	})
 	if err != nil {
 		return err
 	}
 	d.onStop(d.closing("the database", s))
+	if d.aside, err = aside.Open(c.RootLayout().SetAside(), c.Version); err != nil {
+		c.Logger.Warn("cannot read which objects were set aside: none is", "error", err)
+	}
 	key, err := server.OpenKey(c.RootLayout().ServiceAccountKey())
 	if err != nil {
 		return err
@@ -179,23 +185,29 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		return err
 	}
 	workers := worker.New(k.workers)
-	d.onStop(workers.Close)
+	d.onStop("the workers of pods", workers.Close)
 	volumes := provision.New(k.volumes, from.inbox.Nudge)
-	d.onStop(volumes.Close)
+	d.onStop("the making of volumes", volumes.Close)
 	figures := metrics.New(from.store)
 	figures.ShowStuck(workers.Stuck)
 	if k.kept != nil {
 		figures.ShowVolumes(from.store, k.kept.Usage)
 	}
 	figures.ShowStates(metrics.States{
-		Store: from.store, Usage: k.runtime.Usage,
-		Live: func(ctx context.Context, max int) (jobs, pods []string, err error) { return d.control.Live(ctx, max) },
+		Store: from.store, Usage: k.runtime.Usage, Aside: d.aside,
+		Live: func(ctx context.Context, max int) (jobs, pods []string, err error) {
+			if err := d.watchdog.Live(loopSection); err != nil { // it would not answer
+				return nil, nil, err
+			}
+			return d.control.Live(ctx, max)
+		},
 	})
+	figures.ShowWatchdog(d.watchdog, d.aside)
 	unregister, err := figures.Register(legacyregistry.Registerer())
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	d.onStop(unregister)
+	d.onStop("the metrics", unregister)
 	d.control = control.New(control.Config{
 		Store: from.store, Inbox: from.inbox, Workers: workers, Logs: from.logs,
 		Volumes: volumes, UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
@@ -216,8 +228,11 @@ func (d *daemon) openControl(ctx context.Context, from sources, k *containers) e
 		Tokens:  from.tokens,
 		Epoch:   k.epoch,
 		History: kept,
-		Events:  events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
+		Watch:   d.sections.loop, Aside: d.aside,
+		Events: events.New(m.Name), EventTTL: c.EventTTL.Duration, Metrics: figures, Logger: c.Logger,
 	})
+	unstored := d.control.Unstored
+	d.unstored.Store(&unstored)
 	if err := d.control.Recover(ctx); err != nil {
 		return err
 	}
@@ -257,7 +272,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime, Address: k.workers.Address},
-		Explainer: &explainer{from.store, d.control, from.logs}, Queue: d.control,
+		Explainer: &explainer{from.store, d.control, from.logs, d.aside}, Queue: d.control,
 		Pictures: newPictures(from.store, d.control, from.logs),
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
@@ -291,6 +306,11 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 		}
 		d.onStop(d.closing("the audit log", options.Audit))
 	}
+	options.Live, options.Ready = map[string]func() error{}, map[string]func() error{}
+	for _, name := range d.watchdog.Sections() {
+		options.Live[name] = func() error { return d.watchdog.Live(name) }
+		options.Ready[name] = func() error { return d.watchdog.Ready(name) }
+	}
 	if d.server, err = server.New(options); err != nil {
 		return err
 	}
@@ -298,6 +318,6 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	d.onStop(unregister)
+	d.onStop("the metrics of the API", unregister)
 	return nil
 }

@@ -8,7 +8,9 @@ type Root string
 
 // inRoot is all that is jobd's in a root. A copy of the database is not.
 var inRoot = []entry{
-	{pattern: ".kubeconfig-*"}, // left by an older jobd
+	{pattern: "set-aside.json"},
+	{pattern: "set-aside.json~new"}, // being written
+	{pattern: ".kubeconfig-*"},      // left by an older jobd
 	{pattern: "containerd", mounts: true},
 	{pattern: "docker"},
 	{pattern: "hosts"},
@@ -39,6 +41,9 @@ func (r Root) Lock() string { return r.join("lock") }
 
 // Database is the store's file, which has others beside it that begin with its name.
 func (r Root) Database() string { return r.join("jobd.db") }
+
+// SetAside has the objects that the control loop leaves alone, since it hung on them.
+func (r Root) SetAside() string { return r.join("set-aside.json") }
 
 // TLS is where the API server keeps the keys and certificates of itself and its clients.
 func (r Root) TLS() string { return r.join("tls") }
@@ -81,7 +86,7 @@ func (r Root) Run() string { return r.join("run") }
 func (r Root) OfOneRun() []string {
 	return []string{
 		r.Database(), r.Database() + ".lock", r.Database() + ".new", r.Database() + ".compact", r.Logs(), r.Pods(), r.TLS(),
-		r.Kubeconfig(), r.Volumes(),
+		r.Kubeconfig(), r.Volumes(), r.SetAside(),
 	}
 }
 

@@ -20,6 +20,7 @@ var (
 type Snapshot struct {
 	meta, values, index, owners, expiry *bolt.Bucket
 	version                             uint64
+	visit                               func(key string) bool // nil: all
 }
 
 func newSnapshot(tx *bolt.Tx) *Snapshot {
@@ -29,6 +30,14 @@ func newSnapshot(tx *bolt.Tx) *Snapshot {
 	}
 	s.version = readState(s.meta).version
 	return s
+}
+
+// Visited returns the same snapshot, whose Range calls visit before it shows an object, and leaves out those for which that
+// returns false.
+func (s *Snapshot) Visited(visit func(key string) bool) *Snapshot {
+	visited := *s
+	visited.visit = visit
+	return &visited
 }
 
 // Version returns the version of the last change that the snapshot contains.
@@ -47,7 +56,10 @@ func (s *Snapshot) Get(key string) (Object, bool) {
 // fn returns false.
 func (s *Snapshot) Range(prefix, from string, fn func(Object) bool) {
 	records := s.records()
-	s.keys(prefix, from, func(key []byte, version uint64) bool { return fn(live(records.get(version), key)) })
+	s.keys(prefix, from, func(key []byte, version uint64) bool {
+		o := live(records.get(version), key)
+		return s.visit != nil && !s.visit(o.Key) || fn(o)
+	})
 }
 
 // Owned calls fn with the keys of the objects that name uid among their owners and whose key is not below from, in the

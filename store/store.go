@@ -21,6 +21,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/jobd/jobd/filelock"
+	"github.com/jobd/jobd/watchdog"
 )
 
 const (
@@ -48,6 +49,8 @@ type Options struct {
 	NoSync bool
 	// Logger reports migrations and compactions; nil is silent.
 	Logger *slog.Logger
+	// Watch is told of the writer's work, and that it waits for the disk; nil for none.
+	Watch *watchdog.Section
 }
 
 func (o Options) withDefaults() Options {

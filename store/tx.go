@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"github.com/jobd/jobd/watchdog"
 )
 
 const (
@@ -21,6 +23,7 @@ type Tx struct {
 	pending map[string]int // key -> its last write
 	cut     uint64         // version up to which the history is to be dropped
 	err     error
+	watch   *watchdog.Section
 }
 
 type write struct {
@@ -29,10 +32,13 @@ type write struct {
 	object  Object
 }
 
-func newTx(s *Snapshot) *Tx { return &Tx{Snapshot: s, next: s.version + 1} }
+func newTx(s *Snapshot, watch *watchdog.Section) *Tx {
+	return &Tx{Snapshot: s, next: s.version + 1, watch: watch}
+}
 
 // Get returns the object at key, as this transaction left it.
 func (t *Tx) Get(key string) (Object, bool) {
+	t.watch.On(key)
 	if i, ok := t.pending[key]; ok {
 		w := t.writes[i]
 		return w.object, !w.deleted
@@ -66,6 +72,7 @@ func (t *Tx) Delete(key string) (uint64, bool) {
 }
 
 func (t *Tx) add(w write) uint64 {
+	t.watch.On(w.object.Key)
 	w.version = t.next
 	t.next++
 	if t.pending == nil {

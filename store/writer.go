@@ -6,6 +6,9 @@ import (
 	"runtime"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/watchdog"
 )
 
 const (
@@ -54,6 +57,7 @@ func (r *request) call(tx *Tx, fn func(*Tx) error) (err error) {
 	ok := false
 	defer func() { r.ran <- ok }()
 	defer recoverCorruption(&err)
+	crash.Hang("transaction")
 	if err := fn(tx); err != nil {
 		return err
 	}
@@ -94,12 +98,14 @@ func (s *Store) write() {
 func (s *Store) writeGroup(first *request) (next *request) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	s.options.Watch.Begin("", "")
+	defer s.options.Watch.End()
 	btx, err := s.bolt.Begin(true)
 	if err != nil {
 		first.done <- fmt.Errorf("begin: %w", classify(err))
 		return nil
 	}
-	g := group{btx: btx}
+	g := group{btx: btx, watch: s.options.Watch}
 	for r := first; r != nil; r = s.queued() {
 		if r.alone != nil {
 			next = r
@@ -128,6 +134,7 @@ func (s *Store) writeGroup(first *request) (next *request) {
 	for _, r := range g.members {
 		r.done <- err
 	}
+	s.options.Watch.Disk(true)
 	s.keepReserve()
 	return next
 }
@@ -153,11 +160,12 @@ type group struct {
 	bytes   int
 	version uint64 // of the last change
 	cut     uint64
+	watch   *watchdog.Section
 }
 
 // add runs a transaction. The error is one of the group, not of the transaction's function.
 func (g *group) add(r *request) error {
-	tx := newTx(newSnapshot(g.btx))
+	tx := newTx(newSnapshot(g.btx), g.watch)
 	r.tx <- tx
 	_, err := g.take(r, tx)
 	return err
@@ -208,6 +216,8 @@ func (s *Store) commit(g *group) (err error) {
 	if err != nil {
 		return fmt.Errorf("cut history: %w", classify(err))
 	}
+	g.watch.Disk(true)
+	defer g.watch.Disk(false)
 	if err := g.btx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", classify(err))
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 
@@ -23,13 +22,11 @@ func (s *Server) servePaths() {
 	routes.DefaultMetrics{}.Install(s.paths)
 	slis.SLIMetrics{}.Install(s.paths)
 
-	checks := []healthz.HealthChecker{healthz.PingHealthz, healthz.LogHealthz}
-	healthz.InstallPathHandler(s.paths, "/healthz", checks...)
-	healthz.InstallPathHandler(s.paths, "/livez", checks...)
-	for _, name := range slices.Sorted(maps.Keys(s.config.Ready)) {
-		checks = append(checks, healthz.NamedCheck(name, func(*http.Request) error { return s.config.Ready[name]() }))
-	}
-	healthz.InstallPathHandler(s.paths, "/readyz", append(checks, healthz.NewShutdownHealthz(s.stopping.Done()))...)
+	live, ready := s.checks(s.config.Live), s.checks(s.config.Ready)
+	healthz.InstallPathHandler(withReasons{s.paths, "/healthz", s.config.Live}, "/healthz", live...)
+	healthz.InstallPathHandler(withReasons{s.paths, "/livez", s.config.Live}, "/livez", live...)
+	healthz.InstallPathHandler(withReasons{s.paths, "/readyz", s.config.Ready}, "/readyz",
+		append(ready, healthz.NewShutdownHealthz(s.stopping.Done()))...)
 
 	listed := listed{s}
 	routes.Index{}.Install(listed, s.paths)

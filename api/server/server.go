@@ -103,8 +103,8 @@ type Config struct {
 	// Audit records the requests that its policy names; nil if there is no audit log.
 	Audit *auditlog.Log
 
-	// Ready is asked by /readyz, by name: an error says what is not ready.
-	Ready map[string]func() error
+	// Ready is asked by /readyz, by name: an error says what is not ready. Live is asked by /livez and /healthz.
+	Ready, Live map[string]func() error
 
 	// EventTTL is how long events are kept after they were last written. Default one hour.
 	EventTTL time.Duration

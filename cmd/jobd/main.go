@@ -22,6 +22,7 @@ var version = "v0.0.0-dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends the process at once
 	if err := newCommand().ExecuteContext(ctx); err != nil {
 		if code := exitError(0); errors.As(err, &code) {
 			os.Exit(int(code))

@@ -125,6 +125,8 @@ func (r *run) inPlace(m *submit.Manifests, display progress.Display, signals <-c
 	}
 	logger = slog.New(own{logger.Handler()})
 	r.settings.Logger, r.settings.Version = logger, version
+	// The process that is left behind clears up.
+	r.settings.Exit = func(int) { os.Exit(submit.ExitFailed) }
 	if os.Geteuid() != 0 {
 		return ended, errors.New("jobd run must run as root, since it starts containers")
 	}

@@ -7,6 +7,7 @@ package causes
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -155,6 +156,17 @@ func (w *World) explain(kind string, obj metav1.Object, state, message string, c
 		Object: reference(kind, obj), At: metav1.NewTime(w.Now), Source: w.Source,
 		State: state, Message: message, Causes: causes,
 	}
+}
+
+// SetAside explains an object that the daemon leaves alone, for the reason that the message says. Nothing else is looked at:
+// what the daemon has hung on may hang here as well. final says that no change of the object is enough to end that.
+func SetAside(w World, kind string, obj metav1.Object, message string, final bool) *why.Explanation {
+	c := why.Cause{Type: "SetAside", Message: sentence(message)}
+	if !final {
+		c.Help = []string{fmt.Sprintf("jobctl annotate %ss/%s%s --overwrite try-again=\"$(date)\"",
+			strings.ToLower(kind), obj.GetName(), inNamespace(obj.GetNamespace()))}
+	}
+	return w.explain(kind, obj, "SetAside", "is set aside.", []why.Cause{c})
 }
 
 func reference(kind string, obj metav1.Object) why.Reference {

@@ -159,6 +159,8 @@ type Config struct {
 
 	// Version is the version of the build, which clients are shown.
 	Version string `json:"-"`
+	// Exit ends the process, when the daemon hangs or does not come to an end; nil is os.Exit.
+	Exit func(code int) `json:"-"`
 	// Logger is the daemon's log. Required.
 	Logger *slog.Logger `json:"-"`
 	// Shim is the path of jobd-shim; if it is empty, jobd-shim is looked for beside the daemon's own binary and in

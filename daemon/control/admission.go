@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/podspec"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/loop"
@@ -36,6 +37,7 @@ type admission struct {
 	pods     *pods
 	gangs    *gang.Gangs
 	claims   *claims
+	aside    *aside.List
 	// held are the pods that wait for a claim, and why in a scheduler's words; empty while the volume is being made.
 	held map[types.UID]string
 	// deferred are the pods on the node that wait for room to become larger.
@@ -51,6 +53,8 @@ type admission struct {
 	waits []wait
 	// news are the pods whose reason in held has changed.
 	news []types.UID
+	// pass is the present one.
+	pass *loop.Pass
 }
 
 // wait is a pod that will say why it waits, if it still waits at that time.
@@ -60,11 +64,23 @@ type wait struct {
 }
 
 func newAdmission(timers *loop.Timers, capacity *node.Node, c *Config) *admission {
-	return &admission{
+	a := &admission{
 		timers: timers, capacity: capacity, name: c.NodeName, ip: c.NodeIP, sysctls: c.Sysctls, held: map[types.UID]string{},
 		deferred: map[types.UID]deferred{}, kept: map[string]time.Time{},
 	}
+	capacity.Considers = a.considers
+	return a
 }
+
+// considers says which pod the loop is at work on.
+func (a *admission) considers(uid types.UID) {
+	if rec, ok := a.pods.known[uid]; ok && a.pass != nil {
+		a.pass.Works(rec.key)
+	}
+}
+
+// concernOfAdmission is how package loop calls the concern.
+const concernOfAdmission = "admission"
 
 // Rebuild takes in the labels of namespaces, by which pods select each other (PodAffinityTerm.NamespaceSelector).
 func (a *admission) Rebuild(s *store.Snapshot, _ time.Time) error {
@@ -93,6 +109,8 @@ func (a *admission) Fold(_ *loop.Pass, c loop.Change) error {
 // Settle carries out a step of admission, if there is one. It needs no Dirty: what frees capacity or takes it comes in by a
 // pass, which goes on until there is no step left, or until it is spent and another follows.
 func (a *admission) Settle(p *loop.Pass) (bool, error) {
+	a.pass = p
+	defer func() { a.pass = nil }()
 	if a.capacity.Freed() {
 		a.arrivals, a.expected = append(a.arrivals, a.expected...), nil
 		if a.retryResizes() {
@@ -102,6 +120,7 @@ func (a *admission) Settle(p *loop.Pass) (bool, error) {
 	if len(a.arrivals) > 0 {
 		uid := a.arrivals[0]
 		a.arrivals = a.arrivals[1:]
+		a.considers(uid)
 		return true, a.arrive(p, uid)
 	}
 	step, ok := a.capacity.Next()
@@ -135,6 +154,8 @@ func (a *admission) setPod(rec *podRecord, p *corev1.Pod, known bool) {
 	case pod.Terminal(p) || p.DeletionTimestamp != nil && !podspec.Bound(p):
 		a.gone(p.UID)
 		a.claims.podEnded(rec.key)
+	case !podspec.Bound(p) && a.aside.Has(concernOfAdmission, rec.key):
+		a.gone(p.UID) // it was set aside: nobody looks for room for it
 	case awaitsNode(p):
 		a.capacity.Gone(p.UID) // nobody looks for room for it any longer
 		if why, waits := a.claims.waits(rec.key); waits && p.Spec.NodeName == a.name {

@@ -136,6 +136,9 @@ func (c *budgets) Settle(p *loop.Pass) (bool, error) {
 // settle brings the status of a budget up to date.
 func (c *budgets) settle(p *loop.Pass, key string) error {
 	b := &policyv1.PodDisruptionBudget{}
+	if !p.Works(key) {
+		return nil
+	}
 	if ok, err := objects.Read(p, key, b); err != nil || !ok {
 		return err
 	}

@@ -238,7 +238,12 @@ func (c *claims) Settle(p *loop.Pass) (bool, error) {
 		queue  *loop.Queue[string]
 		settle func(*loop.Pass, string) error
 	}{{c.dirtyPods, c.settlePod}, {c.dirtyVolumes, c.settleVolume}, {c.dirtyClaims, c.settleClaim}} {
-		if settled, err := q.queue.Settle(func(key string) error { return q.settle(p, key) }); settled || err != nil {
+		if settled, err := q.queue.Settle(func(key string) error {
+			if !p.Works(key) {
+				return nil
+			}
+			return q.settle(p, key)
+		}); settled || err != nil {
 			return settled, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
@@ -31,6 +32,7 @@ import (
 	"github.com/jobd/jobd/daemon/worker"
 	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/store"
+	"github.com/jobd/jobd/watchdog"
 )
 
 // Config is what the control loop works with.
@@ -78,6 +80,10 @@ type Config struct {
 	// History bounds what is kept of Jobs that have ended.
 	History history.Limits
 
+	// Watch is told what the loop is at work on, and Aside knows what it leaves alone. Both may be nil.
+	Watch *watchdog.Section
+	Aside *aside.List
+
 	// Events limits the rate of events; each is removed EventTTL after it was last seen.
 	Events   *events.Recorder
 	EventTTL time.Duration
@@ -119,6 +125,7 @@ func New(c Config) *Control {
 	control.loop = loop.New(loop.Config{
 		Store: c.Store, Inbox: c.Inbox, Controllers: control.controllers,
 		Events: c.Events, EventTTL: c.EventTTL, Metrics: c.Metrics, Logger: c.Logger, Clock: c.Clock,
+		Watch: c.Watch, Aside: c.Aside,
 	})
 	return control
 }
@@ -129,6 +136,10 @@ func (c *Control) DevicesChanged() {
 	c.devicesChanged.Store(true)
 	c.config.Inbox.Nudge()
 }
+
+// Unstored reports whether the loop is at work on a change of an object that is not durable. It may be called from any
+// goroutine.
+func (c *Control) Unstored(key string) bool { return c.loop.Unstored(key) }
 
 // Run runs the loop until ctx ends, and then returns nil. It returns an error when the store is unusable.
 func (c *Control) Run(ctx context.Context) error { return c.loop.Run(ctx) }
@@ -161,7 +172,7 @@ func (c *Control) controllers(timers *loop.Timers) []loop.Controller {
 	pods.followers = []podFollower{files, tokens, disk, taints, claims, accounts}
 	pods.accounts, jobs.accounts, pods.budgets = accounts, accounts, budgets
 	jobs.pods, jobs.cronJobs, jobs.gangs, jobs.ttl, jobs.garbage = pods, cronJobs, gangs, ttl, garbage
-	jobs.security = config.PodSecurity
+	jobs.security, jobs.aside, pods.aside, admission.aside = config.PodSecurity, config.Aside, config.Aside, config.Aside
 	cronJobs.jobs, cronJobs.garbage = jobs, garbage
 	admission.pods, admission.gangs, admission.claims = pods, gangs, claims
 	taints.pods = pods

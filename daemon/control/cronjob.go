@@ -97,6 +97,18 @@ func (c *cronJobs) Fold(p *loop.Pass, change loop.Change) error {
 	return nil
 }
 
+// ChangedAside implements loop.AsideFollower.
+func (c *cronJobs) ChangedAside(p *loop.Pass, change loop.Change) error {
+	if change.Resource != objects.CronJobs {
+		return nil
+	}
+	cj, ok, err := p.CronJobs.Get(change.Object.Key)
+	if ok && cj.DeletionTimestamp != nil {
+		c.garbage.Deleting(change.Object.Key)
+	}
+	return err
+}
+
 // set folds in a CronJob as it now is.
 func (c *cronJobs) set(p *loop.Pass, key string, cj *batchv1.CronJob) {
 	c.record(key, cj).SetCronJob(cj, p.Now)
@@ -189,6 +201,9 @@ func (c *cronJobs) Finish(p *loop.Pass) error {
 
 // settle decides on a CronJob and carries the decision out: what it starts and its status are one transaction.
 func (c *cronJobs) settle(p *loop.Pass, key string) error {
+	if !p.Works(key) {
+		return nil
+	}
 	cj, ok, err := p.CronJobs.Get(key)
 	if err != nil || !ok {
 		return err

@@ -61,6 +61,9 @@ func (f *files) Dirty() bool { return f.refresh.Len() > 0 }
 // missing.
 func (f *files) Settle(p *loop.Pass) (bool, error) {
 	return f.refresh.Settle(func(key string) error {
+		if !p.Works(key) {
+			return nil
+		}
 		obj, ok, err := p.Pods.Get(key)
 		if err != nil || !ok || !objects.Runs(obj) {
 			return err

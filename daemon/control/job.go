@@ -12,6 +12,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/podsecurity"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gang"
 	"github.com/jobd/jobd/daemon/gc"
@@ -34,6 +35,7 @@ type jobs struct {
 	accounts *accounts
 	ttl      *jobTTL
 	garbage  *gc.Collector
+	aside    *aside.List
 
 	known map[types.UID]*jobRecord
 	byKey map[string]types.UID
@@ -92,6 +94,29 @@ func (c *jobs) Fold(p *loop.Pass, change loop.Change) error {
 	return nil
 }
 
+// concernOfJobs is how package loop calls the concern.
+const concernOfJobs = "jobs"
+
+// ChangedAside implements loop.AsideFollower.
+func (c *jobs) ChangedAside(p *loop.Pass, change loop.Change) error {
+	if change.Resource != objects.Jobs {
+		return nil
+	}
+	j, ok, err := p.Jobs.Get(change.Object.Key)
+	if ok {
+		c.setAside(change.Object.Key, j)
+	}
+	return err
+}
+
+// setAside takes in what goes on for a Job that was set aside: it may be deleted, and to its CronJob it counts as active.
+func (c *jobs) setAside(key string, j *batchv1.Job) {
+	if j.DeletionTimestamp != nil {
+		c.garbage.Deleting(key)
+	}
+	c.cronJobs.setJob(j)
+}
+
 // Due implements loop.Controller.
 func (c *jobs) Due(_ *loop.Pass, key string) error {
 	c.enqueue(c.byKey[key])
@@ -122,7 +147,7 @@ func (c *jobs) Finish(p *loop.Pass) error {
 // settle decides on a Job and carries the decision out.
 func (c *jobs) settle(p *loop.Pass, uid types.UID) error {
 	rec, ok := c.known[uid]
-	if !ok {
+	if !ok || !p.Works(rec.key) {
 		return nil
 	}
 	begin := time.Now()
@@ -224,8 +249,12 @@ func (c *jobs) set(p *loop.Pass, key string, j *batchv1.Job) error {
 	return c.gangs.Resize(p, key, j)
 }
 
-// record makes sure that a Job has a record, and folds the Job in as it is.
+// record makes sure that a Job has a record, and folds the Job in as it is. One that was set aside has none: its pods go on,
+// and are counted when it has one again.
 func (c *jobs) record(s *store.Snapshot, key string, j *batchv1.Job, now time.Time) error {
+	if c.aside.Has(concernOfJobs, key) {
+		return nil
+	}
 	ahead := batch.Prioritized(j.Annotations)
 	if rec, ok := c.known[j.UID]; ok {
 		rec.SetJob(j, now)

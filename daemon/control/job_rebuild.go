@@ -33,6 +33,17 @@ func (c *jobs) Rebuild(s *store.Snapshot, now time.Time) (err error) {
 		}
 		return err == nil
 	})
+	for _, e := range c.aside.Entries() {
+		j := &batchv1.Job{}
+		if objects.ResourceOf(e.Key) != objects.Jobs || err != nil {
+			continue
+		}
+		var ok bool
+		if ok, err = objects.Read(s, e.Key, j); ok && err == nil {
+			c.all[j.UID] = e.Key
+			c.setAside(e.Key, j)
+		}
+	}
 	return err
 }
 

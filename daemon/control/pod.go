@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/gc"
 	"github.com/jobd/jobd/daemon/loop"
@@ -32,6 +33,7 @@ type pods struct {
 	accounts  *accounts
 	budgets   *budgets
 	followers []podFollower
+	aside     *aside.List
 
 	// known are the pods that still wait, run or have to be counted.
 	known map[types.UID]*podRecord
@@ -110,6 +112,9 @@ func (c *pods) Rebuild(s *store.Snapshot, now time.Time) error {
 	}); err != nil {
 		return err
 	}
+	if err := c.rebuildAside(s, now); err != nil {
+		return err
+	}
 	c.jobs.podsRead()
 	return nil
 }
@@ -163,6 +168,9 @@ func (c *pods) Settle(p *loop.Pass) (bool, error) {
 
 // settle brings a pod's status up to date and finds out what the pod needs next.
 func (c *pods) settle(p *loop.Pass, key string) error {
+	if !p.Works(key) {
+		return c.settleAside(p, key)
+	}
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok {
 		return err

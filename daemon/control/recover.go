@@ -45,7 +45,9 @@ func (c *Control) Recover(ctx context.Context) error {
 				known = append(known, p)
 			}
 		}
-		return nil
+		var err error
+		known, err = c.pods.readAside(s, known)
+		return err
 	}); err != nil {
 		return err
 	}

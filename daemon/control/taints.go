@@ -71,6 +71,9 @@ func (t *taints) Settle(p *loop.Pass) (bool, error) {
 
 // evict ends a pod that no longer tolerates the node's taints.
 func (t *taints) evict(p *loop.Pass, key string) error {
+	if !p.Works(key) {
+		return nil
+	}
 	t.timers.Set(t, key, time.Time{})
 	obj, ok, err := p.Pods.Get(key)
 	if err != nil || !ok || !objects.Runs(obj) || obj.DeletionTimestamp != nil || t.pods.known[obj.UID] == nil {

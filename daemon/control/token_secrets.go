@@ -82,6 +82,9 @@ func (t *tokenSecrets) Settle(p *loop.Pass) (bool, error) {
 
 func (t *tokenSecrets) settle(p *loop.Pass, key string) error {
 	secret := &corev1.Secret{}
+	if !p.Works(key) {
+		return nil
+	}
 	ok, err := objects.Read(p, key, secret)
 	if err != nil || !ok || secret.Type != corev1.SecretTypeServiceAccountToken {
 		return err

@@ -25,6 +25,7 @@ import (
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/api/tokens"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/history"
 	"github.com/jobd/jobd/daemon/host"
@@ -59,6 +60,7 @@ type world struct {
 	volumes     provision.Volumes // nil: simulated ones
 	authority   string
 	key         *ecdsa.PrivateKey // of tokens
+	aside       *aside.List       // read anew at each start
 }
 
 func newWorld(t *testing.T) *world {
@@ -97,7 +99,11 @@ func (w *world) start() {
 		w.volumes = provision.Simulated{}
 	}
 	volumes := provision.New(w.volumes, w.inbox.Nudge)
+	if w.aside, err = aside.Open(w.path+".aside", "v1"); err != nil {
+		w.t.Fatal(err)
+	}
 	w.control = New(Config{
+		Aside:   w.aside,
 		Volumes: volumes,
 		Store:   w.store, Inbox: w.inbox, Workers: workers, Logs: noLogs{},
 		Settings:    job.Settings{BackoffBase: 10 * time.Second, BackoffCap: 6 * time.Minute, WorkloadWithJob: w.gangs},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -130,14 +131,19 @@ func crashBuild(t *testing.T) string {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs go, to build what crashes")
 	}
-	dir := filepath.Join(bin, "crash")
-	build := exec.Command("go", "build", "-tags", "crash", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/jobd", "./cmd/jobd-shim")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := buildCrash(); err != nil {
 		t.Fatalf("build with the tag crash: %v\n%s", err, out)
 	}
-	return dir
+	return crashDir()
 }
+
+func crashDir() string { return filepath.Join(bin, "crash") }
+
+var buildCrash = sync.OnceValues(func() ([]byte, error) {
+	build := exec.Command("go", "build", "-tags", "crash", "-ldflags", "-s -w", "-o", crashDir()+"/", "./cmd/jobd", "./cmd/jobd-shim")
+	build.Dir = filepath.Join("..", "..")
+	return build.CombinedOutput()
+})
 
 func startMatrix(t *testing.T, build, image string) *matrix {
 	t.Helper()

@@ -73,6 +73,9 @@ func (d *deletions) Settle(p *loop.Pass) (bool, error) {
 }
 
 func (d *deletions) settleDeletion(p *loop.Pass, key string) error {
+	if !p.Works(key) {
+		return nil
+	}
 	obj, ok, err := d.objects.Get(p, key)
 	if err != nil || !ok || obj.GetDeletionTimestamp() == nil {
 		return err

@@ -85,6 +85,9 @@ func (d *dependents) Settle(p *loop.Pass) (bool, error) {
 // settleDependent decides what becomes of an object whose owners are gone or are going: with another owner it stays,
 // and belongs to that one; otherwise it is deleted.
 func (c *Collector) settleDependent(p *loop.Pass, key string) error {
+	if !p.Works(key) {
+		return nil
+	}
 	obj, ok, err := c.objects.Get(p, key)
 	if err != nil || !ok {
 		return err

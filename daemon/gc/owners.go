@@ -62,6 +62,9 @@ func (o *ownerCheck) Finish(*loop.Pass) error {
 // check checks an object to which a client has given owners: if none of them exists, the object is deleted. If an owner
 // is in another namespace, an event says so.
 func (o *ownerCheck) check(p *loop.Pass, key string) error {
+	if !p.Works(key) {
+		return nil
+	}
 	obj, ok, err := o.objects.Get(p, key)
 	if err != nil || !ok {
 		return err

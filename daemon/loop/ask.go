@@ -8,7 +8,9 @@ type question struct {
 	done chan struct{}
 }
 
-func (q question) answer() {
+func (l *Loop) answerTo(q question) {
+	l.Watch.Begin("a question", "")
+	defer l.Watch.End()
 	q.ask()
 	close(q.done)
 }
@@ -31,7 +33,7 @@ func (l *Loop) Ask(ctx context.Context, ask func()) error {
 func (l *Loop) answer() {
 	select {
 	case q := <-l.questions:
-		q.answer()
+		l.answerTo(q)
 	default:
 	}
 }

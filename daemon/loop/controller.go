@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +58,13 @@ type Finisher interface{ Finish(p *Pass) error }
 // GoneFollower is a controller that follows the removal of objects of any kind, whoever removes them.
 type GoneFollower interface{ Gone(p *Pass, o store.Object) }
 
+// AsideFollower is a controller that lets objects go that were set aside (package aside). Of other changes of them it is not
+// told, nor of what is due for them.
+type AsideFollower interface {
+	// ChangedAside is called instead of Fold for an object that was set aside, unless it is gone.
+	ChangedAside(p *Pass, c Change) error
+}
+
 // QuotaFollower is a controller that creates objects which ResourceQuotas may refuse. QuotaFreed is called when those of a
 // namespace may allow more than before.
 type QuotaFollower interface {
@@ -73,6 +82,8 @@ type Observer interface {
 // concerns are the controllers in the order in which they decide, and those of them that follow more than changes.
 type concerns struct {
 	all       []Controller
+	names     []string              // of all
+	nameOf    map[Controller]string // the same
 	finishers []Finisher
 	followers []GoneFollower
 	observers []Observer
@@ -81,8 +92,10 @@ type concerns struct {
 }
 
 func newConcerns(all []Controller) *concerns {
-	sorted := &concerns{all: all}
+	sorted := &concerns{all: all, nameOf: make(map[Controller]string, len(all))}
 	for _, c := range all {
+		sorted.names = append(sorted.names, concernOf(c))
+		sorted.nameOf[c] = concernOf(c)
 		if f, ok := c.(Finisher); ok {
 			sorted.finishers = append(sorted.finishers, f)
 		}
@@ -97,6 +110,13 @@ func newConcerns(all []Controller) *concerns {
 		}
 	}
 	return sorted
+}
+
+// concernOf returns the name of a controller's type, by which a concern is called.
+func concernOf(c Controller) string {
+	name := fmt.Sprintf("%T", c)
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	return strings.ToLower(name[:1]) + name[1:]
 }
 
 // dirty reports whether there is something to be looked at now.

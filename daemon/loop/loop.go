@@ -13,17 +13,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/follow"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
+	"github.com/jobd/jobd/watchdog"
 )
 
 // retryAfter is the wait after a pass that could not be written: a full disk, say.
 const retryAfter = time.Second
 
-// Config is what a loop works with. All of it is required but for the clock.
+// Config is what a loop works with. All of it is required but for the clock, and for what may be nil.
 type Config struct {
 	Store *store.Store
 	Inbox *Inbox
@@ -35,6 +37,9 @@ type Config struct {
 	EventTTL time.Duration
 	Metrics  *metrics.Metrics
 	Logger   *slog.Logger
+	// Watch is told what the loop is at work on, and Aside knows what it leaves alone. Both may be nil.
+	Watch *watchdog.Section
+	Aside *aside.List
 	// Clock is the wall clock, which may be set at any time; nil is that of the machine.
 	Clock func() time.Time
 }
@@ -54,6 +59,8 @@ type Loop struct {
 	more bool
 	// freed are the namespaces whose ResourceQuotas the last pass has made allow more.
 	freed []string
+	// unstored are the objects whose changes the present pass takes in before they are durable.
+	unstored unstored
 	// questions are what Ask is to call.
 	questions chan question
 }
@@ -108,7 +115,7 @@ func (l *Loop) wait(ctx context.Context) bool {
 	case l.invited = <-l.Store.Invitations():
 	case <-l.Store.Missed():
 	case q := <-l.questions:
-		q.answer()
+		l.answerTo(q)
 	}
 	return true
 }
@@ -134,6 +141,9 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 	reports := l.Inbox.take()
 	var p *Pass
 	pass := func(tx *store.Tx) error {
+		l.Watch.Begin("", "")
+		defer l.Watch.End()
+		defer l.unstored.clear()
 		p = l.newPass(tx, now)
 		if invited != nil {
 			p.budget = JoinedBudget
@@ -165,11 +175,22 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 	crash.At("pass.stored")
 	l.folded, l.more, l.freed = p.version, p.exhausted, p.freed
 	l.Inbox.giveBack(p.unsettled())
-	for _, effect := range p.effects {
+	l.act(p.effects)
+	crash.At("pass.acted")
+	if l.release(p.aside) {
+		l.concerns = nil
+		return true, nil
+	}
+	return l.more || len(l.freed) > 0 || l.concerns.dirty(), nil
+}
+
+// act carries out what a pass has decided.
+func (l *Loop) act(effects []func()) {
+	l.Watch.Begin("what follows from the pass", "")
+	defer l.Watch.End()
+	for _, effect := range effects {
 		effect()
 	}
-	crash.At("pass.acted")
-	return l.more || len(l.freed) > 0 || l.concerns.dirty(), nil
 }
 
 // Rebuild makes the controllers anew and has them read their records from the store, the last of the list first: what
@@ -178,9 +199,16 @@ func (l *Loop) Rebuild() error {
 	timers := newTimers()
 	controllers := l.Controllers(timers)
 	now := l.Clock()
+	l.Watch.Begin("", "")
+	defer l.Watch.End()
+	if err := l.beginAside(now); err != nil {
+		return err
+	}
 	return l.Store.View(func(s *store.Snapshot) error {
 		for _, c := range slices.Backward(controllers) {
-			if err := c.Rebuild(s, now); err != nil {
+			concern := concernOf(c)
+			l.Watch.Step(concern, "")
+			if err := c.Rebuild(s.Visited(func(key string) bool { return l.works(concern, key) }), now); err != nil {
 				return err
 			}
 		}

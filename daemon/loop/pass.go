@@ -12,6 +12,7 @@ import (
 
 	"github.com/jobd/jobd/api/scheme"
 	"github.com/jobd/jobd/api/storage"
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/metrics"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/daemon/pod"
@@ -53,6 +54,8 @@ type Pass struct {
 	exhausted bool
 	version   uint64 // of the last write
 	failed    error  // of a write that could not return it
+	concern   string // of the controller that is at work
+	aside     []aside.Change
 
 	quotas map[string]*[]corev1.ResourceQuota // by namespace
 	freed  []string                           // the namespaces whose ResourceQuotas allow more now
@@ -75,6 +78,8 @@ func (p *Pass) run(reports [][]pod.Observation) error {
 		p.due,
 		p.settle,
 		p.finish,
+		p.tellAside,
+		func() error { p.loop.Watch.Step("what is to be written", ""); return nil },
 		p.Pods.flush,
 		p.Jobs.flush,
 		p.CronJobs.flush,
@@ -94,7 +99,11 @@ func (p *Pass) fold() error {
 			f.QuotaFreed(p, namespace)
 		}
 	}
+	durable := p.loop.Store.Version()
 	err := p.tx.Changes(p.loop.folded, func(c store.Change) bool {
+		if c.Object.Version > durable {
+			p.loop.unstored.add(c.Object.Key)
+		}
 		if c.Deleted {
 			p.gone(c.Object)
 		}
@@ -105,8 +114,12 @@ func (p *Pass) fold() error {
 				f.QuotaFreed(p, namespace)
 			}
 		}
-		for _, controller := range p.loop.concerns.all {
-			if failed = controller.Fold(p, change); failed != nil {
+		if failed = p.foldAside(change); failed != nil {
+			return false
+		}
+		for i, controller := range p.loop.concerns.all {
+			p.concern = p.loop.concerns.names[i]
+			if failed = p.foldInto(controller, change); failed != nil {
 				return false
 			}
 		}
@@ -117,6 +130,21 @@ func (p *Pass) fold() error {
 	}
 	if err != nil {
 		return fmt.Errorf("fold changes: %w", err)
+	}
+	return nil
+}
+
+// foldInto lets a controller take in a change, unless the object was set aside.
+func (p *Pass) foldInto(c Controller, change Change) error {
+	if p.Works(change.Object.Key) {
+		return c.Fold(p, change)
+	}
+	p.turnTo(p.concern)
+	if change.Deleted {
+		return c.Fold(p, change)
+	}
+	if f, ok := c.(AsideFollower); ok {
+		return f.ChangedAside(p, change)
 	}
 	return nil
 }
@@ -174,6 +202,10 @@ func (p *Pass) unsettled() (rest [][]pod.Observation) {
 // due lets the controllers look at the timers that have expired, as many as one pass should take on.
 func (p *Pass) due() error {
 	for _, k := range p.loop.timers.expired(p.Now, p.budget) {
+		p.concern = p.loop.concerns.nameOf[k.of]
+		if !p.Works(k.key) {
+			continue
+		}
 		if err := k.of.Due(p, k.key); err != nil {
 			return err
 		}
@@ -186,8 +218,9 @@ func (p *Pass) due() error {
 func (p *Pass) settle() error {
 	for !p.Spent() {
 		settled := false
-		for _, c := range p.loop.concerns.all {
+		for i, c := range p.loop.concerns.all {
 			var err error
+			p.turnTo(p.loop.concerns.names[i])
 			if settled, err = c.Settle(p); err != nil {
 				return err
 			}
@@ -205,6 +238,7 @@ func (p *Pass) settle() error {
 
 func (p *Pass) finish() error {
 	for _, f := range p.loop.concerns.finishers {
+		p.turnTo(p.loop.concerns.nameOf[f.(Controller)])
 		if err := f.Finish(p); err != nil {
 			return err
 		}
@@ -316,5 +350,8 @@ func (p *Pass) Delete(key string) {
 	}
 	p.written++
 	p.wrote(key, version, freed)
+	if p.loop.Aside.Knows(key) {
+		p.aside = append(p.aside, aside.Change{Key: key, UID: o.UID, Version: version, Deleted: true})
+	}
 	p.gone(o)
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/objects"
 	jobd "github.com/jobd/jobd/runtime"
@@ -33,6 +34,8 @@ const askTimeout = 5 * time.Second
 // States are what the metrics of objects and containers are read from.
 type States struct {
 	Store *store.Store
+	// Aside knows the objects that the control loop has hung on; nil: none. No decision about them is asked for.
+	Aside *aside.List
 	// Live returns the keys of the Jobs that have not finished and of the pods that have not, some of them if there are
 	// more than max of a kind.
 	Live func(ctx context.Context, max int) (jobs, pods []string, err error)
@@ -76,7 +79,7 @@ func (s States) Collect(out chan<- prometheus.Metric) {
 		w.job(j)
 	}
 	for _, cj := range cronJobs {
-		w.cronJob(cj)
+		w.cronJob(cj, s.Aside.Knows(objects.Key(objects.CronJobs, cj)))
 	}
 	for _, p := range pods {
 		w.pod(p)
@@ -268,7 +271,7 @@ func (w *stateWriter) job(j *batchv1.Job) {
 	}
 }
 
-func (w *stateWriter) cronJob(cj *batchv1.CronJob) {
+func (w *stateWriter) cronJob(cj *batchv1.CronJob, aside bool) {
 	o := of{w, []string{"namespace", "cronjob"}, []string{cj.Namespace, cj.Name}}
 	zone := "local"
 	if cj.Spec.TimeZone != nil {
@@ -285,6 +288,9 @@ func (w *stateWriter) cronJob(cj *batchv1.CronJob) {
 	o.gauge("kube_cronjob_status_active", "Jobs of the CronJob that have not finished.", float64(len(cj.Status.Active)))
 	o.time("kube_cronjob_status_last_schedule_time", "The last time for which a Job was started, in seconds since 1970.", cj.Status.LastScheduleTime)
 	o.time("kube_cronjob_status_last_successful_time", "When a Job of the CronJob was last complete, in seconds since 1970.", cj.Status.LastSuccessfulTime)
+	if aside {
+		return
+	}
 	if times, err := cron.TimesOf(cj, time.Time{}, time.Now()); err == nil && !suspended && !times.Next.IsZero() {
 		o.gauge("kube_cronjob_next_schedule_time", "When the CronJob is to start a Job next, in seconds since 1970.", float64(times.Next.Unix()))
 	}

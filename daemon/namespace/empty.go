@@ -108,6 +108,9 @@ func (e *Emptier) Settle(p *loop.Pass) (bool, error) {
 // its time, such as a pod, is gone, the loop comes back here.
 func (e *Emptier) empty(p *loop.Pass, name string) error {
 	key := store.Key(objects.Namespaces, "", name)
+	if !p.Works(key) {
+		return nil
+	}
 	ns, ok, err := get(p, name)
 	if err == nil && !ok {
 		delete(e.terminating, name)

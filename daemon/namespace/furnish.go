@@ -67,6 +67,9 @@ func (f *Furnisher) Settle(p *loop.Pass) (bool, error) {
 }
 
 func (f *Furnisher) furnish(p *loop.Pass, namespace string) error {
+	if !p.Works(store.Key(objects.Namespaces, "", namespace)) {
+		return nil
+	}
 	ns, ok, err := get(p, namespace)
 	if err != nil || !ok || ns.DeletionTimestamp != nil {
 		return err

@@ -31,6 +31,9 @@ func (n *Node) Next() (Step, bool) {
 		}
 		n.steps++
 		l := n.ready[0]
+		if n.Considers != nil {
+			n.Considers(l.queue[0].UID)
+		}
 		var ready, wanting []*waiter
 		if l.gang != nil {
 			ready, wanting = n.admitGang(l)

@@ -27,6 +27,8 @@ type Node struct {
 	MaxPods int
 	// Allocatable is what bound pods may request together, nil for anything. Offer changes it.
 	Allocatable Resources
+	// Considers is called with the first pod of what is looked at next, before that may take long; nil for nobody.
+	Considers func(uid types.UID)
 
 	facts    facts
 	arrivals uint64 // how many pods have ever waited

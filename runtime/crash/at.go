@@ -18,6 +18,7 @@ const (
 	armed  = "armed"  // a point, and at which passing of it a process ends; written by the test
 	fired  = "fired"  // the same, once that has happened: to one process
 	passed = "passed" // all points that were passed, one a line
+	hangs  = "hangs"  // a point at which a process hangs whenever it passes it, after spin or block; written by the test
 )
 
 var (

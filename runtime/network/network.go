@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/containerd/errdefs"
 	"github.com/google/nftables"
@@ -31,6 +30,7 @@ import (
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/runtime/pins"
+	"github.com/jobd/jobd/watchdog"
 )
 
 const (
@@ -74,6 +74,8 @@ type Options struct {
 	// connections lead where they did before.
 	Services []ServicePort
 	Logger   *slog.Logger
+	// Watch is told of the work under the lock of the network; nil for nobody.
+	Watch *watchdog.Section
 
 	withoutFib bool // act as if the kernel had no nft expression fib, for tests
 }
@@ -91,7 +93,7 @@ type Network struct {
 	// reserved includes the endpoints of the bridge.
 	reserved []Reserved
 
-	mu        sync.Mutex // guards what follows
+	mu        watchdog.Mutex // guards what follows
 	addresses *addresses
 	prepared  prepared
 	ports     hostPorts
@@ -118,6 +120,7 @@ func Open(o Options) (*Network, error) {
 		pins: o.Pins, dir: state.Network(), prepared: newPrepared(o.Pins, state.PreparedNetworks()),
 		mode: o.Mode, hostIP: o.HostIP, logger: o.Logger,
 	}
+	n.mu.Watch(o.Watch)
 	if err := n.prepared.clear(); err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
@@ -407,6 +410,7 @@ func (n *Network) attach(pod *corev1.Pod, p namespaces) (record, error) {
 	crash.At("network.pinned")
 	if len(r.Ports) > 0 {
 		n.mu.Lock()
+		n.mu.On("pods/" + pod.Namespace + "/" + pod.Name)
 		err := n.writeRules()
 		n.mu.Unlock()
 		if err != nil {
@@ -429,6 +433,8 @@ func (n *Network) endConnections(which string, pod types.UID, end func() error) 
 func (n *Network) reserve(pod *corev1.Pod, p namespaces) (record, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.mu.On("pods/" + pod.Namespace + "/" + pod.Name)
+	crash.Hang("network", pod.Namespace, pod.Name)
 	uid := string(pod.UID)
 	r, err := p.record()
 	if err == nil && n.addresses.of(uid) == r.Address {

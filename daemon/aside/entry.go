@@ -1,0 +1,199 @@
+package aside
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// all is the concern of an entry that holds for every concern of the loop.
+	all = "*"
+	// maxHangs is how often an object may hang one version of jobd before no change of it is enough.
+	maxHangs = 3
+	// pendingTime is how long an object that was never stored is waited for.
+	pendingTime = time.Hour
+)
+
+// Entry is an object that the loop has hung on.
+type Entry struct {
+	// Concern is the concern of the loop that hung.
+	Concern string `json:"concern"`
+	// Key is the object's key in the store.
+	Key string `json:"key"`
+	// UID is the object's, empty while that is not known: the store could not be read when it hung.
+	UID string `json:"uid,omitempty"`
+	// Hangs counts how often it has hung this Version of jobd, At is the last time.
+	Hangs   int       `json:"hangs"`
+	Version string    `json:"version"`
+	At      time.Time `json:"at"`
+	// Pending says that the change at which it hung was never stored, so that it holds for the next change.
+	Pending bool `json:"pending,omitempty"`
+	// Released says that the object is worked on again.
+	Released bool `json:"released,omitempty"`
+	// Since is the version of the store at which a change made it hold; 0: it held from the start.
+	Since uint64 `json:"since,omitempty"`
+	// Told says that there is an event about it.
+	Told bool `json:"told,omitempty"`
+}
+
+// Active reports whether the object is set aside now.
+func (e Entry) Active() bool { return !e.Released && !e.Pending }
+
+// Final reports whether a change of the object does not release it.
+func (e Entry) Final() bool { return e.Hangs >= maxHangs }
+
+// Message says in a sentence what was done and what to do.
+func (e Entry) Message() string {
+	if e.Final() {
+		return fmt.Sprintf("jobd has hung %d times while it was at work on it (%s), and leaves it alone until it is deleted or there is another version of jobd",
+			e.Hangs, e.Concern)
+	}
+	return fmt.Sprintf("jobd hung while it was at work on it (%s), and leaves it alone until it is changed", e.Concern)
+}
+
+func (e Entry) of(concern string) bool { return e.Concern == concern || e.Concern == all }
+
+func (e Entry) same(o Entry) bool { return e.Concern == o.Concern && e.Key == o.Key }
+
+// Hang is what was at work when the loop hung.
+type Hang struct {
+	Concern, Key string
+	// Unstored says that it was at work on a change that a client had just made, and that was not yet stored.
+	Unstored bool
+	At       time.Time
+}
+
+// Change is a change of an object by somebody else than the loop.
+type Change struct {
+	Key, UID string
+	// Version is that of the store.
+	Version uint64
+	// Deleted says that the object is gone, Deleting that it is to go.
+	Deleted, Deleting bool
+}
+
+// Stored is what is found in the store.
+type Stored interface {
+	// UID returns the UID of a stored object, and whether there is one.
+	UID(key string) (uid string, ok bool)
+}
+
+// after returns the entries after a hang. If it has hung again on an object that its concern leaves alone, another concern
+// was at work on it, and from now on all leave it alone.
+func after(entries []Entry, h Hang, version string) []Entry {
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Key == h.Key && e.of(h.Concern) })
+	if i < 0 {
+		return append(entries, Entry{Concern: h.Concern, Key: h.Key, Hangs: 1, Version: version, At: h.At, Pending: h.Unstored})
+	}
+	e := &entries[i]
+	if e.Active() {
+		e.Concern = all
+	}
+	if e.Version != version {
+		e.Hangs = 0
+	}
+	e.Hangs, e.Version, e.At = e.Hangs+1, version, h.At
+	e.Pending = h.Unstored && !e.Released && e.UID == "" && !e.Pending // the second time it is not waited for
+	e.Released, e.Told = false, false
+	return entries
+}
+
+// begin returns the entries that hold at a start.
+func begin(entries []Entry, stored Stored, version string, now time.Time) (held []Entry) {
+	for _, e := range entries {
+		uid, ok := stored.UID(e.Key)
+		switch {
+		case e.Pending:
+			if now.Sub(e.At) > pendingTime || e.Version != version {
+				continue
+			}
+		case ok && e.UID == "":
+			e.UID = uid
+		case ok && e.UID != uid, !ok && e.UID != "":
+			continue // it is gone
+		case !ok && e.Hangs == 1:
+			if parent, uid := parentOf(e.Key, stored); parent.Key != "" {
+				parent.UID, parent.Hangs, parent.Version, parent.At = uid, e.Hangs, e.Version, e.At
+				e = parent
+			}
+		case !ok && now.Sub(e.At) > pendingTime:
+			continue
+		}
+		if e.Version != version {
+			e.Released, e.Version, e.Hangs = true, version, 0 // it may be mended
+		}
+		if !slices.ContainsFunc(held, e.same) {
+			held = append(held, e)
+		}
+	}
+	return held
+}
+
+// parents are the kinds of objects that the loop makes: the resource, and the resource and the concern of what it makes
+// them for.
+var parents = map[string]Entry{
+	"pods":       {Key: "jobs.batch", Concern: "jobs"},
+	"jobs.batch": {Key: "cronjobs.batch", Concern: "cronJobs"},
+}
+
+// parentOf returns an entry for what the loop has made an object for that was never stored: it would make another one, which
+// hangs as well. The names of those begin with the name of the one.
+func parentOf(key string, stored Stored) (parent Entry, uid string) {
+	parts := strings.SplitN(key, "/", 3)
+	if len(parts) != 3 {
+		return Entry{}, ""
+	}
+	of, ok := parents[parts[0]]
+	if !ok {
+		return Entry{}, ""
+	}
+	for name := parts[2]; ; {
+		i := strings.LastIndexByte(name, '-')
+		if i < 0 {
+			return Entry{}, ""
+		}
+		name = name[:i]
+		at := of.Key + "/" + parts[1] + "/" + name
+		if uid, ok := stored.UID(at); ok {
+			return Entry{Concern: of.Concern, Key: at}, uid
+		}
+	}
+}
+
+// arrived returns the entries after a change that may be what some of them wait for, and whether it is.
+func arrived(entries []Entry, c Change) (now []Entry, is bool) {
+	for _, e := range entries {
+		if e.Key == c.Key && !c.Deleted && (e.Pending || e.UID == "") {
+			e.Pending, e.Released, e.Told, e.UID, e.Since = false, false, false, c.UID, c.Version
+			is = true
+		}
+		now = append(now, e)
+	}
+	return now, is
+}
+
+// changed returns the entries after a change, whether they have changed, and whether the object was released.
+func changed(entries []Entry, c Change) (now []Entry, touched, released bool) {
+	for _, e := range entries {
+		if e.Key != c.Key {
+			now = append(now, e)
+			continue
+		}
+		switch {
+		case c.Deleted:
+			touched = true
+			continue
+		case e.UID != "" && e.UID != c.UID:
+			touched, released = true, true
+			continue
+		case c.Deleting, e.Released, e.Pending, e.Final(), c.Version <= e.Since:
+		default:
+			touched, released = true, true
+			e.Released = true
+		}
+		now = append(now, e)
+	}
+	return now, touched, released
+}

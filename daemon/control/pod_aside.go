@@ -1,0 +1,89 @@
+package control
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/daemon/loop"
+	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/store"
+)
+
+// concernOfPods is how package loop calls the concern.
+const concernOfPods = "pods"
+
+// keysAside returns the keys of the pods that were set aside: their containers go on, and what becomes of them is found out
+// when the pods are worked on again.
+func (c *pods) keysAside() (keys []string) {
+	for _, e := range c.aside.Entries() {
+		if objects.ResourceOf(e.Key) == objects.Pods && c.aside.Has(concernOfPods, e.Key) {
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys
+}
+
+// rebuildAside lets the Jobs of pods that were set aside know of them: otherwise they would make others.
+func (c *pods) rebuildAside(s *store.Snapshot, now time.Time) error {
+	aside, err := c.readAside(s, nil)
+	if err != nil {
+		return err
+	}
+	for _, p := range aside {
+		owner := objects.ControllingJob(p)
+		if key, ok := c.jobs.all[owner]; ok && c.jobs.known[owner] == nil {
+			if err := c.jobs.recordStored(s, key, now); err != nil {
+				return err
+			}
+		}
+		c.jobs.podChanged(c.jobs.known[owner], p)
+		c.dirty.Add(objects.Key(objects.Pods, p)) // it may be deleted
+	}
+	return nil
+}
+
+// readAside appends the pods that were set aside to those that are known.
+func (c *pods) readAside(s *store.Snapshot, known []*corev1.Pod) ([]*corev1.Pod, error) {
+	for _, key := range c.keysAside() {
+		p := &corev1.Pod{}
+		if ok, err := objects.Read(s, key, p); err != nil {
+			return nil, err
+		} else if ok && !slices.ContainsFunc(known, func(k *corev1.Pod) bool { return k.UID == p.UID }) {
+			known = append(known, p)
+		}
+	}
+	return known, nil
+}
+
+// ChangedAside implements loop.AsideFollower.
+func (c *pods) ChangedAside(_ *loop.Pass, change loop.Change) error {
+	if change.Resource == objects.Pods {
+		c.dirty.Add(change.Object.Key)
+	}
+	return nil
+}
+
+// settleAside ends a pod that was set aside and is deleted. Nothing is asked of the decisions about it, on one of which the
+// loop has hung: the pod is ended as one that was deleted by force, and has failed for its Job.
+func (c *pods) settleAside(p *loop.Pass, key string) error {
+	obj, ok, err := p.Pods.Get(key)
+	if err != nil || !ok || obj.DeletionTimestamp == nil {
+		return err
+	}
+	if !pod.Done(obj) {
+		pod.GiveUp(obj, p.Now)
+		p.Pods.Changed(key, obj)
+		c.do(p, obj, pod.Action{Kind: pod.TearDown})
+	}
+	if removed, err := c.removeIfOver(p, key, obj); err != nil || removed {
+		return err
+	}
+	owner, err := c.jobs.of(p, obj)
+	if err == nil {
+		c.jobs.podChanged(c.jobs.known[owner], obj)
+	}
+	return err
+}
