@@ -217,8 +217,6 @@ type endedWriter struct {
 	ctx context.Context
 }
 
-func (w *endedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 func (w *endedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {

@@ -58,13 +58,11 @@ func (v *visit) take(conn net.Conn, buffered *bufio.ReadWriter) (net.Conn, *bufi
 	return c, bufio.NewReadWriter(bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(read)), c)), bufio.NewWriter(c)), nil
 }
 
-// visitWriter is the ResponseWriter of a visit.
+// visitWriter is the ResponseWriter of a visit. It cannot be unwrapped: a library that takes over the connection does so here.
 type visitWriter struct {
 	http.ResponseWriter
 	visit *visit
 }
-
-func (w visitWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w visitWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
