@@ -164,6 +164,12 @@ func copyWithTar(f cmdutil.Factory, cmd *cobra.Command, args []string, streams g
 	if err := o.Complete(f, cmd, args); err != nil {
 		return err
 	}
+	// kubectl takes the name for a pattern afterwards, and copies nothing when it matches nothing, not even itself.
+	if found, err := filepath.Glob(filepath.Clean(args[0])); err == nil && len(found) == 0 {
+		if _, err := os.Lstat(args[0]); err == nil {
+			return fmt.Errorf("%s: the name is taken for a pattern, which matches no file: put a backslash before each of *?[", args[0])
+		}
+	}
 	waiting := &waitingExecutor{RemoteExecutor: o.Executor, over: make(chan struct{})}
 	o.Executor = waiting
 	if err := o.Validate(); err != nil {
@@ -191,6 +197,7 @@ func (e *waitingExecutor) Execute(
 ) error {
 	e.running.Add(1)
 	defer e.running.Done()
+	u = failingPipe(u)
 	if out != nil {
 		read, write := io.Pipe()
 		taken := make(chan struct{})
@@ -217,6 +224,19 @@ func (e *waitingExecutor) Execute(
 	defer e.mu.Unlock()
 	e.last = err
 	return err
+}
+
+// failingPipe lets the pipe in which kubectl runs tar for --retries fail when tar does, with shells that can do that.
+func failingPipe(u *url.URL) *url.URL {
+	query := u.Query()
+	command := query["command"]
+	if len(command) != 3 || command[0] != "sh" || !strings.HasPrefix(command[2], "tar cf - ") {
+		return u
+	}
+	command[2] = "(set -o pipefail) 2>/dev/null && set -o pipefail; " + command[2]
+	changed := *u
+	changed.RawQuery = query.Encode()
+	return &changed
 }
 
 // wait waits for the commands that are still running, and returns how the last one has ended.
