@@ -34,6 +34,11 @@ func serveStreams(w http.ResponseWriter, r *http.Request, v *visit, o streamOpti
 	if !ok {
 		return // the client was told
 	}
+	closing, end := make(chan struct{}), s.close
+	s.close = sync.OnceFunc(func() {
+		close(closing)
+		end()
+	})
 	defer s.close()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -54,8 +59,12 @@ func serveStreams(w http.ResponseWriter, r *http.Request, v *visit, o streamOpti
 
 	sizes := make(chan runtime.TerminalSize)
 	go func() {
-		defer v.leave()
 		s.wait(ctx, sizes)
+		select {
+		case <-closing: // with words of farewell, for which the client has to be there
+		default:
+			v.leave()
+		}
 	}()
 	words := &words{Reader: s.stdin, ended: make(chan struct{})}
 	if o.Stdin {
