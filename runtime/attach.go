@@ -26,4 +26,7 @@ type AttachRequest struct {
 	Stdout, Stderr io.Writer
 	// Resize yields the sizes of the terminal as they change.
 	Resize <-chan TerminalSize
+	// Left is closed when whoever is attached is not there any more. Output is not copied from then on, but Stdin is, to its end.
+	// It may be nil.
+	Left <-chan struct{}
 }

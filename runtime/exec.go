@@ -8,8 +8,10 @@ import (
 // Executor runs further processes in running containers, as their user and with their environment and limits.
 type Executor interface {
 	// Exec runs a process to its end and returns its exit code, 128+n when signal n ended it. When ctx ends first the
-	// process is killed. Classes of errors: ErrNotFound for a container that does not run, ErrFailedPrecondition for a
-	// command that cannot be started, ErrNotImplemented where this is not possible.
+	// process is killed, unless the request has Left. Classes of errors: ErrNotFound for a container that does not run,
+	// ErrFailedPrecondition for a command that cannot be started, ErrNotImplemented where this is not possible,
+	// ErrResourceExhausted where too many processes run already that have outlived, or may outlive, who wanted them, and
+	// ErrAborted for one that goes on, since whoever wanted it has left.
 	//
 	// The writers are not used any more once Exec has returned; Stdin is read from until it ends.
 	Exec(ctx context.Context, id string, e ExecRequest) (exitCode int, err error)
@@ -29,6 +31,10 @@ type ExecRequest struct {
 	Stdout, Stderr io.Writer
 	// Resize yields the sizes of the terminal as they change. It may be nil.
 	Resize <-chan TerminalSize
+	// Left is closed when whoever wants the process is not there any more. If it is not nil, the process lives on then, and also
+	// when ctx ends, as in a cluster: it gets what Stdin still holds, and the end of its input; a terminal hangs up instead. What
+	// it writes from then on is dropped. It is gone at the latest with its container.
+	Left <-chan struct{}
 }
 
 // TerminalSize is in characters.

@@ -38,9 +38,9 @@ func (a podAttach) Connect(ctx context.Context, name string, options apiruntime.
 	if err := checkStreams(wanted); err != nil {
 		return nil, err
 	}
-	return session(responder, func(w http.ResponseWriter, r *http.Request) {
-		serveStreams(w, r, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
-			request := runtime.AttachRequest{Stdout: s.stdout, Stderr: s.stderr, Resize: sizes}
+	return session(responder, func(w http.ResponseWriter, r *http.Request, v *visit) {
+		serveStreams(w, r, v, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
+			request := runtime.AttachRequest{Stdout: s.stdout, Stderr: s.stderr, Resize: sizes, Left: v.left}
 			if s.stdin != nil {
 				request.Stdin = clientWords{s.stdin, ctx}
 			}

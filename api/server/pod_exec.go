@@ -45,10 +45,10 @@ func (e podExec) Connect(ctx context.Context, name string, options apiruntime.Ob
 	if err := checkStreams(wanted); err != nil {
 		return nil, err
 	}
-	return session(responder, func(w http.ResponseWriter, r *http.Request) {
-		serveStreams(w, r, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
+	return session(responder, func(w http.ResponseWriter, r *http.Request, v *visit) {
+		serveStreams(w, r, v, wanted, func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status {
 			request := runtime.ExecRequest{Args: o.Command, TTY: o.TTY, Stdin: s.stdin, Stdout: s.stdout,
-				Stderr: s.stderr}
+				Stderr: s.stderr, Left: v.left}
 			if o.TTY {
 				request.Resize = sizes
 			}
@@ -81,6 +81,8 @@ func streamStatus(err error) *metav1.Status {
 	switch {
 	case errdefs.IsNotFound(err), errdefs.IsFailedPrecondition(err), errdefs.IsNotImplemented(err):
 		refused = apierrors.NewBadRequest(err.Error())
+	case errdefs.IsResourceExhausted(err):
+		refused = apierrors.NewTooManyRequestsError(err.Error())
 	case errdefs.IsUnavailable(err), errors.Is(err, errStopping):
 		refused = apierrors.NewServiceUnavailable(err.Error())
 	}

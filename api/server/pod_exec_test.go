@@ -76,7 +76,10 @@ func (f fakeContainers) Exec(ctx context.Context, pod *corev1.Pod, container str
 		return 0, nil
 	case "sleep":
 		fmt.Fprintln(e.Stdout, "asleep")
-		<-ctx.Done()
+		select {
+		case <-e.Left:
+		case <-ctx.Done():
+		}
 		f.ended <- ctx.Err()
 		return 0, ctx.Err()
 	}
@@ -143,9 +146,12 @@ func TestExec(t *testing.T) {
 				t.Errorf("a client that hangs up: %v", err)
 			}
 			select {
-			case <-fake.ended:
+			case err := <-fake.ended:
+				if err != nil {
+					t.Errorf("the process ends with its client: %v", err)
+				}
 			case <-time.After(time.Minute):
-				t.Error("what nobody waits for goes on")
+				t.Error("nobody notices that it has hung up")
 			}
 		})
 	}

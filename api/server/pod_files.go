@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -66,13 +67,24 @@ func (c podFiles) inside(w http.ResponseWriter, r *http.Request, pod *corev1.Pod
 	var words limitedText
 	out := &tarAnswer{w: w}
 	e := runtime.ExecRequest{Own: true, Stdout: out, Stderr: &words}
+	ctx := r.Context()
 	if r.Method == http.MethodPut {
+		// What has arrived is written, also for a client that does not wait for the answer.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(r.Context(), func() {
+			if errors.Is(context.Cause(r.Context()), errStopping) {
+				cancel()
+			}
+		})()
+		e.Left = r.Context().Done()
 		e.Args = []string{"--files", "--", archive.Unpack, query.Get("path"), query.Get("name")}
 		e.Stdin, e.Stdout = r.Body, nil
 	} else {
 		e.Args = []string{"--files", "--", archive.Pack, query.Get("path")}
 	}
-	code, err := c.containers.Exec(r.Context(), pod, container, e)
+	code, err := c.containers.Exec(ctx, pod, container, e)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("copy in container %s: %s (exit code %d)", container, strings.TrimSpace(words.String()), code)
 		if code == archive.NotExist {

@@ -8,6 +8,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/gorilla/websocket"
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +49,7 @@ func (f podPortForward) Connect(ctx context.Context, name string, options apirun
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to forward port because pod is not running. Current status=%s", pod.Status.Phase))
 	}
 	ports := options.(*corev1.PodPortForwardOptions).Ports
-	return session(responder, func(w http.ResponseWriter, r *http.Request) {
+	return session(responder, func(w http.ResponseWriter, r *http.Request, v *visit) {
 		tunnel := wsstream.IsWebSocketRequestWithTunnelingProtocol(r)
 		if wsstream.IsWebSocketRequest(r) && !tunnel && len(ports) == 0 {
 			responder.Error(apierrors.NewBadRequest(`query parameter "ports" is required`))
@@ -55,25 +58,39 @@ func (f podPortForward) Connect(ctx context.Context, name string, options apirun
 		ctx := r.Context()
 		w = &endedWriter{w, ctx}
 		if tunnel {
-			if w, r = openTunnel(w, r); w == nil {
+			if w, r = openTunnel(w, r, v); w == nil {
 				return // the client was told
 			}
 		}
-		to := &forwarding{ctx: ctx, containers: f.containers, pod: pod, open: make(chan struct{}, maxForwarded)}
+		to := &forwarding{ctx: ctx, visit: v, containers: f.containers, pod: pod, open: make(chan struct{}, maxForwarded)}
+		v.beforeEnd = to.deliver
 		portforward.ServePortForward(w, r, to, pod.Name, string(pod.UID), &portforward.V4Options{Ports: ports},
 			idleTime, remotecommand.DefaultStreamCreationTimeout, portforward.SupportedProtocols)
 	}), nil
 }
 
-// maxForwarded is how many connections may be forwarded by one at a time.
-const maxForwarded = 256
+const (
+	// maxForwarded is how many connections may be forwarded by one at a time.
+	maxForwarded = 256
+	// deliveryTime is how long a pod may take none of what a client has sent that has left, or take to close the connection
+	// afterwards.
+	deliveryTime = 30 * time.Second
+	// settledTime is after how long without another piece everything that a client has sent is taken to have arrived.
+	settledTime = 200 * time.Millisecond
+	// graceTime is how long a client may pause that still sends when the pod has nothing more to say, as with containerd.
+	graceTime = time.Second
+)
 
 // forwarding forwards the connections of one client.
 type forwarding struct {
 	ctx        context.Context // of the client's request
+	visit      *visit
 	containers Containers
 	pod        *corev1.Pod
 	open       chan struct{} // holds one for each connection
+
+	mu         sync.Mutex
+	deliveries []*delivery // of the connections
 }
 
 // PortForward forwards one connection to its end. The library's context knows nothing of the client.
@@ -84,6 +101,8 @@ func (f *forwarding) PortForward(_ context.Context, _, _ string, port int32, str
 	default:
 		return fmt.Errorf("%d connections are forwarded already", maxForwarded)
 	}
+	d := &delivery{done: make(chan struct{})}
+	defer f.track(d)()
 	conn, err := f.containers.Dial(f.ctx, f.pod, uint16(port))
 	if err != nil {
 		return err
@@ -91,13 +110,105 @@ func (f *forwarding) PortForward(_ context.Context, _, _ string, port int32, str
 	defer conn.Close()
 	defer context.AfterFunc(f.ctx, func() { conn.Close() })()
 	go func() {
-		_, _ = io.Copy(conn, stream)
+		defer close(d.done)
+		d.copy(conn, stream, f.visit.left)
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite() // there may still be an answer
 		}
 	}()
-	_, _ = io.Copy(stream, conn) // how a connection ends is a matter of its two ends
+	if s, ok := stream.(httpstream.Stream); ok {
+		defer s.Reset() // or else it would be read for as long as the client leaves it open
+	}
+	// How a connection ends is a matter of its two ends.
+	if _, err := io.Copy(stream, conn); err == nil && !f.visit.hasLeft() {
+		_ = stream.Close() // the pod has no more to say, and may still listen
+		d.await(f.ctx, graceTime)
+		return nil
+	}
+	// The client is not there any more. Closing a connection on which something is unread would lose what is under way.
+	d.await(f.ctx, deliveryTime)
+	_ = conn.SetReadDeadline(time.Now().Add(deliveryTime))
+	_, _ = io.Copy(io.Discard, conn)
 	return nil
+}
+
+// track keeps a delivery for as long as its connection is forwarded.
+func (f *forwarding) track(d *delivery) (end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deliveries = append(f.deliveries, d)
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.deliveries = slices.DeleteFunc(f.deliveries, func(other *delivery) bool { return other == d })
+	}
+}
+
+// deliver waits until what the client has sent is delivered. The library resets all streams, with what is still in them, when it
+// reads the end of the connection.
+func (f *forwarding) deliver() {
+	f.visit.leave()
+	f.mu.Lock()
+	all := slices.Clone(f.deliveries)
+	f.mu.Unlock()
+	for _, d := range all {
+		d.await(f.ctx, settledTime)
+	}
+}
+
+// delivery copies what a client sends by one connection to a pod.
+type delivery struct {
+	// waits is since when it has waited for the client, in nanoseconds, and 0 while there is something to be delivered.
+	waits atomic.Int64
+	done  chan struct{} // closed at its end
+}
+
+func (d *delivery) copy(to net.Conn, from io.Reader, left <-chan struct{}) {
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-left: // also in the middle of a write
+			_ = to.SetWriteDeadline(time.Now().Add(deliveryTime))
+		case <-ended:
+		}
+	}()
+	for buffer := make([]byte, 32<<10); ; {
+		d.waits.Store(time.Now().UnixNano())
+		n, err := from.Read(buffer)
+		d.waits.Store(0)
+		if err != nil {
+			return
+		}
+		select {
+		case <-left:
+			_ = to.SetWriteDeadline(time.Now().Add(deliveryTime))
+		default:
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			d.waits.Store(time.Now().UnixNano())
+			_, _ = io.Copy(io.Discard, from) // the pod need not read all of it
+			return
+		}
+	}
+}
+
+// await waits until nothing has come from the client for a while, or everything is delivered.
+func (d *delivery) await(ctx context.Context, pause time.Duration) {
+	ticker := time.NewTicker(settledTime / 10)
+	defer ticker.Stop()
+	for {
+		if since := d.waits.Load(); since > 0 && time.Since(time.Unix(0, since)) > pause {
+			return
+		}
+		select {
+		case <-d.done:
+			return
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // endedWriter ends the connection, once it is taken over, with a context.
@@ -105,8 +216,6 @@ type endedWriter struct {
 	http.ResponseWriter
 	ctx context.Context
 }
-
-func (w *endedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *endedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
@@ -117,7 +226,7 @@ func (w *endedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // openTunnel turns a WebSocket into the connection on which the client asks for SPDY.
-func openTunnel(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+func openTunnel(w http.ResponseWriter, r *http.Request, v *visit) (http.ResponseWriter, *http.Request) {
 	if !slices.Contains(websocket.Subprotocols(r), portforward.WebsocketsSPDYTunnelingPortForwardV1) {
 		http.Error(w, fmt.Sprintf("unable to upgrade: the only protocol is %s",
 			portforward.WebsocketsSPDYTunnelingPortForwardV1), http.StatusForbidden)
@@ -137,7 +246,7 @@ func openTunnel(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *h
 	inner.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
 	inner.Header.Set(httpstream.HeaderUpgrade, spdy.HeaderSpdy31)
 	inner.Header.Set(httpstream.HeaderProtocolVersion, portforward.ProtocolV1Name)
-	return &tunnelWriter{conn: tunneling.NewTunnelingConnection("server", socket), header: http.Header{}}, inner
+	return &tunnelWriter{conn: &visitConn{tunneling.NewTunnelingConnection("server", socket), v}, header: http.Header{}}, inner
 }
 
 // tunnelWriter is the ResponseWriter of a request whose response has been sent: the connection can only be taken over.

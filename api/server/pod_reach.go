@@ -118,9 +118,8 @@ func (c *reach) container(ctx context.Context, podName, name string) (*corev1.Po
 	return pod, name, nil
 }
 
-// session serves a connection that a client has asked to upgrade. Its context ends with the connection, or with the
-// server.
-func session(responder rest.Responder, serve func(w http.ResponseWriter, r *http.Request)) http.Handler {
+// session serves a connection that a client has asked to upgrade. Its context ends with the server.
+func session(responder rest.Responder, serve func(w http.ResponseWriter, r *http.Request, v *visit)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !httpstream.IsUpgradeRequest(r) {
 			responder.Error(apierrors.NewBadRequest("Upgrade request required")) // an API server's words
@@ -128,8 +127,9 @@ func session(responder rest.Responder, serve func(w http.ResponseWriter, r *http
 		}
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		go watchHangUp(ctx, cancel)
-		serve(w, r.WithContext(ctx))
+		v := newVisit()
+		go watchHangUp(ctx, v.leave)
+		serve(visitWriter{w, v}, r.WithContext(ctx), v)
 	})
 }
 

@@ -24,9 +24,9 @@ import (
 // streamOptions holds which streams a client asks for.
 type streamOptions struct{ Stdin, Stdout, Stderr, TTY bool }
 
-// serveStreams opens the streams of a request, calls use with them, whose context ends when the client hangs up, and
-// sends the client the outcome.
-func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status) {
+// serveStreams opens the streams of a request, calls use with them, whose context ends with the server, and sends the client the
+// outcome. A client that has left finds nobody waiting for it; its input can still be read to its end.
+func serveStreams(w http.ResponseWriter, r *http.Request, v *visit, o streamOptions, use func(ctx context.Context, s *streams, sizes <-chan runtime.TerminalSize) *metav1.Status) {
 	if o.TTY {
 		o.Stderr = false // a terminal has one output
 	}
@@ -34,11 +34,15 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 	if !ok {
 		return // the client was told
 	}
+	closing, end := make(chan struct{}), s.close
+	s.close = sync.OnceFunc(func() {
+		close(closing)
+		end()
+	})
 	defer s.close()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	// Nothing may wait for a client that does not read. A client that does not receive the end would take it for a
-	// success.
+	// A client that does not receive the end would take it for a success.
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(over)
@@ -55,15 +59,19 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 
 	sizes := make(chan runtime.TerminalSize)
 	go func() {
-		defer cancel() // the client has hung up
 		s.wait(ctx, sizes)
+		select {
+		case <-closing: // with words of farewell, for which the client has to be there
+		default:
+			v.leave()
+		}
 	}()
 	words := &words{Reader: s.stdin, ended: make(chan struct{})}
 	if o.Stdin {
 		s.stdin = words
 	}
 	status := use(ctx, s, sizes)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || v.hasLeft() {
 		return
 	}
 	s.tell(status)
@@ -71,6 +79,7 @@ func serveStreams(w http.ResponseWriter, r *http.Request, o streamOptions, use f
 		// Closing the connection on a client that is still writing would make it lose what it has not yet read.
 		select {
 		case <-words.ended:
+		case <-v.left:
 		case <-ctx.Done():
 		case <-time.After(lingerTime):
 		}

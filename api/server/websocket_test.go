@@ -179,3 +179,22 @@ func TestLogsAndWatchesByWebSocket(t *testing.T) {
 		t.Errorf("a watch: %+v, %v", event, err)
 	}
 }
+
+// However fast a process ends, its client is told that the connection ends in good order.
+func TestFarewell(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.Containers = fakeContainers{} })
+	ts.mustDo(t, http.MethodPost, "/api/v1/namespaces/default/pods", `{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}`, 201)
+	ts.bind(t, "p", "node", corev1.ContainerStatus{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	for range 200 {
+		conn := ts.webSocket(t, "/api/v1/namespaces/default/pods/p/exec?command=other&stdout=true", "v5.channel.k8s.io")
+		for {
+			if _, _, err := conn.ReadMessage(); err != nil {
+				if !websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		conn.Close()
+	}
+}

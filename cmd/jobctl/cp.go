@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/kubectl/pkg/cmd/cp"
 	"k8s.io/kubectl/pkg/cmd/exec"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/cmd/util/podcmd"
@@ -28,12 +32,12 @@ import (
 // needed for that. A cluster has no such request, and kubectl takes pvc there for a namespace. It also copies from and to
 // containers in which kubectl cannot start tar, because they have ended or their image has none.
 func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions.IOStreams) {
-	cp, _, err := root.Find([]string{"cp"})
+	command, _, err := root.Find([]string{"cp"})
 	if err != nil {
 		panic(err) // kubectl has always had it
 	}
-	run := cp.Run
-	cp.Example += `
+	run := command.Run
+	command.Example += `
 
   # Copy the directory /model of the claim checkpoints to ./model, without a pod
   jobctl cp pvc/checkpoints:/model ./model
@@ -46,7 +50,7 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 
   # Neither does a running pod need tar in its image
   jobctl cp ./weights train-0-abcde:/tmp/weights`
-	cp.Run = func(cmd *cobra.Command, args []string) {
+	command.Run = func(cmd *cobra.Command, args []string) {
 		if len(args) != 2 {
 			run(cmd, args)
 			return
@@ -59,7 +63,7 @@ func extendCopy(root *cobra.Command, f cmdutil.Factory, streams genericiooptions
 			done, err := c.withoutTar(contextOf(cmd), f, args, cmdutil.GetFlagString(cmd, "container"))
 			cmdutil.CheckErr(err)
 			if !done {
-				run(cmd, args)
+				cmdutil.CheckErr(copyWithTar(f, cmd, args, streams))
 			}
 		case isFrom && isTo:
 			cmdutil.CheckErr(errors.New("one of the two has to be a local path"))
@@ -148,6 +152,100 @@ func hasTar(ctx context.Context, f cmdutil.Factory, client *kubernetes.Clientset
 	err = try.Run()
 	var ended utilexec.ExitError
 	return err == nil || errors.As(err, &ended), nil // any other error comes again if it is not about tar
+}
+
+// copyWithTar is kubectl's cp, which does not wait for tar to end when it copies from a pod: without that, its failure is a matter
+// of luck.
+func copyWithTar(f cmdutil.Factory, cmd *cobra.Command, args []string, streams genericiooptions.IOStreams) error {
+	o := cp.NewCopyOptions(streams)
+	o.Container = cmdutil.GetFlagString(cmd, "container")
+	o.NoPreserve = cmdutil.GetFlagBool(cmd, "no-preserve")
+	o.MaxTries = cmdutil.GetFlagInt(cmd, "retries")
+	if err := o.Complete(f, cmd, args); err != nil {
+		return err
+	}
+	// kubectl takes the name for a pattern afterwards, and copies nothing when it matches nothing, not even itself.
+	if found, err := filepath.Glob(filepath.Clean(args[0])); err == nil && len(found) == 0 {
+		if _, err := os.Lstat(args[0]); err == nil {
+			return fmt.Errorf("%s: the name is taken for a pattern, which matches no file: put a backslash before each of *?[", args[0])
+		}
+	}
+	waiting := &waitingExecutor{RemoteExecutor: o.Executor, over: make(chan struct{})}
+	o.Executor = waiting
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if err := o.Run(); err != nil {
+		return err
+	}
+	return waiting.wait()
+}
+
+// waitingExecutor runs commands in containers, and knows how all of them have ended. What they write after the end of an archive
+// is dropped.
+type waitingExecutor struct {
+	exec.RemoteExecutor
+	over    chan struct{} // closed when nobody reads any more
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	last error
+}
+
+func (e *waitingExecutor) Execute(
+	u *url.URL, config *rest.Config, in io.Reader, out, errOut io.Writer, tty bool, sizes remotecommand.TerminalSizeQueue,
+) error {
+	e.running.Add(1)
+	defer e.running.Done()
+	u = failingPipe(u)
+	if out != nil {
+		read, write := io.Pipe()
+		taken := make(chan struct{})
+		go func(to io.Writer) {
+			defer close(taken)
+			_, _ = io.Copy(to, read)
+			_, _ = io.Copy(io.Discard, read)
+		}(out)
+		go func() {
+			<-e.over
+			_, _ = io.Copy(io.Discard, read)
+		}()
+		defer func() {
+			write.Close()
+			select {
+			case <-taken:
+			case <-e.over: // it still waits for a reader
+			}
+		}()
+		out = write
+	}
+	err := e.RemoteExecutor.Execute(u, config, in, out, errOut, tty, sizes)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = err
+	return err
+}
+
+// failingPipe lets the pipe in which kubectl runs tar for --retries fail when tar does, with shells that can do that.
+func failingPipe(u *url.URL) *url.URL {
+	query := u.Query()
+	command := query["command"]
+	if len(command) != 3 || command[0] != "sh" || !strings.HasPrefix(command[2], "tar cf - ") {
+		return u
+	}
+	command[2] = "(set -o pipefail) 2>/dev/null && set -o pipefail; " + command[2]
+	changed := *u
+	changed.RawQuery = query.Encode()
+	return &changed
+}
+
+// wait waits for the commands that are still running, and returns how the last one has ended.
+func (e *waitingExecutor) wait() error {
+	close(e.over)
+	e.running.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
 }
 
 // podPath parses [NAMESPACE/]POD:PATH, and returns nil for a local path.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -127,5 +128,20 @@ func TestCopy(t *testing.T) {
 			}
 			shell("diff -r some " + to + "/back")
 		})
+	}
+	// The exit code tells what kubectl's leaves to luck (kubectl#980).
+	shell("echo x >'g[1]'")
+	to := filepath.Join(t.TempDir(), "x")
+	for want, args := range map[string][]string{
+		"No such file":                     {pod + ":/nosuch", to},
+		"error exit delayed":               {"--retries", "2", pod + ":/nosuch", to},
+		"a pattern, which matches no file": {from + "/g[1]", pod + ":/tmp"},
+		"terminated with exit code":        {from + "/some", pod + ":/proc/nosuch"},
+	} {
+		for range 5 {
+			if out, err := d.try("jobctl", nil, append([]string{"cp"}, args...)...); err == nil || !strings.Contains(out, want) {
+				t.Errorf("cp %v: %v: %s", args, err, out)
+			}
+		}
 	}
 }

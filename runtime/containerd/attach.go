@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -43,10 +44,25 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 
 	session, detach := context.WithCancel(ctx)
 	defer detach()
-	if a.Stdin != nil {
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		if a.Stdin != nil && r.feed(c, p, a.Stdin) {
+			detach()
+		}
+	}()
+	if a.Left != nil {
 		go func() {
-			if r.feed(c, p, a.Stdin) {
-				detach()
+			defer detach()
+			select {
+			case <-session.Done():
+				return
+			case <-a.Left:
+			}
+			protocol.CloseAll([]*os.File{p.Stdout, p.Stderr}) // the container does not wait for those who have left
+			select {
+			case <-session.Done():
+			case <-fed:
 			}
 		}()
 	}
@@ -54,8 +70,8 @@ func (r *Runtime) attach(ctx context.Context, id string, a runtime.AttachRequest
 		go resize(p, a.Resize, session.Done())
 	}
 	var output sync.WaitGroup
-	bring(&output, p, p.Stdout, a.Stdout)
-	bring(&output, p, p.Stderr, a.Stderr)
+	bring(&output, p, p.Stdout, a.Stdout, nil)
+	bring(&output, p, p.Stderr, a.Stderr, nil)
 	_, err = p.Wait(session)
 	if session.Err() != nil {
 		p.Close()

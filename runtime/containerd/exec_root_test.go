@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -122,4 +123,86 @@ func TestExecAtTheEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever wanted a process, or is attached to one, leaves while input is on its way: all of it arrives.
+func TestWhoeverWantedItLeaves(t *testing.T) {
+	ociRuntimes(t, func(t *testing.T, r *rig) {
+		run := func(uid, script string, once bool) runtime.Container {
+			c := r.container(t, pod(uid, script), "main")
+			c.Stdin, c.StdinOnce = uid != "u1", once
+			r.start(t, c)
+			return c
+		}
+		said := func(id, script, want string) {
+			t.Helper()
+			for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+				var out bytes.Buffer
+				if _, err := r.Exec(t.Context(), id, runtime.ExecRequest{Args: []string{"sh", "-c", script}, Stdout: &out}); err != nil {
+					t.Fatal(err)
+				}
+				if strings.TrimSpace(out.String()) == want {
+					return
+				}
+				if time.Now().After(late) {
+					t.Errorf("%s says %q, want %q", script, out.String(), want)
+					return
+				}
+			}
+		}
+		gone := make(chan struct{})
+		close(gone)
+		big := func() io.Reader { return io.LimitReader(zeros{}, 1<<20) } // more than pipes hold
+		c := run("u1", "sleep 100", false)
+		_, err := r.Exec(t.Context(), c.ID, runtime.ExecRequest{
+			Args: []string{"sh", "-c", "sleep 0.3; wc -c >/tmp/exec; seq 100000; echo end >>/tmp/exec"}, Stdin: big(), Stdout: io.Discard, Left: gone,
+		})
+		if err != nil && !errdefs.IsAborted(err) {
+			t.Errorf("exec: %v", err)
+		}
+		said(c.ID, "cat /tmp/exec | tr '\\n' ' '", "1048576 end")
+		_, err = r.Exec(t.Context(), c.ID, runtime.ExecRequest{
+			Args: []string{"sh", "-c", "sleep 0.3; read x; echo $x >/tmp/tty; sleep 100"}, TTY: true, Stdin: strings.NewReader("typed\n"), Stdout: io.Discard, Left: gone,
+		})
+		if err != nil && !errdefs.IsAborted(err) {
+			t.Errorf("exec with a terminal: %v", err)
+		}
+		said(c.ID, "cat /tmp/tty; ps | grep -c 'read [x]'", "typed\n0")
+
+		ctx, stop := context.WithCancel(t.Context())
+		if _, err := r.Exec(ctx, c.ID, runtime.ExecRequest{
+			Args: []string{"sh", "-c", "cat; sleep 0.3; echo end >/tmp/stopped"}, Stdin: stopping{stop, ctx}, Stdout: io.Discard, Left: make(chan struct{}),
+		}); !errors.Is(err, context.Canceled) {
+			t.Errorf("exec when the daemon stops: %v", err)
+		}
+		said(c.ID, "cat /tmp/stopped", "end")
+
+		for uid, once := range map[string]bool{"u2": false, "u3": true} {
+			c := run(uid, "sleep 0.3; head -c 1048576 | wc -c >/tmp/attach; cat; echo end >>/tmp/attach; sleep 100", once)
+			if err := r.Attach(t.Context(), c.ID, runtime.AttachRequest{Stdin: big(), Stdout: io.Discard, Left: gone}); err != nil {
+				t.Errorf("attach: %v", err)
+			}
+			want := "1048576"
+			if once {
+				want += " end"
+			}
+			said(c.ID, "cat /tmp/attach | tr '\\n' ' '", want)
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// stopping is the input of a client of a daemon that stops.
+type stopping struct {
+	stop context.CancelFunc
+	ctx  context.Context
+}
+
+func (s stopping) Read([]byte) (int, error) {
+	s.stop()
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
 }

@@ -279,7 +279,52 @@ func rest(stream *os.File) []byte {
 	return found
 }
 
-// Close releases the process. One that Exec has started and that has not ended is killed by its shard.
+const (
+	// takenPause is between two looks at what was typed at a terminal. It is on its way to it in between, so that one look at
+	// nothing proves nothing: takenLooks do.
+	takenPause = 10 * time.Millisecond
+	takenLooks = 3
+)
+
+// Taken waits until the process has read what was written to its terminal, or ctx ends. When the terminal hangs up, what was not
+// read is lost.
+func (p *Process) Taken(ctx context.Context) {
+	for looks := 0; looks < takenLooks && ctx.Err() == nil; time.Sleep(takenPause) {
+		switch left, err := p.unread(); {
+		case err != nil:
+			return // it has hung up already
+		case left == 0:
+			looks++
+		default:
+			looks = 0
+		}
+	}
+}
+
+// unread returns how many bytes wait in a terminal for its process.
+func (p *Process) unread() (n int, err error) {
+	if p.terminal == nil {
+		return 0, nil
+	}
+	conn, err := p.terminal.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := conn.Control(func(fd uintptr) {
+		// Only the other side knows, which is in the container.
+		other, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC)
+		if errno != 0 {
+			err = errno
+			return
+		}
+		defer unix.Close(int(other))
+		n, err = unix.IoctlGetInt(int(other), unix.TIOCINQ)
+	})
+	return n, errors.Join(failed, err)
+}
+
+// Close releases the process. One that Exec has started and that has not ended is killed by its shard, unless it was to outlive
+// that: it goes on, at the end of its input, or without its terminal.
 func (p *Process) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,10 +23,10 @@ trap cleanup EXIT
 
 cd "$here"
 echo "building the specs and their images"
-kubernetes=$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)
 go build -ldflags '-s -w' -o "$work/" \
   k8s.io/kubernetes/test/images/agnhost k8s.io/kubernetes/test/images/nonewprivs github.com/onsi/ginkgo/v2/ginkgo
 go test -c -vet=off -ldflags '-s -w' -o "$work/specs.test" .
+kubernetes=$(go list -m -f '{{.Dir}}' k8s.io/kubernetes) # which has been downloaded only now
 (cd ../.. && go run ./testdata/images/cmd/specimages "$kubernetes" "$work/agnhost" "$work/nonewprivs" >"$work/images.tar")
 
 "$bin/jobd" serve --root "$work/root" --state "$state" --listen "127.0.0.1:$port" >"$work/jobd.log" 2>&1 &

@@ -52,6 +52,8 @@ func class(name string) error {
 		return errdefs.ErrUnavailable
 	case "not-implemented":
 		return errdefs.ErrNotImplemented
+	case "exhausted":
+		return errdefs.ErrResourceExhausted
 	case "aborted":
 		return errdefs.ErrAborted
 	}
@@ -67,7 +69,7 @@ func EncodeError(err error) *Error {
 	case errors.As(err, &start):
 		return &Error{Class: startErrorClass, Message: start.Message, ID: start.ID}
 	}
-	for _, name := range []string{"not-found", "invalid", "precondition", "unavailable", "not-implemented", "aborted"} {
+	for _, name := range []string{"not-found", "invalid", "precondition", "unavailable", "not-implemented", "exhausted", "aborted"} {
 		if errors.Is(err, class(name)) {
 			return &Error{Class: name, Message: err.Error(), Ending: errors.Is(err, ErrEnding)}
 		}

@@ -87,13 +87,15 @@ const (
 	CanRunForeign = "foreign-runtimes"
 	// CanExecOwn: it runs its own program in containers.
 	CanExecOwn = "exec-own"
+	// CanOutlive: it leaves processes alone whose daemon hangs up, if the daemon wants that.
+	CanOutlive = "exec-outlives"
 	// CanFindPins: it starts containers in namespaces that are pinned elsewhere than in the host's mounts.
 	CanFindPins = "find-pins"
 )
 
 // Capabilities returns all that a shard of this version can do.
 func Capabilities() []string {
-	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign, CanExecOwn, CanFindPins}
+	return []string{CanExec, CanAttach, CanCallOff, CanMapUsers, CanRunForeign, CanExecOwn, CanFindPins, CanOutlive}
 }
 
 // Encode makes a frame of a header and a body, for one write.

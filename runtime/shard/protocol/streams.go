@@ -10,6 +10,9 @@ type Exec struct {
 	Stdin bool `json:"stdin,omitempty"`
 	// Own runs the shard's own program with Args, which the container's image need not have.
 	Own bool `json:"own,omitempty"`
+	// Outlives says that the process lives on when the daemon hangs up. It then reads the end of its input, or its terminal
+	// hangs up, and what it writes is dropped. How many such processes a container has at a time is bounded.
+	Outlives bool `json:"outlives,omitempty"`
 }
 
 // Attach asks for the streams of a container's first process, from now on. Several may be attached at the same time.

@@ -87,8 +87,8 @@ func (c *container) attach(a protocol.Attach) (_ *attachment, err error) {
 		x.files = append(x.files, r)
 		l := newListener(w, patience, end)
 		if !out.broadcasters[i].add(l) {
-			w.Close()
-			return nil, fmt.Errorf("it has ended: %w", errdefs.ErrNotFound)
+			w.Close() // the container has closed this stream; it may still read, and write to the other one
+			continue
 		}
 		x.listeners = append(x.listeners, l)
 		joined = append(joined, func() { out.broadcasters[i].remove(l) })

@@ -288,3 +288,24 @@ func TestAttachersAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A container that has closed its output can still be attached to.
+func TestAttachToClosedOutput(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, b *bed) {
+		r := b.request("c", b.spec("c", "sh", "-c", "exec >/tmp/out; read x; echo got $x; echo err $x >&2"))
+		r.Stdin = true
+		_, err := b.Start(b.context(), r)
+		must(t, err)
+		p, err := b.Attach(b.context(), "c", protocol.Attach{Stdin: true, Stdout: true, Stderr: true})
+		must(t, err)
+		defer p.Close()
+		_, err = io.WriteString(p.Stdin, "word\n")
+		must(t, err)
+		var out, errOut bytes.Buffer
+		must(t, p.Copy(&out, p.Stdout))
+		must(t, p.Copy(&errOut, p.Stderr))
+		if out.String() != "" || errOut.String() != "err word\n" {
+			t.Errorf("heard %q and %q", out.String(), errOut.String())
+		}
+	})
+}

@@ -56,14 +56,15 @@ type container struct {
 	starting context.Context         // ends when the start is called off
 	giveUp   context.CancelCauseFunc // ends it
 
-	mu       sync.Mutex
-	status   protocol.Container
-	process  process // while it runs, else nil
-	ran      bool    // the OCI runtime has started it, so it cannot be called off any more
-	doomed   bool    // deleted or called off before it was running
-	output   *output // once it has been started; nil of a terminal that is gone
-	stdin    *stdin  // the same; nil without one
-	attached int     // how many are attached
+	mu        sync.Mutex
+	status    protocol.Container
+	process   process // while it runs, else nil
+	ran       bool    // the OCI runtime has started it, so it cannot be called off any more
+	doomed    bool    // deleted or called off before it was running
+	output    *output // once it has been started; nil of a terminal that is gone
+	stdin     *stdin  // the same; nil without one
+	attached  int     // how many are attached
+	outliving int     // how many processes exec has started that outlive whoever wanted them
 }
 
 func newContainer(h *host, dir string, s protocol.Start) *container {

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 
+	"github.com/jobd/jobd/runtime/logs"
 	"github.com/jobd/jobd/runtime/shard/protocol"
 )
 
@@ -25,6 +27,33 @@ type execution struct {
 	files  []*os.File // the terminal; or stdin, if asked for, stdout and stderr
 	child  child
 	exited chan int
+	// kept is how many of the files, the last ones, the shard has to keep: what is read from them when the daemon has hung up.
+	kept int
+}
+
+const (
+	// maxOutliving is how many processes may run in a container that outlive whoever has started them. A kubelet has no such
+	// bound, but there they take what they use from the container, while here the shard holds two files for each.
+	maxOutliving = 256
+	// dropPause is how long it takes at least to drop a piece of output that nobody is there for: a process that writes without
+	// end is held back, instead of using a processor for ever.
+	dropPause = 10 * time.Millisecond
+)
+
+// admitExec counts another process that outlives its client, unless there are too many. release has an effect only once.
+func (c *container) admitExec() (release func(), err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.outliving >= maxOutliving {
+		return nil, fmt.Errorf("exec in container %s: %d processes run there that exec has started, and more are not allowed: %w",
+			c.record.ID, maxOutliving, errdefs.ErrResourceExhausted)
+	}
+	c.outliving++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.outliving--
+	}), nil
 }
 
 // exec starts a process in the container and returns when it runs. The error is a *StartError when the OCI runtime
@@ -37,6 +66,17 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	if c.current().State != protocol.Running {
 		return nil, notRunning
 	}
+	release := func() {}
+	if e.Outlives {
+		if release, err = c.admitExec(); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	var own *os.File
 	if e.Own {
 		if c.record.ForeignRuntime {
@@ -82,7 +122,10 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 		argv = append(argv, "--console-socket", console.path) // the process says itself that it has a terminal
 		ends, err = nullFiles(c.null)
 	} else {
-		ends, x.files, err = c.execPipes(e.Stdin)
+		ends, x.files, err = c.execPipes(e.Stdin, e.Outlives)
+		if e.Outlives {
+			x.kept = 2
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("exec in container %s: %w", c.record.ID, err)
@@ -114,6 +157,7 @@ func (c *container) exec(ctx context.Context, e protocol.Exec) (_ *execution, er
 	expected.claim(pid, func(status unix.WaitStatus) {
 		var end protocol.Container
 		fold(&end, status)
+		release()
 		x.exited <- end.ExitCode
 	})
 	if console != nil {
@@ -174,8 +218,8 @@ func (c *container) writeProcess(path string, e protocol.Exec) error {
 	return os.WriteFile(path, content, 0o600)
 }
 
-// execPipes makes the streams of a process: its ends, and the daemon's.
-func (c *container) execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, err error) {
+// execPipes makes the streams of a process: its ends, and the daemon's. The shard may keep those of the output.
+func (c *container) execPipes(stdin, kept bool) (ends [3]*os.File, ours []*os.File, err error) {
 	defer func() {
 		if err != nil {
 			protocol.CloseAll(ends[:])
@@ -199,6 +243,12 @@ func (c *container) execPipes(stdin bool) (ends [3]*os.File, ours []*os.File, er
 		}
 		ends[i].Close()
 		ends[i] = os.NewFile(uintptr(p[its]), "exec")
+		if kept && i > 0 { // so that it can be closed while it is read
+			if err := unix.SetNonblock(p[mine], true); err != nil {
+				unix.Close(p[mine])
+				return ends, ours, os.NewSyscallError("fcntl", err)
+			}
+		}
 		ours = append(ours, os.NewFile(uintptr(p[mine]), "exec"))
 		if err := c.record.Users.own(p[its]); err != nil {
 			return ends, ours, err
@@ -227,17 +277,20 @@ func nullFiles(null func() (*os.File, error)) (files [3]*os.File, err error) {
 }
 
 // serveExec answers a request for an exec, on a connection of its own, with the ends of the streams, and reports how
-// the process ended. When the daemon hangs up before that, the process is killed.
+// the process ended. When the daemon hangs up before that, the process is killed, or else outlives it.
 func (s *Server) serveExec(p *peer, m *protocol.Message) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
-		select {
-		case <-p.gone:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	outlives := m.Exec != nil && m.Exec.Outlives
+	if !outlives {
+		go func() {
+			select {
+			case <-p.gone:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
 	x, err := s.exec(ctx, m)
 	reply := &protocol.Message{Op: protocol.OpReply, Seq: m.Seq}
 	if err != nil {
@@ -246,12 +299,43 @@ func (s *Server) serveExec(p *peer, m *protocol.Message) {
 		return
 	}
 	p.sendFiles(reply, x.files)
-	protocol.CloseAll(x.files)
+	sent := len(x.files) - x.kept
+	protocol.CloseAll(x.files[:sent])
+	defer protocol.CloseAll(x.files[sent:])
 	select {
 	case code := <-x.exited:
 		p.send(&protocol.Message{Op: protocol.OpExecExit, ExitCode: code})
+		return
 	case <-p.gone:
+	}
+	if !outlives {
 		_ = x.child.signal(unix.SIGKILL) // it may have ended just now
+		return
+	}
+	for _, output := range x.files[sent:] {
+		go drop(output, s.host.buffers)
+	}
+	<-x.exited
+}
+
+// drop reads what a process writes when nobody is there for it any more, until the file is closed: the process neither waits for
+// a reader for ever nor is told by a signal that it has lost one.
+func drop(output *os.File, buffers *logs.Buffers) {
+	conn, err := output.SyscallConn()
+	if err != nil {
+		return
+	}
+	for ; ; time.Sleep(dropPause) {
+		n := 0
+		failed := conn.Read(func(fd uintptr) bool {
+			buffer := buffers.Get(false) // only while there is something to be read
+			defer buffers.Put(buffer)
+			n, err = unix.Read(int(fd), *buffer)
+			return err != unix.EAGAIN
+		})
+		if failed != nil || n <= 0 && err != unix.EINTR {
+			return
+		}
 	}
 }
 

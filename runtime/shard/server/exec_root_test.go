@@ -134,3 +134,80 @@ func TestExecEnds(t *testing.T) {
 		}
 	})
 }
+
+// Whoever has started a process may leave: it gets what was written to it, and the end of its input, and goes on.
+func TestExecOutlives(t *testing.T) {
+	eachRuntime(t, func(t *testing.T, b *bed) {
+		b.runWithTerminals("c", "sleep", "1000")
+		const dir = "/tmp/left"
+		sh := func(script string) execResult {
+			t.Helper()
+			return b.execute("c", protocol.Exec{Args: []string{"sh", "-c", script}}, "")
+		}
+		sh("busybox mkdir " + dir)
+		for name, c := range map[string]struct {
+			e     protocol.Exec
+			stdin string
+			want  string // in the file that is named after the case
+		}{
+			"its input": {protocol.Exec{Args: []string{"sh", "-c", "cat >@; echo end >>@"}, Stdin: true}, "words\n", "words\nend\n"},
+			// More than a pipe holds, and the process is not told that nobody reads it.
+			"its output":    {protocol.Exec{Args: []string{"sh", "-c", "cat; seq 100000; seq 100000 >&2; echo $? >@"}, Stdin: true}, "", "0\n"},
+			"no input":      {protocol.Exec{Args: []string{"sh", "-c", "sleep 0.1; echo end >@"}}, "", "end\n"},
+			"its terminal":  {protocol.Exec{Args: []string{"sh", "-c", "trap 'echo hung up >>@; exit' HUP; read x; echo $x >@; while :; do sleep 0.01; done"}, TTY: true, Stdin: true}, "typed\n", "typed\nhung up\n"},
+			"what it reads": {protocol.Exec{Args: []string{"sh", "-c", "sleep 0.3; head -n1 >@; while :; do sleep 0.01; done"}, TTY: true, Stdin: true}, "typed\n", "typed\n"},
+		} {
+			file := dir + "/" + strings.ReplaceAll(name, " ", "-")
+			c.e.Args[2] = strings.ReplaceAll(c.e.Args[2], "@", file)
+			c.e.Outlives = true
+			p, err := b.Exec(b.context(), "c", c.e)
+			must(t, err)
+			if c.e.Stdin {
+				_, err := io.WriteString(p.Stdin, c.stdin)
+				must(t, err)
+			}
+			if c.e.TTY {
+				p.Taken(b.context())
+			}
+			p.Close()
+			for late := time.Now().Add(time.Minute); ; {
+				if got := sh("cat " + file).out; got == c.want {
+					break
+				} else if time.Now().After(late) {
+					t.Errorf("%s: got %q, want %q", name, got, c.want)
+					break
+				}
+			}
+		}
+		// It ends with its container.
+		p, err := b.Exec(b.context(), "c", protocol.Exec{Args: []string{"sh", "-c", "trap '' HUP TERM; while :; do echo word; done"}, Outlives: true})
+		must(t, err)
+		p.Close()
+		_, err = b.Delete(b.context(), "c")
+		must(t, err)
+		b.nothingIsLeft()
+	})
+}
+
+func TestOutlivingExecsAreBounded(t *testing.T) {
+	c := &container{record: startRecord{Start: protocol.Start{ID: "c"}}}
+	var release func()
+	for range maxOutliving {
+		var err error
+		if release, err = c.admitExec(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.admitExec()
+	if got := protocol.DecodeError(protocol.EncodeError(err)); !errors.Is(got, errdefs.ErrResourceExhausted) || !strings.Contains(got.Error(), "256 processes") {
+		t.Errorf("one too many: %v", got)
+	}
+	release()
+	release()
+	if _, err := c.admitExec(); err != nil {
+		t.Errorf("in the place of one that has ended: %v", err)
+	}
+	if _, err := c.admitExec(); err == nil {
+		t.Error("an end counts twice")
+	}
+}
