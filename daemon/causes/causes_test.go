@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/runtime"
 )
 
 var now = time.Unix(1_700_000_000, 0)
@@ -118,5 +119,47 @@ func TestWhyAJobIsInItsState(t *testing.T) {
 				t.Errorf("%s, want %s with %s: %s; it says\n%s", said.State, tc.state, tc.cause, tc.words, strings.Join(told, "\n"))
 			}
 		})
+	}
+}
+
+// TestWhyAnImageCannotBePulled: what is advised depends on whether it would help.
+func TestWhyAnImageCannotBePulled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy  corev1.PullPolicy
+		message string
+		words   string
+		imports bool // advises to import it
+	}{
+		"not here": {corev1.PullIfNotPresent, "pull docker.io/library/b:1: no such host", "no such host", true},
+		"not here, and Always": {
+			corev1.PullAlways, "pull docker.io/library/b:latest: no such host", "--pull missing", true,
+		},
+		"here, but Always": {
+			corev1.PullAlways, "pull docker.io/library/b:latest: no such host (" + runtime.ImagePresent + ", but)", "no such host", false,
+		},
+	} {
+		for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
+			t.Run(name+", "+reason, func(t *testing.T) {
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p"}}
+				p.Spec.NodeName = "n"
+				p.Spec.Containers = []corev1.Container{{Name: "c", Image: "b", ImagePullPolicy: tc.policy}}
+				p.Status.Phase = corev1.PodPending
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: tc.message},
+				}}}
+				said := Pod(World{Now: now}, p, nil)
+				for _, c := range said.Causes {
+					if c.Type != "ImagePull" {
+						continue
+					}
+					imports := strings.Contains(strings.Join(c.Help, "\n"), "image import")
+					if !strings.Contains(c.Message, tc.words) || imports != tc.imports {
+						t.Errorf("%s\n%q", c.Message, c.Help)
+					}
+					return
+				}
+				t.Errorf("no cause: %+v", said)
+			})
+		}
 	}
 }
