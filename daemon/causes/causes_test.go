@@ -163,3 +163,48 @@ func TestWhyAnImageCannotBePulled(t *testing.T) {
 		}
 	}
 }
+
+// TestWhyAClaimIsNotBound: the pod that waits for it says what the claim waits for.
+func TestWhyAClaimIsNotBound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		phase  corev1.PersistentVolumeClaimPhase
+		event  *corev1.Event
+		missed bool // there is no claim
+		words  string
+	}{
+		"its volume does not exist": {
+			corev1.ClaimPending, &corev1.Event{Reason: "FailedBinding", Message: `volume "v" does not exist yet`}, false, `volume "v" does not exist yet.`,
+		},
+		"a foreign provisioner":  {corev1.ClaimPending, &corev1.Event{Reason: "ExternalProvisioning", Message: "Waiting for it"}, false, "Waiting for it."},
+		"it has lost its volume": {corev1.ClaimLost, &corev1.Event{Reason: "ClaimLost", Message: "Data is lost!"}, false, "Data is lost!"},
+		"it waits for the pod":   {corev1.ClaimPending, &corev1.Event{Reason: "WaitForFirstConsumer", Message: "waiting"}, false, ""},
+		"nothing was said":       {corev1.ClaimPending, nil, false, ""},
+		"it is bound":            {corev1.ClaimBound, &corev1.Event{Reason: "FailedBinding", Message: "before"}, false, ""},
+		"there is none":          {"", nil, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p"}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}}
+			p.Status.Phase = corev1.PodPending
+			said := Pod(World{Now: now, Claim: func(_, name string) (*corev1.PersistentVolumeClaim, *corev1.Event) {
+				if tc.missed {
+					return nil, nil
+				}
+				c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n"}}
+				c.Spec.VolumeName, c.Status.Phase = "v", tc.phase
+				return c, tc.event
+			}}, p, nil)
+			got := ""
+			for _, c := range said.Causes {
+				if c.Type == "ClaimUnbound" && c.Object.Name == "data" {
+					got = c.Message
+				}
+			}
+			if got == "" != (tc.words == "") || !strings.HasSuffix(got, tc.words) {
+				t.Errorf("%q, want %q", got, tc.words)
+			}
+		})
+	}
+}
