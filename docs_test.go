@@ -117,3 +117,34 @@ func TestEveryExampleIsInThePage(t *testing.T) {
 		}
 	}
 }
+
+// TestExamplesNameATag looks through the manifests and pages that people copy. An image without a tag is tagged latest, for
+// which the registry is asked each time, also when the image was imported.
+func TestExamplesNameATag(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"testdata/examples/*.yaml", "docs/*.md", "*.md", "dashboard/page/*.js"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	named := regexp.MustCompile(`(?:[ {]image: *"?|jobctl (?:submit|debug|run) [^|]*--image[ =])([a-z0-9][a-z0-9./:@-]*)`)
+	count := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			count++
+			base := m[1][strings.LastIndex(m[1], "/")+1:]
+			if _, tag, ok := strings.Cut(base, ":"); !ok || tag == "latest" {
+				t.Errorf("%s: %q has no tag", file, m[0])
+			}
+		}
+	}
+	if count < 30 {
+		t.Errorf("found only %d images", count)
+	}
+}

@@ -189,7 +189,7 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 }
 
 func (q *question) world() causes.World {
-	return causes.World{Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Peak: q.peak, Log: q.log}
+	return causes.World{Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Log: q.log}
 }
 
 // setAside explains an object that the control loop leaves alone; nil if it does not.
@@ -325,6 +325,29 @@ func (q *question) missing(kind, namespace, name string) (missing, known bool) {
 		return nil
 	})
 	return missing, err == nil
+}
+
+// claim returns a claim and the last event about it; nil for what there is not.
+func (q *question) claim(namespace, name string) (obj *corev1.PersistentVolumeClaim, last *corev1.Event) {
+	if !q.may("persistentvolumeclaims", namespace) {
+		return nil, nil
+	}
+	if err := q.store.View(func(s *store.Snapshot) error {
+		c := &corev1.PersistentVolumeClaim{}
+		if ok, err := objects.Read(s, store.Key(objects.Claims, namespace, name), c); err != nil || !ok {
+			return err
+		}
+		w := causes.World{}
+		obj = c
+		if err := q.events(s, &w, c, nil); err != nil {
+			return err
+		}
+		last = w.Last(c.UID)
+		return nil
+	}); err != nil {
+		return nil, nil
+	}
+	return obj, last
 }
 
 // log returns the last lines that a container has written; nothing if they cannot be had.

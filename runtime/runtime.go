@@ -174,6 +174,9 @@ type Image struct {
 	Config  imagespec.ImageConfig
 }
 
+// ImagePresent are the words with which the error of a failed pull says that the image is on this machine all the same.
+const ImagePresent = "the image is on this machine"
+
 // Transfer is how far a pull or an import of an image is: bytes and layers of their totals, which are 0 if they are not
 // known.
 type Transfer struct {

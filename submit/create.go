@@ -39,6 +39,17 @@ func manifestsOf(j *batchv1.Job) (*Manifests, error) {
 // Create applies the objects beside the Job, and then creates the Job. With dryRun the server checks everything and
 // stores nothing.
 func (m *Manifests) Create(ctx context.Context, client *Client, namespace string, dryRun bool) (*batchv1.Job, error) {
+	created, err := m.create(ctx, client, namespace, dryRun)
+	if err == nil {
+		return created, nil
+	}
+	if help := Mistyped(err.Error()); help != "" {
+		err = fmt.Errorf("%w\n%s", err, help)
+	}
+	return nil, err
+}
+
+func (m *Manifests) create(ctx context.Context, client *Client, namespace string, dryRun bool) (*batchv1.Job, error) {
 	var dry []string
 	if dryRun {
 		dry = []string{metav1.DryRunAll}

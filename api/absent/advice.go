@@ -1,6 +1,7 @@
 package absent
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,11 +22,34 @@ var advice = map[schema.GroupKind]string{
 	{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration"}: noWebhooks,
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}:   noWebhooks,
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:               "nothing would act on objects of further kinds",
+	{Group: "argoproj.io", Kind: "CronWorkflow"}:                                    "make it a CronJob",
+	{Group: "batch.volcano.sh", Kind: "Job"}:                                        training,
+	{Group: "flink.apache.org", Kind: "FlinkDeployment"}:                            keepRunning,
+	{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                                      "make each of its replicatedJobs a Job, with one headless Service for all",
+	{Group: "serving.knative.dev", Kind: "Service"}:                                 keepRunning,
+	{Group: "sparkoperator.k8s.io", Kind: "ScheduledSparkApplication"}:              spark + ", from a CronJob",
+	{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:                       spark,
+}
+
+// adviceFor is for groups of which all kinds are for the same.
+var adviceFor = map[string]string{
+	"argoproj.io":              steps,
+	"kubeflow.org":             training,
+	"kueue.x-k8s.io":           queues,
+	"ray.io":                   training,
+	"scheduling.volcano.sh":    queues,
+	"tekton.dev":               steps,
+	"trainer.kubeflow.org":     training,
+	"leaderworkerset.x-k8s.io": training,
 }
 
 const (
 	noWebhooks  = "nothing would call it"
 	keepRunning = "make it a Job, or a unit of systemd if it is to run for ever"
+	training    = "make it an Indexed Job: its pods know their index, find each other by name, and start together as a gang"
+	spark       = "spark-submit --master k8s://ADDRESS --deploy-mode cluster starts its pods here"
+	steps       = "make each step a Job, and run one after the other: jobctl submit ends with the exit code of the Job"
+	queues      = "pods wait by priority, and ResourceQuotas limit a namespace; a Job with a gang starts as a whole"
 )
 
 // homes are the API versions of kinds that jobd has and that manifests name under others: those of older clusters, or a
@@ -65,7 +89,7 @@ func Refusal(k schema.GroupKind) string {
 	if k.Group != "" {
 		text += " (" + k.Group + ")"
 	}
-	if instead, ok := advice[k]; ok {
+	if instead := cmp.Or(advice[k], adviceFor[k.Group]); instead != "" {
 		text += ": " + instead
 	}
 	return text

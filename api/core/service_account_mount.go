@@ -36,9 +36,12 @@ func UseServiceAccount(spec *corev1.PodSpec, account *corev1.ServiceAccount) {
 	}
 }
 
+// IsAccountVolume reports whether a volume is the one that UseServiceAccount adds.
+func IsAccountVolume(v corev1.Volume) bool { return strings.HasPrefix(v.Name, accountVolume) }
+
 func mountAccount(spec *corev1.PodSpec) {
 	name := ""
-	if i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return strings.HasPrefix(v.Name, accountVolume) }); i >= 0 {
+	if i := slices.IndexFunc(spec.Volumes, IsAccountVolume); i >= 0 {
 		name = spec.Volumes[i].Name // a manifest that was read from an API has it already
 	}
 	known := name != ""

@@ -4,23 +4,25 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
-	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/scheme"
+	"github.com/jobd/jobd/api/tokens"
 	"github.com/jobd/jobd/store"
 )
 
-// accountRole warns clients that create pods with a ServiceAccount of their own that has no rights: its token allows
-// nothing until a binding names it. It does not warn about the default account unless its token is requested, since all
-// ordinary pods have it.
+// accountRole warns clients that create pods which are going to use the API, with a ServiceAccount that has no rights: its
+// token allows nothing until a binding names it. That a token is mounted says nothing of that: it is in nearly every pod of
+// a cluster, and charts and tools make an account for each program. Whoever mounts a token for the API by a volume of its own
+// wants to use it. All others learn it from the answer that the pod gets.
 type accountRole struct{ server *Server }
 
 var _ admission.ValidationInterface = accountRole{}
@@ -32,20 +34,13 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 		return nil
 	}
 	spec, path := podspec.Of(a.GetObject())
-	if spec == nil {
+	if spec == nil || !projectsAPIToken(spec) {
 		return nil
 	}
 	name := cmp.Or(spec.ServiceAccountName, core.DefaultServiceAccount)
 	account, err := storedAccount(r.server.config.Store, a.GetNamespace(), name)
 	if err != nil || account == nil && name != core.DefaultServiceAccount {
-		return err // pods of an account that does not exist are refused elsewhere, with another message
-	}
-	wanted := name != core.DefaultServiceAccount
-	if account != nil {
-		wanted = ptr.Deref(account.AutomountServiceAccountToken, wanted)
-	}
-	if !ptr.Deref(spec.AutomountServiceAccountToken, wanted) {
-		return nil
+		return err // of an account that does not exist another message tells
 	}
 	lacks, err := r.server.lacksRights(&user.DefaultInfo{Name: serviceaccount.MakeUsername(a.GetNamespace(), name)})
 	if err != nil {
@@ -55,6 +50,19 @@ func (r accountRole) Validate(ctx context.Context, a admission.Attributes, _ adm
 		warning.AddWarning(ctx, "", fmt.Sprintf("%s: %s", path.Child("serviceAccountName"), lacks))
 	}
 	return nil
+}
+
+// projectsAPIToken reports whether a volume of the manifest has a token for the API: one for no other audience. The volume
+// that is added to pods is told by its name.
+func projectsAPIToken(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		if v.Projected == nil || core.IsAccountVolume(v) {
+			return false
+		}
+		return slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.ServiceAccountToken != nil && slices.Contains([]string{"", tokens.Audience}, s.ServiceAccountToken.Audience)
+		})
+	})
 }
 
 // storedAccount returns a ServiceAccount, nil if there is none.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/api/tokens"
 )
 
 // warned collects the warnings that come with answers.
@@ -20,22 +22,36 @@ type warned struct{ said []string }
 
 func (w *warned) HandleWarningHeader(_ int, _, text string) { w.said = append(w.said, text) }
 
-func TestPodsOfAnAccountWithoutARole(t *testing.T) {
+func TestPodsThatUseTheAPIWithoutARole(t *testing.T) {
 	ts := startServer(t)
 	ts.account(t, "nobody", "")
 	ts.account(t, "reader", core.RoleRead)
 	const command = "kubectl create rolebinding NAME --clusterrole view --serviceaccount default:%s --namespace default"
+	token := func(audience string) *corev1.Volume {
+		return &corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: audience, Path: "token"}}},
+		}}}
+	}
+	copied := token("") // from a pod that was read from an API
+	copied.Name = "kube-api-access-abcde"
 	for i, tc := range []struct {
 		name, account string
 		automount     *bool
+		volume        *corev1.Volume
 		warns         bool
 	}{
-		{"the default account", "", nil, false},
-		{"the default account by its name", "default", nil, false},
-		{"the default account's token is asked for", "", ptr.To(true), true},
-		{"an account without a role", "nobody", nil, true},
-		{"an account without a role, whose token nobody wants", "nobody", ptr.To(false), false},
-		{"an account with a role", "reader", nil, false},
+		{"the default account", "", nil, nil, false},
+		{"the default account by its name", "default", nil, nil, false},
+		{"the default account's token is mounted, as Terraform has it", "", ptr.To(true), nil, false},
+		{"an account without a role, as charts make it", "nobody", nil, nil, false},
+		{"an account without a role, whose token is mounted", "nobody", ptr.To(true), nil, false},
+		{"an account without a role, whose token nobody wants", "nobody", ptr.To(false), nil, false},
+		{"a token for the API", "nobody", nil, token(""), true},
+		{"a token for the API, beside which none is mounted", "nobody", ptr.To(false), token(tokens.Audience), true},
+		{"a token of the default account for the API", "", nil, token(""), true},
+		{"a token for another service", "nobody", nil, token("vault"), false},
+		{"the volume that is added to pods", "nobody", nil, copied, false},
+		{"an account with a role", "reader", nil, token(""), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := &warned{}
@@ -47,6 +63,9 @@ func TestPodsOfAnAccountWithoutARole(t *testing.T) {
 			}
 			pod := newPod(fmt.Sprint("p", i), "c")
 			pod.Spec.ServiceAccountName, pod.Spec.AutomountServiceAccountToken = tc.account, tc.automount
+			if tc.volume != nil {
+				pod.Spec.Volumes = append(pod.Spec.Volumes, *tc.volume)
+			}
 			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}
 			job.Spec.Template.Spec = pod.Spec
 			job.Spec.Template.Spec.RestartPolicy = "Never"

@@ -52,7 +52,7 @@ func (c *imageClient) importCommand() *cobra.Command {
 		Use:                   "import [FILE|-] [--name REF]",
 		DisableFlagsInUseLine: true,
 		Short:                 "Import an archive of images",
-		Long:                  "Import an archive of images: the output of docker save or podman save, or an OCI layout, compressed or not. Without a file it is read from the standard input.",
+		Long:                  "Import an archive of images: the output of docker save or podman save, or an OCI layout, compressed (gzip, zstd, bzip2, xz) or not. Without a file it is read from the standard input.",
 		Example: `  # An image that docker has
   docker save perl:5.34.0 | jobctl image import
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/jobd/jobd/api/absent"
+	"github.com/jobd/jobd/submit"
 )
 
 // words puts into jobd's words what kubectl says when a command fails: kubectl speaks of clusters and of custom resources,
@@ -69,6 +70,9 @@ func (w *words) translate(message string) string {
 		}
 		return fmt.Sprintf("error: %s: %s", source(part[1]), part[2])
 	})
+	if help := submit.Mistyped(message); help != "" {
+		message = strings.TrimRight(message, "\n") + "\n" + help
+	}
 	if w.cluster {
 		if strings.Contains(message, "context was not found for specified context: ") {
 			message += "\n\"jobctl config get-contexts\" lists those that there are; without --context jobctl speaks to jobd."

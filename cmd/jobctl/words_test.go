@@ -148,3 +148,18 @@ func TestWordsOfACluster(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 }
+
+// TestAValueOfTheWrongType sees the line that helps come with each command that sends a manifest.
+func TestAValueOfTheWrongType(t *testing.T) {
+	d := startDaemon(t)
+	mistyped := strings.Replace(pi, "name: pi\n", "name: mistyped\n  annotations: {a: true}\n", 1)
+	for _, args := range [][]string{
+		{"apply", "-f", "-"}, {"apply", "--server-side", "-f", "-"}, {"create", "-f", "-"}, {"replace", "--force", "-f", "-"},
+		{"submit", "-f", "-"}, {"--kubeconfig", d.kubeconfig, "apply", "-f", "-"},
+	} {
+		out, code := d.jobctl(t, mistyped, args...)
+		if code == 0 || strings.Count(out, "annotations") < 2 || !strings.Contains(out, "\nmetadata.annotations") || !strings.Contains(out, "put quotes around") {
+			t.Errorf("%v: %d\n%s", args, code, out)
+		}
+	}
+}

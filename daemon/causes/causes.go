@@ -47,6 +47,8 @@ type World struct {
 	// Missing reports whether there is no object of a kind (ConfigMap, Secret, PersistentVolumeClaim) in a namespace. known is
 	// false if that cannot be found out.
 	Missing func(kind, namespace, name string) (missing, known bool)
+	// Claim returns a PersistentVolumeClaim and the last event about it; nil for what there is not, or cannot be found out.
+	Claim func(namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.Event)
 	// Peak returns the most memory, in bytes, that a container had which the kernel has killed for want of it; 0 if that is
 	// not known.
 	Peak func(p *corev1.Pod, container string) int64
@@ -96,6 +98,7 @@ var podCauses = []podCause{
 	podRejected,
 	podDeadline,
 	podReferences,
+	podClaims,
 	podSetUp,
 	podImage,
 	podStart,
@@ -187,12 +190,15 @@ func at(t time.Time) *metav1.Time {
 	return &m
 }
 
-// lastEvent returns the latest event about an object with one of these reasons; nil if there is none.
+// Last returns the latest event about an object; nil if there is none.
+func (w *World) Last(uid types.UID) *corev1.Event { return w.lastEvent(uid) }
+
+// lastEvent returns the latest event about an object with one of these reasons, or of any; nil if there is none.
 func (w *World) lastEvent(uid types.UID, reasons ...string) *corev1.Event {
 	var last *corev1.Event
 	for i := range w.Events {
 		e := &w.Events[i]
-		if e.InvolvedObject.UID == uid && slices.Contains(reasons, e.Reason) && (last == nil || seen(e).After(seen(last))) {
+		if e.InvolvedObject.UID == uid && (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (last == nil || !seen(e).Before(seen(last))) {
 			last = e
 		}
 	}

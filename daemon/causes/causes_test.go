@@ -14,6 +14,7 @@ import (
 	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
+	"github.com/jobd/jobd/runtime"
 )
 
 var now = time.Unix(1_700_000_000, 0)
@@ -116,6 +117,93 @@ func TestWhyAJobIsInItsState(t *testing.T) {
 			look(said.Causes)
 			if !found || said.State != tc.state {
 				t.Errorf("%s, want %s with %s: %s; it says\n%s", said.State, tc.state, tc.cause, tc.words, strings.Join(told, "\n"))
+			}
+		})
+	}
+}
+
+// TestWhyAnImageCannotBePulled: what is advised depends on whether it would help.
+func TestWhyAnImageCannotBePulled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy  corev1.PullPolicy
+		message string
+		words   string
+		imports bool // advises to import it
+	}{
+		"not here": {corev1.PullIfNotPresent, "pull docker.io/library/b:1: no such host", "no such host", true},
+		"not here, and Always": {
+			corev1.PullAlways, "pull docker.io/library/b:latest: no such host", "--pull missing", true,
+		},
+		"here, but Always": {
+			corev1.PullAlways, "pull docker.io/library/b:latest: no such host (" + runtime.ImagePresent + ", but)", "no such host", false,
+		},
+	} {
+		for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
+			t.Run(name+", "+reason, func(t *testing.T) {
+				p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p"}}
+				p.Spec.NodeName = "n"
+				p.Spec.Containers = []corev1.Container{{Name: "c", Image: "b", ImagePullPolicy: tc.policy}}
+				p.Status.Phase = corev1.PodPending
+				p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{
+					Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: tc.message},
+				}}}
+				said := Pod(World{Now: now}, p, nil)
+				for _, c := range said.Causes {
+					if c.Type != "ImagePull" {
+						continue
+					}
+					imports := strings.Contains(strings.Join(c.Help, "\n"), "image import")
+					if !strings.Contains(c.Message, tc.words) || imports != tc.imports {
+						t.Errorf("%s\n%q", c.Message, c.Help)
+					}
+					return
+				}
+				t.Errorf("no cause: %+v", said)
+			})
+		}
+	}
+}
+
+// TestWhyAClaimIsNotBound: the pod that waits for it says what the claim waits for.
+func TestWhyAClaimIsNotBound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		phase  corev1.PersistentVolumeClaimPhase
+		event  *corev1.Event
+		missed bool // there is no claim
+		words  string
+	}{
+		"its volume does not exist": {
+			corev1.ClaimPending, &corev1.Event{Reason: "FailedBinding", Message: `volume "v" does not exist yet`}, false, `volume "v" does not exist yet.`,
+		},
+		"a foreign provisioner":  {corev1.ClaimPending, &corev1.Event{Reason: "ExternalProvisioning", Message: "Waiting for it"}, false, "Waiting for it."},
+		"it has lost its volume": {corev1.ClaimLost, &corev1.Event{Reason: "ClaimLost", Message: "Data is lost!"}, false, "Data is lost!"},
+		"it waits for the pod":   {corev1.ClaimPending, &corev1.Event{Reason: "WaitForFirstConsumer", Message: "waiting"}, false, ""},
+		"nothing was said":       {corev1.ClaimPending, nil, false, ""},
+		"it is bound":            {corev1.ClaimBound, &corev1.Event{Reason: "FailedBinding", Message: "before"}, false, ""},
+		"there is none":          {"", nil, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p"}}
+			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}}
+			p.Status.Phase = corev1.PodPending
+			said := Pod(World{Now: now, Claim: func(_, name string) (*corev1.PersistentVolumeClaim, *corev1.Event) {
+				if tc.missed {
+					return nil, nil
+				}
+				c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n"}}
+				c.Spec.VolumeName, c.Status.Phase = "v", tc.phase
+				return c, tc.event
+			}}, p, nil)
+			got := ""
+			for _, c := range said.Causes {
+				if c.Type == "ClaimUnbound" && c.Object.Name == "data" {
+					got = c.Message
+				}
+			}
+			if got == "" != (tc.words == "") || !strings.HasSuffix(got, tc.words) {
+				t.Errorf("%q, want %q", got, tc.words)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/pod"
+	"github.com/jobd/jobd/runtime"
 )
 
 // starting reports whether a pod is on the node and some container of it has never run.
@@ -193,6 +194,13 @@ func podImage(v *podView) (all []why.Cause) {
 				c.Message += " " + sentence(e.Message)
 			}
 			c.Help = []string{"jobctl image pull " + image, "docker save " + image + " | jobctl image import -"}
+			switch {
+			case strings.Contains(message, runtime.ImagePresent):
+				c.Help = nil // the message says what helps
+			case v.pullPolicy(s.Name) == corev1.PullAlways:
+				c.Message += " Once it has been imported, imagePullPolicy IfNotPresent (--pull missing) uses it without asking a registry;" +
+					" Always, the default for :latest, does not."
+			}
 		case "ErrImageNeverPull":
 			c.Type = "ImageNeverPull"
 			c.Message = fmt.Sprintf("The image %s of container %s is not on this machine, and its imagePullPolicy is Never.", image, s.Name)
@@ -213,6 +221,14 @@ func podImage(v *podView) (all []why.Cause) {
 func (v *podView) image(container string) string {
 	if c := podspec.Find(&v.pod.Spec, container); c != nil {
 		return c.Image
+	}
+	return ""
+}
+
+// pullPolicy returns the imagePullPolicy of a container.
+func (v *podView) pullPolicy(container string) corev1.PullPolicy {
+	if c := podspec.Find(&v.pod.Spec, container); c != nil {
+		return c.ImagePullPolicy
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -43,6 +44,7 @@ func (c *Control) Recover(ctx context.Context) error {
 				return err
 			} else if ok {
 				known = append(known, p)
+				rec.issued.Resume(p, time.Now())
 			}
 		}
 		var err error

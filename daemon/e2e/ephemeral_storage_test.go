@@ -19,7 +19,9 @@ func TestEphemeralStorage(t *testing.T) {
 		"removed": `{name: c, image: "busybox:1.36", command: [sh, -c, "exec 3>/f; rm /f; dd if=/dev/zero bs=1M count=3 >&3; exec sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
 		"limited": `{name: c, image: "busybox:1.36", command: [sh, -c, "exec 3>/w/f; rm /w/f; dd if=/dev/zero bs=1M count=3 >&3; exec sleep 1000"], volumeMounts: [{name: w, mountPath: /w, subPath: sub}]}`,
 		"map":     `{name: c, image: "busybox:1.36", command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 100Ki}}}`,
-		"small":   `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=1; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
+		// It is told to end, whatever its own grace period is.
+		"traps": `{name: c, image: "busybox:1.36", command: [sh, -c, "trap 'echo told; exit 7' TERM; dd if=/dev/zero of=/f bs=1M count=3; sleep 1000 & wait"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
+		"small": `{name: c, image: "busybox:1.36", command: [sh, -c, "dd if=/dev/zero of=/f bs=1M count=1; sleep 1000"], resources: {limits: {ephemeral-storage: 2Mi}}}`,
 	} {
 		d.apply("{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: {restartPolicy: Never, terminationGracePeriodSeconds: 0, volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {sizeLimit: 2Mi}}, {name: m, configMap: {name: big}}], containers: [" + pod + "]}}")
 	}
@@ -30,11 +32,15 @@ func TestEphemeralStorage(t *testing.T) {
 		"log":     `Container c exceeded its local ephemeral storage limit "2Mi". `,
 		"all":     `Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. `,
 		"map":     `Pod ephemeral local storage usage exceeds the total limit of containers 100Ki. `,
+		"traps":   `Pod ephemeral local storage usage exceeds the total limit of containers 2Mi. `,
 	} {
 		p := d.podUntil(name, "has ended", ended)
 		if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "Evicted" || p.Status.Message != want {
 			t.Errorf("%s: %s, %s, %s", name, p.Status.Phase, p.Status.Reason, p.Status.Message)
 		}
+	}
+	if p := d.podUntil("traps", "has ended", ended); p.Status.ContainerStatuses[0].State.Terminated.ExitCode != 7 {
+		t.Errorf("its trap has not counted: %+v", p.Status.ContainerStatuses[0].State)
 	}
 	d.podUntil("small", "runs within its limit", runs)
 	d.apply(`{apiVersion: v1, kind: Pod, metadata: {name: huge}, spec: {containers: [{name: c, image: "busybox:1.36", resources: {requests: {ephemeral-storage: 1Ei}}}]}}`)

@@ -83,8 +83,9 @@ func (i *Issued) change() *unsettled {
 
 // issuedEnd says that the pod is to end, within grace. cut is when somebody made that time shorter, zero if nobody has.
 type issuedEnd struct {
-	grace time.Duration
-	cut   time.Time
+	grace   time.Duration
+	cut     time.Time
+	earlier bool // an earlier daemon has begun to end it
 }
 
 // issued is what was asked for one container.

@@ -406,7 +406,7 @@ func (f *folder) derive() {
 			f.settle()
 		}
 		next = phase(pod, true)
-		if _, makesWay := preempted(pod); makesWay || evicted(pod) || isRejected(pod) {
+		if makesWay(pod) || isRejected(pod) {
 			expired, next = false, corev1.PodFailed
 		}
 		if expired {

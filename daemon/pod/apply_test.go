@@ -46,17 +46,18 @@ func TestPodLife(t *testing.T) {
 			l.condition(corev1.PodReady, "True")
 			l.condition(corev1.PodReadyToStartContainers, "True")
 		},
-		"a pod that is evicted is killed at once and fails, whatever it ends with": func(t *testing.T) {
+		"a pod that is evicted has a moment to end and fails, whatever it ends with": func(t *testing.T) {
 			l := newLife(t, newPod(always, "c"))
 			l.turn()
 			l.turn(l.started("c", 0))
 			evict := Observation{UID: l.pod.UID, What: Evicted, Message: "too big", At: l.now}
-			l.want(l.turn(evict), "killed c/0")
+			l.want(l.turn(evict), "terminated c/0")
 			l.condition(corev1.DisruptionTarget, "True TerminationByKubelet")
 			l.phase(corev1.PodRunning)
 			l.want(l.turn(evict))
-			l.want(l.turn(l.exited("c", 0, 0)), "TearDown")
+			l.want(l.turn(l.exited("c", 0, 7)), "TearDown")
 			l.phase(corev1.PodFailed)
+			l.state("c", "Error:7/0")
 			if s := l.pod.Status; s.Reason != "Evicted" || s.Message != "too big" {
 				t.Errorf("%s: %s", s.Reason, s.Message)
 			}

@@ -18,13 +18,13 @@ type stop struct {
 // stopping reports whether the pod is to end by now: it is being deleted, evicted, preempted or
 // rejected, or its deadline has passed.
 func stopping(pod *corev1.Pod, now time.Time) (stop, bool) {
-	if evicted(pod) || isRejected(pod) {
+	if isRejected(pod) {
 		return stop{}, true
 	}
 	first, stops := deletion(pod)
 	for _, other := range []func() (stop, bool){
 		func() (stop, bool) { return deadlineStop(pod, now) },
-		func() (stop, bool) { return preempted(pod) },
+		func() (stop, bool) { return disrupted(pod) },
 	} {
 		if s, ok := other(); ok && (!stops || s.kill.Before(first.kill)) {
 			first, stops = s, true

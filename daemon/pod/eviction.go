@@ -14,6 +14,11 @@ const (
 	// what is free.
 	reasonPreempting = "Preempting"
 
+	// evictionGrace is how long the containers of an evicted pod have, whatever its own grace period is: a kubelet's
+	// immediateEvictionGracePeriodSeconds, for limits that a pod exceeds and for hard thresholds of the node alike. It bounds
+	// the preStop hooks too; after its signal each container has minimumGrace.
+	evictionGrace = time.Second
+
 	messagePreempting = "Preempted in order to admit critical pod"
 	messagePreempted  = "Pod was preempted by Kubelet to accommodate a critical pod."
 )
@@ -42,17 +47,23 @@ func (f *folder) disrupt(reason, message, condition string) {
 	f.warning(container{}, reason, message)
 }
 
-// evicted reports whether a pod is being evicted. Its containers have no grace period.
+// evicted reports whether a pod is being evicted.
 func evicted(pod *corev1.Pod) bool { return pod.Status.Reason == reasonEvicted }
 
-// preempted returns how a pod ends that makes room for a critical one; false if it is none.
-func preempted(pod *corev1.Pod) (stop, bool) {
-	if pod.Status.Reason != reasonPreempting {
+// makesWay reports whether a pod ends for what the node needs or it must not take.
+func makesWay(pod *corev1.Pod) bool { return evicted(pod) || pod.Status.Reason == reasonPreempting }
+
+// disrupted returns how a pod ends that is evicted, or makes room for a critical one; false if it is neither.
+func disrupted(pod *corev1.Pod) (stop, bool) {
+	if !makesWay(pod) {
 		return stop{}, false
 	}
-	var grace time.Duration
-	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		grace = podspec.Seconds(*g)
+	grace := evictionGrace
+	if !evicted(pod) {
+		grace = 0
+		if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+			grace = podspec.Seconds(*g)
+		}
 	}
 	var since time.Time
 	for _, c := range pod.Status.Conditions {
@@ -60,11 +71,12 @@ func preempted(pod *corev1.Pod) (stop, bool) {
 			since = c.LastTransitionTime.Time
 		}
 	}
-	return stop{since: since, kill: since.Add(grace), grace: grace}, true
+	kill := since.Add(grace)
+	if evicted(pod) {
+		kill = kill.Add(minimumGrace) // the condition has whole seconds, of which a second is much
+	}
+	return stop{since: since, kill: kill, grace: grace}, true
 }
 
 // Ends reports whether a pod is to end, and will use nothing of the node before long.
-func Ends(pod *corev1.Pod) bool {
-	_, makesWay := preempted(pod)
-	return pod.DeletionTimestamp != nil || makesWay || evicted(pod)
-}
+func Ends(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || makesWay(pod) }

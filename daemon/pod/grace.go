@@ -3,11 +3,13 @@ package pod
 import (
 	"syscall"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 const (
 	// minimumGrace is how long a container has at least between its signal and SIGKILL, even if its own preStop hook, or
-	// the containers stopped before a sidecar, have used up the pod's grace period.
+	// the containers stopped before a sidecar, have used up the pod's grace period, or that is a second.
 	minimumGrace = 2 * time.Second
 	// killAgain is how long after a SIGKILL a container that still runs gets another one.
 	killAgain = 10 * time.Second
@@ -22,6 +24,20 @@ func (i *Issued) ending(s stop, now time.Time) {
 		open.end.cut = now
 	}
 	open.end.grace = s.grace
+}
+
+// Resume notes of a pod that an earlier daemon has begun to end that its grace period goes on. Whether its containers have
+// had their signal is not known, so they get it, perhaps for the second time.
+func (i *Issued) Resume(pod *corev1.Pod, now time.Time) {
+	if s, ok := stopping(pod, now); ok && Ends(pod) {
+		i.change().end = &issuedEnd{grace: s.grace, earlier: true}
+	}
+}
+
+// resumed reports whether an earlier daemon has begun to end the pod.
+func (i *Issued) resumed() bool {
+	end := i.look().end
+	return end != nil && end.earlier
 }
 
 // cut returns when somebody made the grace period of the pod shorter, zero if nobody has.
@@ -87,10 +103,18 @@ func (p *planner) end(c container, attempt int, turn bool, s stop) {
 		kill = from.Add(max(s.grace, minimumGrace))
 	case !first || p.now.Before(kill):
 		// The API keeps whole seconds: count from the signal, not from the deletion.
-		kill = from.Add(s.grace)
+		late := kill.Add(time.Second)
+		if kill = from.Add(max(s.grace, minimumGrace)); p.issued.resumed() && late.Before(kill) {
+			if kill = late; kill.Before(from.Add(minimumGrace)) {
+				kill = from.Add(minimumGrace)
+			}
+		}
 	}
 	hook := c.hasPreStop() && s.grace > 0 && !cut
 	until := kill // how long the hook may take
+	if short := from.Add(s.grace); !c.sidecar() && short.Before(until) {
+		until = short
+	}
 	if hook {
 		over := i.hooked
 		if over.IsZero() {

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,99 @@ func TestGracePeriods(t *testing.T) {
 			test(l)
 		})
 	}
+}
+
+// TestEachEndHasItsGrace: the time between the signal and SIGKILL, by what ends the pod. The time of a preStop hook counts.
+func TestEachEndHasItsGrace(t *testing.T) {
+	const own = 10 * time.Second // the pod's own
+	evict := func(l *life) []string { return l.turn(Observation{What: Evicted, Message: "too big"}) }
+	remove := func(grace time.Duration) func(l *life) []string {
+		return func(l *life) []string {
+			l.delete(grace)
+			return l.turn()
+		}
+	}
+	for name, tc := range map[string]struct {
+		end          func(l *life) []string
+		grace, hooks time.Duration // until SIGKILL without a hook, and for one that never ends
+	}{
+		"exceeds a limit of its storage":                           {evict, minimumGrace, evictionGrace},
+		"preempted for a critical pod":                             {func(l *life) []string { return l.turn(Observation{What: Preempted}) }, own, own},
+		"deleted by a taint (NoExecute), a drain or the scheduler": {remove(own), own, own},
+		"evicted by the API, with a grace of its own":              {remove(5 * time.Second), 5 * time.Second, 5 * time.Second},
+		"deleted within a second":                                  {remove(time.Second), minimumGrace, time.Second},
+		"past its deadline": {func(l *life) []string {
+			l.wait(100 * time.Second)
+			return l.turn()
+		}, own, own},
+		"deleted, and evicted meanwhile": {func(l *life) []string {
+			l.delete(own)
+			return evict(l)
+		}, minimumGrace, evictionGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, fraction := range []time.Duration{0, 999 * time.Millisecond} { // the API keeps whole seconds
+				l := newLife(t, hooked("hook", "plain"))
+				l.pod.Spec.TerminationGracePeriodSeconds = seconds64(int64(own / time.Second))
+				if strings.HasPrefix(name, "past") {
+					l.pod.Spec.ActiveDeadlineSeconds = seconds64(100)
+				}
+				l.turn()
+				l.turn(l.started("hook", 0), l.started("plain", 0))
+				l.wait(fraction)
+				l.want(tc.end(l), "terminated hook/0", "terminated plain/0")
+				if took := l.untilKilled(); took["plain"] != tc.grace || took["hook"] != tc.hooks+minimumGrace {
+					t.Errorf("%v, want %s and, after a hook, %s", took, tc.grace, tc.hooks+minimumGrace)
+				}
+			}
+		})
+	}
+}
+
+// TestAGracePeriodGoesOnAfterARestart: of the daemon, which does not remember whether it has sent the signal.
+func TestAGracePeriodGoesOnAfterARestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		down time.Duration
+		want string
+		left time.Duration
+	}{
+		"soon":                 {5 * time.Second, "terminated plain/0", 26 * time.Second},
+		"shortly before":       {30*time.Second - 1, "terminated plain/0", minimumGrace},
+		"after the whole time": {30 * time.Second, "killed plain/0", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, newPod(corev1.RestartPolicyNever, "plain"))
+			l.turn()
+			l.turn(l.started("plain", 0))
+			l.delete(30 * time.Second)
+			l.want(l.turn(), "terminated plain/0")
+			l.wait(tc.down)
+			l.issued = Issued{}
+			l.issued.Resume(l.pod, l.now)
+			l.want(l.turn(), tc.want)
+			if tc.left == 0 {
+				return
+			}
+			if took := l.untilKilled(); took["plain"] != tc.left {
+				t.Errorf("%s are left, want %s", took["plain"], tc.left)
+			}
+		})
+	}
+}
+
+// untilKilled returns how long it takes until each container gets SIGKILL. Hooks are over when their time is.
+func (l *life) untilKilled() map[string]time.Duration {
+	l.t.Helper()
+	began, took := l.now, map[string]time.Duration{}
+	for !l.wake.IsZero() && len(took) < len(l.pod.Spec.Containers) {
+		l.now = l.wake
+		for _, did := range l.turn() {
+			if name, killed := strings.CutPrefix(did, "killed "); killed {
+				took[strings.TrimSuffix(name, "/0")] = l.now.Sub(began)
+			}
+		}
+	}
+	return took
 }
 
 // The hook of a sidecar runs when the pod begins to end, and its signal comes when its turn has come (KEP-753).

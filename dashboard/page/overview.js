@@ -62,7 +62,7 @@ export function overview(main, signal, status) {
       h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
       j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
       between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, j.reason ?? waiting.get(j.uid) ?? ''),
-    ]), jobs.size ? 'No Job matches.' : 'There are no Jobs. Submit one: jobctl submit --image busybox -- echo hello'),
+    ]), jobs.size ? 'No Job matches.' : 'There are no Jobs. Submit one: jobctl submit --image busybox:1.36 -- echo hello'),
     found.length > shown ? h('p', {class: 'faint'}, `${(found.length - shown).toLocaleString()} more; search to find them.`) : '');
   });
   const drawCrons = later(() => {

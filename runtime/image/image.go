@@ -134,7 +134,11 @@ func (i *Images) Ensure(
 		return i.pull(ctx, name, own, progress)
 	}
 	if policy == corev1.PullAlways {
-		return pull()
+		img, err := pull()
+		if err != nil && ctx.Err() == nil && i.mayUse(ctx, name, secrets) {
+			err = &present{err}
+		}
+		return img, err
 	}
 	img, err := i.find(ctx, name)
 	switch {
@@ -360,3 +364,13 @@ func (e *neverPull) Error() string {
 }
 
 func (e *neverPull) Unwrap() error { return errdefs.ErrNotFound }
+
+// present is the error for an image that cannot be pulled, but is on this machine for the pod to use.
+type present struct{ error }
+
+func (e *present) Error() string {
+	return fmt.Sprintf("%v (%s, but imagePullPolicy Always, the default for :latest, asks the registry: "+
+		"set IfNotPresent, jobctl's --pull missing, or use another tag)", e.error, runtime.ImagePresent)
+}
+
+func (e *present) Unwrap() error { return e.error }

@@ -3,16 +3,22 @@ package image
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"cmp"
+	"compress/bzip2"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/content"
@@ -20,6 +26,7 @@ import (
 	"github.com/containerd/containerd/v2/core/images/archive"
 	"github.com/containerd/containerd/v2/pkg/archive/compression"
 	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
 	imagespec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/jobd/jobd/runtime"
@@ -63,7 +70,7 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 		}
 		img, err := i.unpacked(ctx, client.NewImageWithPlatform(i.client, f, i.platform))
 		if err != nil {
-			return nil, fmt.Errorf("import: %w", archiveError(err))
+			return nil, fmt.Errorf("import: %w", imageError(err))
 		}
 		list = append(list, img)
 	}
@@ -82,11 +89,15 @@ func (i *Images) Import(ctx context.Context, r io.Reader, name string) ([]runtim
 // ingest stores the content of an archive and returns its index.
 func (i *Images) ingest(ctx context.Context, r io.Reader, t *transfer) (imagespec.Index, error) {
 	source := &source{ctx: ctx, r: r, transfer: t}
-	plain, err := compression.DecompressStream(bufio.NewReader(source))
+	compressed, err := decompress(ctx, source)
 	if err != nil {
 		return imagespec.Index{}, fmt.Errorf("import: %w", source.wrap(archiveError(err)))
 	}
-	defer plain.Close()
+	defer compressed.Close()
+	plain := bufio.NewReader(compressed)
+	if _, err := plain.Peek(1); err == io.EOF && source.err == nil {
+		return imagespec.Index{}, fmt.Errorf("import: the archive is empty: what was to write it may have failed: %w", errdefs.ErrInvalidArgument)
+	}
 	store := ownRefs{i.client.ContentStore(), rand.Text()}
 	target, err := archive.ImportIndex(ctx, store, plain)
 	if err == nil {
@@ -105,6 +116,76 @@ func (i *Images) ingest(ctx context.Context, r io.Reader, t *transfer) (imagespe
 		return imagespec.Index{}, fmt.Errorf("import: the archive's index: %w: %w", err, errdefs.ErrInvalidArgument)
 	}
 	return index, nil
+}
+
+// decompress returns what is in an archive that may be compressed in one of the ways that docker load knows.
+func decompress(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
+	buffered := bufio.NewReader(r)
+	begin, err := buffered.Peek(6)
+	switch {
+	case len(begin) == 0 && err == io.EOF:
+		return io.NopCloser(buffered), nil
+	case bytes.HasPrefix(begin, []byte("BZh")):
+		return io.NopCloser(bzip2.NewReader(buffered)), nil
+	case bytes.HasPrefix(begin, []byte("\xfd7zXZ\x00")):
+		return unxz(ctx, buffered)
+	}
+	return compression.DecompressStream(buffered)
+}
+
+// unxz has xz(1) decompress an archive, whose header says how much memory that takes.
+func unxz(ctx context.Context, r io.Reader) (io.ReadCloser, error) {
+	program, err := exec.LookPath("xz")
+	if err != nil {
+		return nil, fmt.Errorf("the archive is compressed by xz, which is not installed here: xz -dc FILE | jobctl image import -: %w",
+			errdefs.ErrInvalidArgument)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cmd := exec.CommandContext(ctx, program, "-dc", "--memlimit-decompress=256MiB")
+	said := &bytes.Buffer{}
+	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = r, said, time.Second
+	cmd.Env = []string{"LC_ALL=C"}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("xz: %w", err)
+	}
+	return &decompressing{out: out, cmd: cmd, cancel: cancel, said: said}, nil
+}
+
+// decompressing is the output of a program. Its end is that of the program, and its error if that fails.
+type decompressing struct {
+	out    io.Reader
+	cmd    *exec.Cmd
+	cancel context.CancelFunc
+	said   *bytes.Buffer
+	end    error // of the program
+}
+
+func (d *decompressing) Read(p []byte) (int, error) {
+	if d.end != nil {
+		return 0, d.end
+	}
+	n, err := d.out.Read(p)
+	if err == nil || n > 0 {
+		return n, nil
+	}
+	if d.end = io.EOF; d.cmd.Wait() != nil {
+		_, said, _ := strings.Cut(strings.TrimSpace(d.said.String()), "(stdin): ")
+		d.end = fmt.Errorf("xz cannot decompress the archive: %s: %w", said, errdefs.ErrInvalidArgument)
+	}
+	return 0, d.end
+}
+
+func (d *decompressing) Close() error {
+	d.cancel()
+	if d.end == nil {
+		_ = d.cmd.Wait() // it was killed
+	}
+	return nil
 }
 
 // choose decides which images of an index are imported, and under which names.
@@ -126,6 +207,9 @@ func (i *Images) choose(ctx context.Context, index imagespec.Index, name string)
 			errdefs.ErrInvalidArgument)
 	}
 	for _, n := range names {
+		if err := checkDigest(n); err != nil {
+			return nil, err
+		}
 		if _, err := i.manifest(ctx, n.Target); err != nil {
 			return nil, fmt.Errorf("import %s: %w", n.Name, archiveError(i.platformError(ctx, n.Target, err)))
 		}
@@ -158,6 +242,20 @@ func named(index imagespec.Index) ([]images.Image, error) {
 		}
 	}
 	return list, nil
+}
+
+// checkDigest refuses a name with a digest that is not that of the content: pods name such an image to get that content and
+// nothing else.
+func checkDigest(img images.Image) error {
+	named, err := reference.ParseNormalizedNamed(img.Name)
+	if err != nil {
+		return fmt.Errorf("import: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	if pinned, ok := named.(reference.Canonical); ok && pinned.Digest() != img.Target.Digest {
+		return fmt.Errorf("import: the archive names %s, but the digest of what it holds is %s; --name gives it another name: %w",
+			img.Name, img.Target.Digest, errdefs.ErrInvalidArgument)
+	}
+	return nil
 }
 
 func distinct(manifests []imagespec.Descriptor) []imagespec.Descriptor {
@@ -204,14 +302,35 @@ func archiveError(err error) error {
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return fmt.Errorf("the archive is cut short: %w: %w", err, errdefs.ErrInvalidArgument)
+	case damaged(err):
+		return fmt.Errorf("the archive is damaged: %w: %w", err, errdefs.ErrInvalidArgument)
 	case errors.Is(err, tar.ErrHeader):
 		return fmt.Errorf("this is not an archive of images: %w: %w", err, errdefs.ErrInvalidArgument)
 	case errdefs.IsNotFound(err):
 		return fmt.Errorf("the archive is not complete: %w: %w", err, errdefs.ErrInvalidArgument)
 	case errors.Is(errdefs.Resolve(err), errdefs.ErrUnknown):
-		return fmt.Errorf("this is not an archive of images: %w: %w", err, errdefs.ErrInvalidArgument)
+		return fmt.Errorf("this is not an archive of images, which have a manifest.json or an index.json: %w; if it is a root file system, "+
+			"make an image of it: docker import FILE NAME:TAG && docker save NAME:TAG | jobctl image import -: %w",
+			err, errdefs.ErrInvalidArgument)
 	}
 	return err
+}
+
+// damaged reports whether what is compressed cannot be decompressed.
+func damaged(err error) bool {
+	_, bzip := errors.AsType[bzip2.StructuralError](err)
+	_, deflate := errors.AsType[flate.CorruptInputError](err)
+	return bzip || deflate || errors.Is(err, gzip.ErrChecksum)
+}
+
+// imageError classifies an error of unpacking an image of an archive, which is one.
+func imageError(err error) error {
+	_, system := errors.AsType[syscall.Errno](err)
+	broken := errors.Is(err, tar.ErrHeader) || errors.Is(errdefs.Resolve(err), errdefs.ErrUnknown)
+	if !system && broken && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("a layer of the image is broken: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	return archiveError(err)
 }
 
 // source reads an archive until ctx ends, and remembers whether reading failed: in that case the archive is not at

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -71,6 +73,13 @@ func names(list []runtime.Image) string {
 func TestImport(t *testing.T) {
 	one, two := small(t, "one", "example.com/a:1"), small(t, "two", "two", "example.com/b:2")
 	nameless := small(t, "nameless")
+	own, err := nameless.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned := "example.com/a@" + own.String()
+	ownDigest := renamed(t, small(t, "nameless", "example.com/a:1"), "example.com/a:1", pinned)
+	foreignDigest := renamed(t, small(t, "other", "example.com/a:1"), "example.com/a:1", pinned)
 	var both, bothOCI bytes.Buffer
 	if err := images.WriteDocker(&both, one, two); err != nil {
 		t.Fatal(err)
@@ -89,6 +98,10 @@ func TestImport(t *testing.T) {
 		{"short names are completed", read(t, two.Docker()), "", "docker.io/library/two:latest example.com/b:2"},
 		{"a gzipped archive is read", zipped(t, read(t, one.Docker())), "", "example.com/a:1"},
 		{"a zstd archive is read", zstandard(t, read(t, one.OCI())), "", "example.com/a:1"},
+		{"an archive of bzip2 is read", piped(t, read(t, one.Docker()), "bzip2"), "", "example.com/a:1"},
+		{"an archive of xz is read", piped(t, read(t, one.Docker()), "xz"), "", "example.com/a:1"},
+		{"a digest in the name is that of the content", ownDigest, "", pinned},
+		{"a given name takes the place of a digest that is not its own", foreignDigest, "given", "docker.io/library/given:latest"},
 		{"a docker archive may hold several images", both.Bytes(), "", "docker.io/library/two:latest example.com/a:1 example.com/b:2"},
 		{"an OCI layout may hold several images", bothOCI.Bytes(), "", "docker.io/library/two:latest example.com/a:1 example.com/b:2"},
 		{"a given name names what has none", read(t, nameless.Docker()), "given", "docker.io/library/given:latest"},
@@ -131,7 +144,13 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		{"an archive that is cut short", whole[:len(whole)/2], "", "cut short"},
 		{"a gzipped archive that is cut short", zipped(t, whole)[:400], "", "cut short"},
-		{"nothing at all", nil, "", "not an archive of images"},
+		{"nothing at all", nil, "", "the archive is empty"},
+		{"nothing at all, compressed", zipped(t, nil), "", "the archive is empty"},
+		{"an archive of xz that is cut short", piped(t, whole, "xz")[:200], "", "xz cannot decompress the archive"},
+		{"an archive of bzip2 that is cut short", piped(t, whole, "bzip2")[:200], "", "the archive is damaged"},
+		{"a layer that is not that of the config", wrongLayer(t, whole), "", "a layer of the image is broken"},
+		{"a root file system", tarOf(t, "etc/passwd", "root:x:0:0::/:/bin/sh"), "", "docker import"},
+		{"a digest in the name that is not that of the content", renamed(t, one, "example.com/a:1", "a@sha256:"+strings.Repeat("1", 64)), "", "the digest of what it holds is sha256:"},
 		{"what is no archive", bytes.Repeat([]byte("this is no archive\n"), 1000), "", "not an archive of images"},
 		{"an archive of something else", tarOf(t, "README", "hello"), "", "not an archive of images"},
 		{"a manifest that is no JSON", tarOf(t, "manifest.json", "hello"), "", "not an archive of images"},
@@ -195,6 +214,73 @@ func tarOf(t testing.TB, name, content string) []byte {
 		t.Fatal(err)
 	}
 	_, _ = w.Write([]byte(content))
+	_ = w.Close()
+	return b.Bytes()
+}
+
+// piped returns what a program makes of its input.
+func piped(t testing.TB, raw []byte, program string) []byte {
+	t.Helper()
+	cmd := exec.Command(program, "-c")
+	cmd.Stdin = bytes.NewReader(raw)
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("needs " + program)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// renamed returns an OCI layout of an image in which one of its names is replaced.
+func renamed(t testing.TB, img images.Image, from, to string) []byte {
+	t.Helper()
+	return rewritten(t, read(t, img.OCI()), func(name string, content []byte) []byte {
+		if name != "index.json" {
+			return content
+		}
+		return bytes.ReplaceAll(content, []byte(from), []byte(to))
+	})
+}
+
+// wrongLayer replaces the layers of an archive by others.
+func wrongLayer(t testing.TB, archive []byte) []byte {
+	t.Helper()
+	return rewritten(t, archive, func(name string, content []byte) []byte {
+		switch {
+		case strings.HasSuffix(name, ".tar.gz"):
+			return zipped(t, tarOf(t, "other", "content"))
+		case strings.HasSuffix(name, ".tar"):
+			return tarOf(t, "other", "content")
+		}
+		return content
+	})
+}
+
+func rewritten(t testing.TB, archive []byte, change func(name string, content []byte) []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content = change(h.Name, content)
+		h.Size = int64(len(content))
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.Write(content)
+	}
 	_ = w.Close()
 	return b.Bytes()
 }

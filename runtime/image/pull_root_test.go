@@ -66,6 +66,43 @@ func TestPull(t *testing.T) {
 	}
 }
 
+// TestAFailedPullSaysThatTheImageIsHere: an image that was imported is not used with imagePullPolicy Always, which is the
+// default for :latest, and importing it once more would not help.
+func TestAFailedPullSaysThatTheImageIsHere(t *testing.T) {
+	i := newImages(t, Options{})
+	const imported, absent = "127.0.0.1:1/imported:latest", "127.0.0.1:1/absent:latest"
+	if _, err := i.Import(t.Context(), small(t, "here", imported).Docker(), ""); err != nil {
+		t.Fatal(err)
+	}
+	given := access{"hash/uid"}
+	for _, c := range []struct {
+		rule, ref string
+		policy    corev1.PullPolicy
+		access    access
+		says      bool
+	}{
+		{"imported", imported, corev1.PullAlways, nil, true},
+		{"imported, by its short name", "127.0.0.1:1/imported", corev1.PullAlways, nil, true},
+		{"not here", absent, corev1.PullAlways, nil, false},
+		{"not here, and not asked for", absent, corev1.PullIfNotPresent, nil, false},
+		{"here for others only", imported, corev1.PullAlways, given, false},
+		{"here for others only, IfNotPresent", imported, corev1.PullIfNotPresent, given, false},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			i.mu.Lock()
+			i.access[imported] = c.access
+			i.mu.Unlock()
+			_, err := i.Ensure(t.Context(), c.ref, c.policy, nil, nil)
+			if !errdefs.IsUnavailable(err) {
+				t.Fatalf("the error is no longer about the registry: %v", err)
+			}
+			if says := strings.Contains(err.Error(), runtime.ImagePresent); says != c.says {
+				t.Errorf("says that it is here: %t, want %t: %v", says, c.says, err)
+			}
+		})
+	}
+}
+
 func TestPullPolicy(t *testing.T) {
 	r := registry.Start(t, registry.Options{})
 	name, first := r.Push(t, small(t, "first"), "policy:1")

@@ -3,6 +3,7 @@ package protocol
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -21,6 +22,26 @@ type SpecFacts struct {
 	Shared []string `json:"shared,omitempty"`
 	// Terminal: the container gets one in the place of three streams.
 	Terminal bool `json:"terminal,omitempty"`
+	// Binds are what is mounted where the image decides what the path means.
+	Binds []Bind `json:"binds,omitempty"`
+}
+
+// Bind is a file or directory of the host that is mounted in a container.
+type Bind struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+}
+
+// BindsOf returns the bind mounts of a spec, without those inside of what is mounted by itself in each container.
+func BindsOf(mounts []specs.Mount) (binds []Bind) {
+	for _, m := range mounts {
+		bind := slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
+		first, _, _ := strings.Cut(strings.TrimPrefix(path.Clean(m.Destination), "/"), "/")
+		if bind && !slices.Contains([]string{"dev", "proc", "sys"}, first) {
+			binds = append(binds, Bind{m.Source, m.Destination})
+		}
+	}
+	return binds
 }
 
 // FactsOf returns what a shard has to know about a spec, so that the shard need not read it. It is nil where the shard has
@@ -35,6 +56,7 @@ func FactsOf(spec *specs.Spec) *SpecFacts {
 		PostStop: spec.Hooks != nil && len(spec.Hooks.Poststop) > 0,
 		Shared:   SharedSources(spec.Mounts),
 		Terminal: spec.Process.Terminal,
+		Binds:    BindsOf(spec.Mounts),
 	}
 }
 

@@ -162,6 +162,8 @@ func (c *container) run() error {
 	if err != nil {
 		return err
 	}
+	binds := facts.Binds
+	facts.Binds = nil                                                   // nothing asks for them after the start
 	c.record.specFacts, c.record.Spec, c.record.Facts = facts, nil, nil // it is in the bundle now
 	if err := c.makeBundle(config); err != nil {
 		return err
@@ -174,7 +176,7 @@ func (c *container) run() error {
 	crash.At("shard.log.opened")
 	expected := c.host.reaper.expect()
 	defer expected.done()
-	pid, in, err := c.runRuntime(expected, out)
+	pid, in, err := c.runRuntime(expected, out, binds)
 	if err != nil {
 		out.close()
 		return err
@@ -238,7 +240,7 @@ func (c *container) fifos() []string {
 
 // runRuntime runs the OCI runtime to its end and returns the container's first process, which nobody has claimed by
 // then. A terminal becomes the source of the output.
-func (c *container) runRuntime(expected expectation, out *output) (pid int, in *stdin, err error) {
+func (c *container) runRuntime(expected expectation, out *output, binds []protocol.Bind) (pid int, in *stdin, err error) {
 	files, in, err := c.openEnds()
 	if err != nil {
 		return 0, nil, err
@@ -264,6 +266,7 @@ func (c *container) runRuntime(expected expectation, out *output) (pid int, in *
 		pins:    c.record.Pins,
 		rootfs:  filepath.Join(c.dir, rootfsDir),
 		mounts:  c.record.Rootfs,
+		binds:   binds,
 		users:   c.record.Users,
 		argv:    c.commandLine(socket),
 		inPlace: c.record.ForeignRuntime,

@@ -81,7 +81,8 @@ type launch struct {
 	pins   *protocol.Pins // of namespaces that the process looks for; nil: none
 	rootfs string         // where mounts go
 	mounts []protocol.Mount
-	users  *users // that the mounts are for; nil: the host's
+	binds  []protocol.Bind // what the process is going to mount there
+	users  *users          // that the mounts are for; nil: the host's
 	argv   []string
 	// inPlace: the program is executed where it lies, not from a copy in memory.
 	inPlace bool
@@ -163,6 +164,7 @@ func (l *launcher) inside(ctx context.Context, t *launchThread, p launch) (pid i
 	if root, err = l.overlays.mount(p.mounts, p.rootfs, own); err != nil {
 		return 0, nil, err
 	}
+	makeMountPoints(p.rootfs, p.binds, own)
 	if ctx.Err() != nil {
 		return 0, root, context.Cause(ctx)
 	}

@@ -66,6 +66,7 @@ func prepareSpec(spec []byte, at places) ([]byte, specFacts, error) {
 		PostStop: known.Hooks != nil && len(known.Hooks.Poststop) > 0,
 		Shared:   protocol.SharedSources(known.Mounts),
 		Terminal: known.Process != nil && known.Process.Terminal,
+		Binds:    protocol.BindsOf(known.Mounts),
 	}}
 	if err := facts.check(); err != nil {
 		return nil, facts, err

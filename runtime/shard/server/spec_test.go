@@ -30,9 +30,9 @@ func TestPrepareSpec(t *testing.T) {
 			`{"process":{"oomScoreAdj":0},"root":{"path":"rootfs"},"linux":{"cgroupsPath":"/a/../jobd/c"}}`, specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/jobd/c"}},
 		},
 		"what is shared with the host is seen": {
-			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","options":["rbind","rshared"]},{"source":"/b","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
-			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","options":["rbind","rshared"]},{"source":"/b","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
-			specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/c", Shared: []string{"/a"}}},
+			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","destination":"/x","options":["rbind","rshared"]},{"source":"/b","destination":"/dev/y","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
+			`{"root":{"path":"rootfs"},"mounts":[{"source":"/a","destination":"/x","options":["rbind","rshared"]},{"source":"/b","destination":"/dev/y","options":["rbind","rslave"]}],"linux":{"cgroupsPath":"/c"}}`,
+			specFacts{SpecFacts: protocol.SpecFacts{Cgroup: "/c", Shared: []string{"/a"}, Binds: []protocol.Bind{{Source: "/a", Destination: "/x"}}}},
 		},
 		"hooks after the stop are seen": {
 			`{"root":{"path":"rootfs"},"hooks":{"poststop":[{"path":"/x"}]},"linux":{"cgroupsPath":"/c"}}`,

@@ -1,0 +1,36 @@
+package absent
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestAKindThatRunsWorkIsRefusedWithWhatWorksInstead(t *testing.T) {
+	for kind, words := range map[schema.GroupKind]string{
+		{Group: "apps", Kind: "Deployment"}:                          "make it a Job",
+		{Group: "kubeflow.org", Kind: "MPIJob"}:                      "Indexed Job",
+		{Group: "kubeflow.org", Kind: "PyTorchJob"}:                  "Indexed Job",
+		{Group: "kubeflow.org", Kind: "TFJob"}:                       "Indexed Job",
+		{Group: "trainer.kubeflow.org", Kind: "TrainJob"}:            "Indexed Job",
+		{Group: "ray.io", Kind: "RayJob"}:                            "Indexed Job",
+		{Group: "batch.volcano.sh", Kind: "Job"}:                     "Indexed Job",
+		{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}: "Indexed Job",
+		{Group: "jobset.x-k8s.io", Kind: "JobSet"}:                   "replicatedJobs",
+		{Group: "argoproj.io", Kind: "Workflow"}:                     "each step a Job",
+		{Group: "argoproj.io", Kind: "CronWorkflow"}:                 "CronJob",
+		{Group: "tekton.dev", Kind: "PipelineRun"}:                   "each step a Job",
+		{Group: "sparkoperator.k8s.io", Kind: "SparkApplication"}:    "spark-submit",
+		{Group: "kueue.x-k8s.io", Kind: "LocalQueue"}:                "ResourceQuotas",
+		{Group: "scheduling.volcano.sh", Kind: "Queue"}:              "ResourceQuotas",
+		{Group: "example.com", Kind: "Widget"}:                       "jobd runs Jobs and does not have the kind Widget (example.com)",
+	} {
+		if said := Refusal(kind); !strings.Contains(said, words) {
+			t.Errorf("%s: %s", kind, said)
+		}
+	}
+	if said := Refusal(schema.GroupKind{Group: "example.com", Kind: "Widget"}); strings.Contains(said, ": ") {
+		t.Errorf("it advises on a kind that nobody knows: %s", said)
+	}
+}

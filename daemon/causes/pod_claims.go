@@ -1,0 +1,32 @@
+package causes
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/jobd/jobd/api/why"
+	"github.com/jobd/jobd/daemon/claim"
+)
+
+// podClaims are claims that are not bound to a volume, and why they are not.
+func podClaims(v *podView) (all []why.Cause) {
+	if v.ended() || v.pod.Spec.NodeName != "" || v.Claim == nil {
+		return nil
+	}
+	for _, use := range claim.UsesOf(v.pod) {
+		obj, said := v.Claim(v.pod.Namespace, use.Name)
+		if obj == nil || obj.Status.Phase == corev1.ClaimBound || said == nil || said.Reason == claim.WaitForFirstConsumer {
+			continue
+		}
+		c := why.Cause{
+			Type: "ClaimUnbound", Object: about("PersistentVolumeClaim", obj), Since: at(seen(said)),
+			Message: "is not bound to a volume: " + sentence(said.Message),
+			Details: map[string]string{"reason": said.Reason},
+		}
+		if name := obj.Spec.VolumeName; name != "" && said.Reason == claim.FailedBinding {
+			c.Details["volume"] = name
+			c.Help = []string{"jobctl get pv"}
+		}
+		all = append(all, c)
+	}
+	return all
+}
