@@ -65,14 +65,29 @@ func ofPods(name corev1.ResourceName) bool {
 	return false
 }
 
-// usedByPod returns what a pod uses until it has ended. Unlike in a cluster, one that is still there after its grace period goes on
-// to use it: nothing but its end removes a pod here.
+// ofFiles are the names by which a quota limits the files of pods.
+var ofFiles = []corev1.ResourceName{
+	corev1.ResourceEphemeralStorage, corev1.ResourceRequestsEphemeralStorage, corev1.ResourceLimitsEphemeralStorage,
+}
+
+// LimitsFiles reports whether a quota limits the files of pods.
+func LimitsFiles(q *corev1.ResourceQuota) bool {
+	return slices.ContainsFunc(ofFiles, func(name corev1.ResourceName) bool { _, ok := q.Spec.Hard[name]; return ok })
+}
+
+// usedByPod returns what a pod uses until it has ended, and of ephemeral storage for as long as it keeps its files. Unlike in a
+// cluster, one that is still there after its grace period goes on to use it: nothing but its end removes a pod here.
 func usedByPod(pod *corev1.Pod) corev1.ResourceList {
-	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if ended && !core.KeepsFiles(pod) {
 		return nil
 	}
 	options := resourcehelper.PodResourcesOptions{UseStatusResources: true}
-	return named(resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options))
+	used := named(resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options))
+	if ended {
+		return library.Mask(used, ofFiles)
+	}
+	return used
 }
 
 // named returns requests and limits by the names that they have in quotas.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/core"
 )
 
 func amounts(of ...string) corev1.ResourceList {
@@ -89,6 +91,15 @@ func TestUse(t *testing.T) {
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"x"}}}},
 		}}
 	})
+	keeps := func(how string, there corev1.ConditionStatus) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Annotations = map[string]string{core.KeepFilesAnnotation: how}
+			p.Status.Phase = corev1.PodSucceeded
+			if there != "" {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: there}}
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		quota *corev1.ResourceQuota
 		of    schema.GroupResource
@@ -98,7 +109,11 @@ func TestUse(t *testing.T) {
 		"nothing": {anything(all...), pods, nil, "[]"},
 		"a pod": {anything(all...), pods, pod(nil), "[count/pods:1 cpu:1500m ephemeral-storage:1Gi hugepages-2Mi:4Mi limits.cpu:2 memory:1Gi pods:1 " +
 			"requests.cpu:1500m requests.ephemeral-storage:1Gi requests.example.com/dongle:2 requests.hugepages-2Mi:4Mi requests.memory:1Gi]"},
-		"a pod that has ended": {anything(all...), pods, pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "[count/pods:1]"},
+		"a pod that has ended":                     {anything(all...), pods, pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), "[count/pods:1]"},
+		"a pod that has ended and keeps its files": {anything(all...), pods, pod(keeps("1h", corev1.ConditionTrue)), "[count/pods:1 ephemeral-storage:1Gi requests.ephemeral-storage:1Gi]"},
+		"a pod whose files have gone":              {anything(all...), pods, pod(keeps("1h", corev1.ConditionFalse)), "[count/pods:1]"},
+		"a pod that keeps its files for no time":   {anything(all...), pods, pod(keeps("yes", corev1.ConditionTrue)), "[count/pods:1]"},
+		"a pod that never had any":                 {anything(all...), pods, pod(keeps("1h", "")), "[count/pods:1]"},
 		"a large init container": {anything("cpu"), pods, pod(func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts("cpu", "3")}}}
 		}), "[cpu:3]"},

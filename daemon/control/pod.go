@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/jobd/jobd/api/quota"
 	"github.com/jobd/jobd/api/storage"
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/events"
@@ -198,7 +199,9 @@ func (c *pods) settle(p *loop.Pass, key string) error {
 	rec.issued.Record(actions, p.Now)
 	c.timers.Set(c, key, wake)
 	if pod.Terminal(obj) && !pod.Done(obj) && len(actions) == 0 && !wake.IsZero() {
-		c.keepFiles(obj)
+		if err := c.keepFiles(p, obj); err != nil {
+			return err
+		}
 	}
 	c.do(p, obj, actions...)
 	if result.Changed {
@@ -231,13 +234,28 @@ type keeper struct {
 	end       time.Time
 }
 
-// keepFiles notes that a pod keeps its files after its end. If there are too many of these, the one that ended first keeps
-// them no longer, of the namespace that has most of them: nobody makes others lose theirs.
-func (c *pods) keepFiles(obj *corev1.Pod) {
-	c.keeping[obj.UID] = keeper{obj.Namespace, pod.FilesEnd(obj)}
-	if len(c.keeping) <= maxFilesKept {
-		return
+// keepFiles notes that a pod keeps its files after its end. Where a ResourceQuota limits them, they are measured once: they do
+// not change any more. If there are too many pods that keep theirs, the one that ended first does so no longer, of the namespace
+// that has most of them: nobody makes others lose theirs.
+func (c *pods) keepFiles(p *loop.Pass, obj *corev1.Pod) error {
+	if _, known := c.keeping[obj.UID]; !known {
+		quotas, err := p.Quotas(obj.Namespace)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(*quotas, func(q corev1.ResourceQuota) bool { return quota.LimitsFiles(&q) }) {
+			c.do(p, obj, pod.Action{Kind: pod.Measure})
+		}
 	}
+	c.keeping[obj.UID] = keeper{obj.Namespace, pod.FilesEnd(obj)}
+	if len(c.keeping) > maxFilesKept {
+		c.dropOldest()
+	}
+	return nil
+}
+
+// dropOldest lets one pod keep its files no longer.
+func (c *pods) dropOldest() {
 	count := map[string]int{}
 	for _, k := range c.keeping {
 		count[k.namespace]++

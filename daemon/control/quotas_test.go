@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/core"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -135,6 +136,42 @@ func TestAQuotaForTheJobsOfACronJob(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if n := w.used("jobs", "count/jobs.batch"); n != "1" {
 			t.Errorf("%s Jobs", n)
+		}
+	})
+}
+
+// What pods that have ended keep goes on being used, and others wait for it.
+func TestAQuotaCountsFilesThatAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.limit("files", corev1.ResourceList{corev1.ResourceRequestsEphemeralStorage: resource.MustParse("3Gi"), corev1.ResourcePods: resource.MustParse("10")})
+		keeping := func(name string) *batchv1.Job {
+			j := simulate(name, "1s", "0")
+			j.Spec.Template.Annotations[core.KeepFilesAnnotation] = "1h"
+			j.Spec.Completions, j.Spec.Parallelism = ptr.To[int32](1), ptr.To[int32](1)
+			j.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Image: "busybox", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("2Gi")},
+			}}}
+			return j
+		}
+		w.create(keeping("first"))
+		time.Sleep(time.Minute)
+		if files, pods := w.used("files", corev1.ResourceRequestsEphemeralStorage), w.used("files", corev1.ResourcePods); files != "2Gi" || pods != "0" {
+			t.Errorf("used are %s and %s pods", files, pods)
+		}
+		w.create(keeping("second"))
+		time.Sleep(50 * time.Minute)
+		if n := len(w.pods()); n != 1 {
+			t.Errorf("%d pods while there is no room", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if j := w.job("second"); !objects.Finished(j) {
+			t.Errorf("it still waits when there is room: %+v", j.Status)
+		}
+		time.Sleep(time.Hour)
+		if files := w.used("files", corev1.ResourceRequestsEphemeralStorage); files != "0" {
+			t.Errorf("used are %s when all files have gone", files)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/eviction"
 	"github.com/jobd/jobd/daemon/objects"
+	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/containerd"
 	"github.com/jobd/jobd/runtime/untrusted"
 	"github.com/jobd/jobd/runtime/volume"
@@ -28,8 +29,12 @@ type Usage struct {
 	LogPath func(p *corev1.Pod, container string, attempt int) string
 }
 
-// OverLimit returns, in a kubelet's words, a limit that a pod has exceeded; empty if there is none.
+// OverLimit returns, in a kubelet's words, a limit that a pod has exceeded; empty if there is none. For a pod that has ended, it is
+// what it may keep of its files where a ResourceQuota counts them: no more than it requests.
 func (d Usage) OverLimit(p *corev1.Pod) string {
+	if pod.Terminal(p) {
+		return overKept(p, d.use(p, unlinked{}))
+	}
 	unlinked := d.unlinked(p)
 	if over := d.Volumes.OverLimit(p, unlinked.volumes); over != "" || !objects.StorageLimited(&p.Spec) {
 		return over
@@ -120,6 +125,20 @@ func (d Usage) ofContainers(p *corev1.Pod) map[string]eviction.Size {
 		}
 	}
 	return used
+}
+
+// overKept checks what a pod has left.
+func overKept(p *corev1.Pod, left eviction.Use) string {
+	all := left.Volumes.Bytes
+	for _, written := range left.Containers {
+		all += written.Bytes
+	}
+	requested := resource.PodRequests(p, resource.PodResourcesOptions{})[corev1.ResourceEphemeralStorage]
+	if all <= requested.Value() {
+		return ""
+	}
+	return fmt.Sprintf("The files of the pod are not kept: they take %d bytes, and it requests %s of ephemeral-storage, which a ResourceQuota limits.",
+		all, requested.String())
 }
 
 // overStorageLimit checks what the containers of a pod use, each by itself, and all of them together with the pod's

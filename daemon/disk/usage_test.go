@@ -48,3 +48,27 @@ func TestLimitsOfLocalStorage(t *testing.T) {
 		}
 	}
 }
+
+// A pod keeps no more than it requests.
+func TestOverKept(t *testing.T) {
+	for _, tc := range []struct {
+		name, spec string
+		container  int64
+		volumes    int64
+		over       bool
+	}{
+		{"to the last byte", `containers: [{name: a, resources: {requests: {ephemeral-storage: 2Ki}}}, {name: b, resources: {requests: {ephemeral-storage: 1Ki}}}]`, 2048, 1024, false},
+		{"and not more", `containers: [{name: a, resources: {requests: {ephemeral-storage: 2Ki}}}]`, 2048, 1, true},
+		{"nothing of nothing", `containers: [{name: a}]`, 0, 0, false},
+		{"without a request", `containers: [{name: a}]`, 1, 0, true},
+	} {
+		p := &corev1.Pod{}
+		if err := yaml.UnmarshalStrict([]byte(tc.spec), &p.Spec); err != nil {
+			t.Fatal(err)
+		}
+		left := eviction.Use{Containers: map[string]eviction.Size{"a": {Bytes: tc.container}}, Volumes: eviction.Size{Bytes: tc.volumes}}
+		if over := overKept(p, left); (over != "") != tc.over {
+			t.Errorf("%s: %q", tc.name, over)
+		}
+	}
+}

@@ -48,6 +48,11 @@ kind: PersistentVolumeClaim
 metadata: {name: loop}
 spec: {storageClassName: loop, accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}
 ---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: device}
+spec: {volumeMode: Block, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+---
 apiVersion: batch/v1
 kind: Job
 metadata: {name: plain}
@@ -78,10 +83,11 @@ metadata: {name: onfailure}
 spec:
   template:
     spec:
+      hostUsers: true
       restartPolicy: OnFailure
       containers:
-      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo run >> /claim/runs; echo end; [ $(cat /claim/runs | wc -l) -gt 1 ]"], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [OUT, {name: claim, mountPath: /claim}]}
-      volumes: [NOTES, {name: claim, persistentVolumeClaim: {claimName: loop}}]
+      - {name: c, image: "busybox:1.36", ENV, command: [sh, -c, "NOTE c; echo begin; echo run >> /claim/runs; echo end; [ $(cat /claim/runs | wc -l) -gt 1 ]"], terminationMessagePolicy: FallbackToLogsOnError, volumeMounts: [OUT, {name: claim, mountPath: /claim}], volumeDevices: [{name: device, devicePath: /dev/device}]}
+      volumes: [NOTES, {name: claim, persistentVolumeClaim: {claimName: loop}}, {name: device, persistentVolumeClaim: {claimName: device}}]
 ---
 apiVersion: batch/v1
 kind: Job

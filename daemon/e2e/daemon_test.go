@@ -244,7 +244,7 @@ func (d *daemon) clean() {
 	}
 }
 
-// leftOnHost finds directories, mounts, network devices and tables, and processes of a daemon that was cleaned up.
+// leftOnHost finds directories, mounts, loop and network devices, tables, and processes of a daemon that was cleaned up.
 func leftOnHost(root, state, output string) map[string]string {
 	left := map[string]string{}
 	for _, dir := range []string{root, state} {
@@ -256,6 +256,11 @@ func leftOnHost(root, state, output string) map[string]string {
 	for line := range strings.Lines(string(mounts)) {
 		if strings.Contains(line, root) || strings.Contains(line, state) {
 			left["mount"] = line
+		}
+	}
+	for device, file := range loopDevices() {
+		if strings.HasPrefix(file, root) {
+			left["loop device"] = device + " of " + file
 		}
 	}
 	for _, what := range networkOnHost(root, output) {

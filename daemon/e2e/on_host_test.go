@@ -24,7 +24,7 @@ func (d *daemon) name() string {
 }
 
 // onHost lists all that a daemon has on the host: mounts, cgroups and how many processes run in them, interfaces, nft
-// rules, files. It leaves out what may change while nothing runs: directories and networks that are kept for future
+// rules, loop devices, files. It leaves out what may change while nothing runs: directories and networks that are kept for future
 // containers, and databases.
 func (d *daemon) onHost() []string {
 	d.t.Helper()
@@ -76,6 +76,13 @@ func (d *daemon) onHost() []string {
 		}
 	}
 
+	devices := loopDevices()
+	for device, file := range devices {
+		if strings.HasPrefix(file, d.root) || strings.HasPrefix(devices[file], d.root) {
+			see("loop device %s of %s", device, file)
+		}
+	}
+
 	for _, dir := range []string{d.root, d.state} {
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
@@ -94,6 +101,18 @@ func (d *daemon) onHost() []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// loopDevices returns what each loop device of the host shows.
+func loopDevices() map[string]string {
+	shown := map[string]string{}
+	paths, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, path := range paths {
+		if file, err := os.ReadFile(path); err == nil {
+			shown["/dev/"+filepath.Base(filepath.Dir(filepath.Dir(path)))] = strings.TrimSuffix(string(file), "\n")
+		}
+	}
+	return shown
 }
 
 // prepared returns the directory of the networks that are ready for pods to come, and the names of their links. The

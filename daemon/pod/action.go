@@ -26,7 +26,7 @@ const (
 	Refresh Kind = "Refresh"
 	// Resize gives the running containers the resources of the pod, but for those that are restarted for that.
 	Resize Kind = "Resize"
-	// Measure finds out whether the pod takes more than it may.
+	// Measure finds out whether the pod takes more than it may, or keeps more once it has ended.
 	Measure Kind = "Measure"
 )
 

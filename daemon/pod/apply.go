@@ -143,6 +143,9 @@ func (f *folder) fold(o Observation) {
 		return
 	}
 	if Terminal(f.pod) {
+		if o.What == Evicted {
+			f.dropFiles(o.Message)
+		}
 		return
 	}
 	if o.What == Evicted {

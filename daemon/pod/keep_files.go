@@ -23,6 +23,14 @@ func filesKeptUntil(p *corev1.Pod, issued *Issued) time.Time {
 	return end.Add(keep)
 }
 
+// dropFiles ends the time for which the files of a pod that has ended are kept, since they are more than it may keep.
+func (f *folder) dropFiles(why string) {
+	if !filesKeptUntil(f.pod, f.issued).IsZero() {
+		f.issued.DropFiles()
+		f.warnOnce(Observation{Reason: "FilesNotKept", Message: why})
+	}
+}
+
 // FilesEnd returns when the last container of a pod ended; zero if none has run.
 func FilesEnd(p *corev1.Pod) (end time.Time) {
 	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {

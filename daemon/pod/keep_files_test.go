@@ -54,3 +54,31 @@ func TestFilesAreKeptForAWhile(t *testing.T) {
 		})
 	}
 }
+
+// Files that are more than a pod may keep go, and their owner is told; but not because of what was seen of a pod that keeps none.
+func TestFilesThatAreTooMuchAreNotKept(t *testing.T) {
+	end := time.Unix(1_700_000_000, 0)
+	for annotation, want := range map[string]int{"1h": 1, "": 0} {
+		p := &corev1.Pod{}
+		p.UID, p.Spec.NodeName, p.Spec.Containers = "u", "node", []corev1.Container{{Name: "c"}}
+		if annotation != "" {
+			p.Annotations = map[string]string{core.KeepFilesAnnotation: annotation}
+		}
+		p.Status.Phase = corev1.PodSucceeded
+		p.Status.StartTime = &metav1.Time{Time: end.Add(-time.Minute)}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(end)}},
+		}}
+		issued := &Issued{}
+		result := Apply(p, issued, []Observation{{What: Evicted, UID: "u", Message: "too much"}}, end)
+		if len(result.Events) != want || want == 1 && (result.Events[0].Reason != "FilesNotKept" || result.Events[0].Message != "too much") {
+			t.Errorf("%q: events %v", annotation, result.Events)
+		}
+		if actions, _ := Next(p, issued, end); len(actions) != 1 || actions[0].Kind != TearDown {
+			t.Errorf("%q: %v", annotation, actions)
+		}
+		if p.Status.Phase != corev1.PodSucceeded || p.Status.Reason != "" {
+			t.Errorf("%q: the status is %v", annotation, p.Status)
+		}
+	}
+}

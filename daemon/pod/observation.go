@@ -38,7 +38,8 @@ const (
 	// Checked: a probe or hook of the running container has answered. OK is its result, and Verdict says that the
 	// threshold is reached, so that the result has consequences. Message says what was wrong, or, with OK, doubtful.
 	Checked What = "Checked"
-	// Evicted: the pod takes more than it may, and is to end. Message says what it takes too much of.
+	// Evicted: the pod takes more than it may, and is to end, or to keep its files no longer. Message says what it takes too
+	// much of.
 	Evicted What = "Evicted"
 	// Preempted: the pod is to end, to make room for a critical pod.
 	Preempted What = "Preempted"

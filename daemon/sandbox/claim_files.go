@@ -33,5 +33,5 @@ func (c Claims) Files(ctx context.Context, obj *corev1.PersistentVolumeClaim) (s
 	case ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) == corev1.PersistentVolumeBlock:
 		return "", fmt.Errorf("volume %s is a block device and has no files: %w", pv.Name, errdefs.ErrFailedPrecondition)
 	}
-	return c.Attach(ctx, pv.Name)
+	return c.Attach(ctx, pv.Name, "")
 }

@@ -52,7 +52,13 @@ func (c Claims) Claimed(p *corev1.Pod, volume *corev1.Volume) (*corev1.Persisten
 	return pv, nil
 }
 
-// Attach makes a volume usable that jobd has created.
-func (c Claims) Attach(ctx context.Context, name string) (string, error) {
-	return c.Volumes.Attach(ctx, name)
+// Attach makes a volume usable for a pod that jobd has created.
+func (c Claims) Attach(ctx context.Context, name, pod string) (string, error) {
+	return c.Volumes.Attach(ctx, name, pod)
 }
+
+// HoldDevice lets a block device of the host stay what it is for a pod.
+func (c Claims) HoldDevice(path, pod string) error { return c.Volumes.HoldDevice(path, pod) }
+
+// Release lets go of the block devices that a pod has.
+func (c Claims) Release(pod string) error { return c.Volumes.Release(pod) }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 
 	"golang.org/x/net/bpf"
@@ -224,6 +225,7 @@ func (t *tree) node(d decision) int {
 	if d.isTest && d.yes == d.no {
 		return d.yes
 	}
+	d = t.merged(d)
 	id, ok := t.ids[d]
 	if !ok {
 		id = len(t.nodes)
@@ -231,6 +233,33 @@ func (t *tree) node(d decision) int {
 		t.ids[d] = id
 	}
 	return id
+}
+
+// merged returns one test in place of two that compare bits of the same word one after the other, where that is the same. A rule
+// for all values but those that have some bits in common comes as a rule for each of these bits.
+func (t *tree) merged(d decision) decision {
+	if !d.isTest || d.test != bpf.JumpEqual || d.k&^d.held.mask != 0 {
+		return d
+	}
+	for _, d := range []decision{d, turned(d)} {
+		for _, next := range []decision{t.nodes[d.yes], turned(t.nodes[d.yes])} {
+			if next.isTest && next.test == bpf.JumpEqual && next.no == d.no && next.k&^next.held.mask == 0 &&
+				next.held.loaded && d.held.loaded && next.held.offset == d.held.offset && next.held.mask&d.held.mask == 0 {
+				d.held.mask |= next.held.mask
+				d.k, d.yes = d.k|next.k, next.yes
+				return d
+			}
+		}
+	}
+	return d
+}
+
+// turned returns a test of one bit the other way round; anything else as it is.
+func turned(d decision) decision {
+	if d.isTest && d.test == bpf.JumpEqual && bits.OnesCount32(d.held.mask) == 1 && d.k&^d.held.mask == 0 {
+		d.k, d.yes, d.no = d.k^d.held.mask, d.no, d.yes
+	}
+	return d
 }
 
 // root returns the decision of the whole filter: the architecture first, then the number, then the arguments.

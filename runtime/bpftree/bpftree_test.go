@@ -94,6 +94,11 @@ func randomRules(r *rand.Rand) []byte {
 				})
 			}
 			rules[arch] = append(rules[arch], of)
+			for range max(0, r.IntN(100)-96) { // for a bit of the same word each
+				bit := uint32(1) << r.IntN(32)
+				of.conditions = []condition{{offset: 24, mask: bit, test: bpf.JumpEqual, k: []uint32{0, bit, 0x100}[r.IntN(3)]}}
+				rules[arch] = append(rules[arch], of)
+			}
 		}
 	}
 	return linear(rules, archs, errno|1)
@@ -146,6 +151,35 @@ func TestItIsShort(t *testing.T) {
 		after/460, before/460)
 	if after/460 > 16 {
 		t.Errorf("%d instructions are run", after/460)
+	}
+}
+
+// All values but those that have some bits in common are one test, as many rules as there are.
+func TestRulesForBitsAreOneTest(t *testing.T) {
+	const mask, but = 0xffffff00, 0x4c00
+	var rules []rule
+	for bit := uint32(1) << 31; bit&mask != 0; bit >>= 1 {
+		rules = append(rules, rule{16, []condition{{offset: 24, mask: bit, test: bpf.JumpEqual, k: ^uint32(but) & bit}}, allow})
+	}
+	filter := linear(map[uint32][]rule{amd64: rules}, []uint32{amd64}, errno|1)
+	rewritten, err := Rewrite(filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Equal(filter, rewritten); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rewritten) / size; n > 16 {
+		t.Errorf("%d instructions", n)
+	}
+	code, err := decode(rewritten)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[uint32]uint32{but: errno | 1, but | 0xff: errno | 1, but - 1: allow, but + 0x100: allow, but | 1<<31: allow, 0: allow} {
+		if got, _, err := run(code, &[words]uint32{0: 16, 1: amd64, 6: request}); got != want || err != nil {
+			t.Errorf("%x: %x, %v; want %x", request, got, err, want)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 const annotationFilter = "run.oci.seccomp_bpf_data"
 
 // form is part of the name of a filter that is kept, so that filters of earlier versions of jobd are not used.
-const form = "tree 1"
+const form = "tree 2"
 
 // mostFilters is how many filters are kept. A host has only a few profiles, but their files may be rewritten any
 // number of times.

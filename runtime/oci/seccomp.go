@@ -25,22 +25,37 @@ type Profiles struct{ made *lru.Cache }
 func NewProfiles() *Profiles { return &Profiles{lru.New(mostProfiles)} }
 
 // standard returns the profile RuntimeDefault for a process with the capabilities of a spec, of which it depends on the
-// bounding set.
-func (p *Profiles) standard(spec *specs.Spec) *specs.LinuxSeccomp {
+// bounding set. With noLoops it allows no requests to loop devices.
+func (p *Profiles) standard(spec *specs.Spec, noLoops bool) (*specs.LinuxSeccomp, error) {
+	make := func() (profile *specs.LinuxSeccomp, err error) {
+		if profile = seccomp.DefaultProfile(spec); noLoops {
+			profile, err = withoutLoops(profile)
+		}
+		return profile, err
+	}
 	if p == nil {
-		return seccomp.DefaultProfile(spec)
+		return make()
 	}
-	of := strings.Join(spec.Process.Capabilities.Bounding, " ")
+	of := profileOf{strings.Join(spec.Process.Capabilities.Bounding, " "), noLoops}
 	if made, ok := p.made.Get(of); ok {
-		return made.(*specs.LinuxSeccomp)
+		return made.(*specs.LinuxSeccomp), nil
 	}
-	profile := seccomp.DefaultProfile(spec)
-	p.made.Add(of, profile)
-	return profile
+	profile, err := make()
+	if err == nil {
+		p.made.Add(of, profile)
+	}
+	return profile, err
+}
+
+// profileOf is what a profile RuntimeDefault depends on.
+type profileOf struct {
+	capabilities string
+	noLoops      bool
 }
 
 // seccompProfile returns the container's profile, or else the pod's. A pod without either gets none unless
-// SeccompDefault is on; a privileged container gets none at all.
+// SeccompDefault is on; a privileged container gets none at all. What profile it is does not let a container do with a
+// volume's loop device what it could not do with another block device.
 func seccompProfile(in Input, spec *specs.Spec) (*specs.LinuxSeccomp, error) {
 	if privileged(in.Container) {
 		return nil, nil
@@ -50,22 +65,33 @@ func seccompProfile(in Input, spec *specs.Spec) (*specs.LinuxSeccomp, error) {
 		profile = podSecurity(in.Pod).SeccompProfile
 	}
 	if profile == nil {
+		profile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
 		if in.SeccompDefault {
-			return in.Profiles.standard(spec), nil
+			profile.Type = corev1.SeccompProfileTypeRuntimeDefault
 		}
-		return nil, nil
 	}
 	switch profile.Type {
 	case corev1.SeccompProfileTypeRuntimeDefault:
-		return in.Profiles.standard(spec), nil
+		return in.Profiles.standard(spec, mayNotLoop(in, spec))
 	case corev1.SeccompProfileTypeUnconfined:
+		if hasDevices(&in.Pod.Spec) {
+			return onlyWithoutLoops(spec), nil
+		}
 		return nil, nil
 	case corev1.SeccompProfileTypeLocalhost:
 		if profile.LocalhostProfile == nil || !filepath.IsLocal(*profile.LocalhostProfile) {
 			return nil, fmt.Errorf("seccompProfile: localhostProfile has to be a path below %s: %w", in.SeccompDir,
 				errdefs.ErrInvalidArgument)
 		}
-		return readProfile(filepath.Join(in.SeccompDir, *profile.LocalhostProfile))
+		own, err := readProfile(filepath.Join(in.SeccompDir, *profile.LocalhostProfile))
+		if err != nil || !mayNotLoop(in, spec) {
+			return own, err
+		}
+		without, err := withoutLoops(own)
+		if err != nil && !hasDevices(&in.Pod.Spec) {
+			return own, nil // such a pod has to be handed an open device by another one
+		}
+		return without, err
 	}
 	return nil, fmt.Errorf("seccompProfile of type %s is not known: %w", profile.Type, errdefs.ErrInvalidArgument)
 }

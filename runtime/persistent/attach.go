@@ -17,9 +17,10 @@ import (
 	"github.com/jobd/jobd/runtime/crash"
 )
 
-// Attach makes a volume usable and returns where: the path of a directory or of a block device, which may be another one
-// after a reboot. It has to be called again then, and may be called at any time.
-func (v *Volumes) Attach(ctx context.Context, name string) (path string, err error) {
+// Attach makes a volume usable for a pod, whose UID it is given, and returns where: the path of a directory or of a block
+// device. A block device is the volume's until Release; after that, and after a reboot, it may be another one. Attach may be
+// called at any time. Only a block device needs a pod.
+func (v *Volumes) Attach(ctx context.Context, name, pod string) (path string, err error) {
 	if err := checkName(name); err != nil {
 		return "", err
 	}
@@ -35,7 +36,7 @@ func (v *Volumes) Attach(ctx context.Context, name string) (path string, err err
 		out, err = v.enforce(v.dir(name), &is)
 		path = out.Path
 	case is.Mode == Block:
-		path, err = v.attachBlock(name)
+		path, err = v.attachBlock(name, pod)
 	default:
 		path, err = v.mountPoint(name), v.attachFileSystem(ctx, name, &is)
 	}
@@ -45,14 +46,19 @@ func (v *Volumes) Attach(ctx context.Context, name string) (path string, err err
 	return path, nil
 }
 
-// attachBlock sets up a loop device that stays until Detach: between two containers nobody has it open.
-func (v *Volumes) attachBlock(name string) (string, error) {
-	d, err := attachLoop(filepath.Join(v.dir(name), imageFile), false)
+// attachBlock sets up a loop device that stays for as long as a pod has it: between two containers nobody has it open but
+// what holds it for the pod.
+func (v *Volumes) attachBlock(name, pod string) (string, error) {
+	d, err := attachLoop(filepath.Join(v.dir(name), imageFile))
 	if err != nil {
 		return "", err
 	}
+	defer d.Close()
 	crash.At("persistent.loop.attached")
-	return d.Name(), errors.Join(d.refresh(), d.Close())
+	if err := errors.Join(d.restore(), d.refresh()); err != nil {
+		return "", err
+	}
+	return d.Name(), v.hold(d.File, pod)
 }
 
 // attachFileSystem mounts a volume. The mount alone keeps the loop device.
@@ -108,7 +114,7 @@ func (v *Volumes) mountImage(ctx context.Context, fs fileSystem, name string, is
 	} else if err := v.prepare(ctx, fs, name, is); err != nil {
 		return err
 	}
-	d, err := attachLoop(image, true)
+	d, err := attachLoop(image)
 	if err != nil {
 		return err
 	}
@@ -255,8 +261,8 @@ func (v *Volumes) expand(name string, is *record, size int64) error {
 	return errors.Join(d.refresh(), d.Close())
 }
 
-// Detach undoes Attach. It is no error if the volume is not attached, or if there is none. It fails if a process of the
-// host uses it; containers that still do keep what they have.
+// Detach undoes Attach, but for pods that still have the volume. It is no error if the volume is not attached, or if there
+// is none. It fails if a process of the host uses it; containers that still do keep what they have.
 func (v *Volumes) Detach(_ context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -311,6 +317,7 @@ func Clean(root, state string) error {
 	for _, p := range points {
 		errs = append(errs, v.detach(p.Name()))
 	}
+	errs = append(errs, releaseHolders(v.holders()))
 	for number, file := range loops() {
 		if !strings.HasPrefix(file, v.root+"/") {
 			continue

@@ -19,10 +19,10 @@ type device struct {
 	*os.File
 }
 
-// attachLoop returns the loop device of a file: the one that it has, or a new one. A device that is released by itself goes
-// as soon as nobody has it open or mounted, whatever becomes of this process; another one stays until it is released or
-// the host goes down. A second device of one file would have a cache of its own, and so ruin what is in the file.
-func attachLoop(image string, releasedByItself bool) (device, error) {
+// attachLoop returns the loop device of a file: the one that it has, or a new one. It is released by itself as soon as nobody
+// has it open or mounted, whatever becomes of this process. A second device of one file would have a cache of its own, and
+// so ruin what is in the file.
+func attachLoop(image string) (device, error) {
 	if d, err := findLoop(image); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return d, err
 	}
@@ -31,16 +31,22 @@ func attachLoop(image string, releasedByItself bool) (device, error) {
 		return device{}, err
 	}
 	defer file.Close()
-	control, err := openNode("/dev/loop-control", unix.S_IFCHR, unix.Mkdev(10, 237)) // which loads the kernel's module
+	config := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
+	copy(config.Info.File_name[:maxLabel], image)
+	d, err := configureLoop(&config)
+	if err != nil {
+		return device{}, fmt.Errorf("attach %s: %w", image, err)
+	}
+	return d, nil
+}
+
+// configureLoop sets up a new loop device.
+func configureLoop(config *unix.LoopConfig) (device, error) {
+	control, err := openNode("/dev/loop-control", unix.S_IFCHR, unix.Mkdev(10, 237), os.O_RDWR) // which loads the kernel's module
 	if err != nil {
 		return device{}, fmt.Errorf("the kernel has no loop devices, or they are not allowed here: %w", err)
 	}
 	defer control.Close()
-	config := unix.LoopConfig{Fd: uint32(file.Fd())}
-	copy(config.Info.File_name[:len(config.Info.File_name)-1], image)
-	if releasedByItself {
-		config.Info.Flags = unix.LO_FLAGS_AUTOCLEAR
-	}
 	for tries := 0; ; tries++ {
 		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err != nil {
@@ -50,33 +56,38 @@ func attachLoop(image string, releasedByItself bool) (device, error) {
 		if err != nil {
 			return device{}, err
 		}
-		err = unix.IoctlLoopConfigure(int(d.Fd()), &config)
+		err = unix.IoctlLoopConfigure(int(d.Fd()), config)
 		if err == nil {
 			return d, nil
 		}
 		d.Close()
 		if !errors.Is(err, unix.EBUSY) || tries == 100 { // somebody else was faster
-			return device{}, fmt.Errorf("attach %s to %s: %w", image, d.Name(), err)
+			return device{}, fmt.Errorf("set up %s: %w", d.Name(), err)
 		}
 	}
 }
 
 // openLoop opens a loop device by its number.
-func openLoop(number int) (device, error) {
-	file, err := openNode("/dev/loop"+strconv.Itoa(number), unix.S_IFBLK, unix.Mkdev(loopMajor, uint32(number)))
+func openLoop(number int) (device, error) { return openLoopAs(number, os.O_RDWR) }
+
+// openLoopToRead opens one that may be for reading only.
+func openLoopToRead(number int) (device, error) { return openLoopAs(number, os.O_RDONLY) }
+
+func openLoopAs(number, flag int) (device, error) {
+	file, err := openNode("/dev/loop"+strconv.Itoa(number), unix.S_IFBLK, unix.Mkdev(loopMajor, uint32(number)), flag)
 	return device{file}, err
 }
 
 // openNode opens a device's file in /dev, and makes it if nothing else does.
-func openNode(path string, kind uint32, number uint64) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
+func openNode(path string, kind uint32, number uint64, flag int) (*os.File, error) {
+	file, err := os.OpenFile(path, flag, 0)
 	if !errors.Is(err, os.ErrNotExist) {
 		return file, err
 	}
 	if err := unix.Mknod(path, kind|0o600, int(number)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, fmt.Errorf("make %s: %w", path, err)
 	}
-	return os.OpenFile(path, os.O_RDWR, 0)
+	return os.OpenFile(path, flag, 0)
 }
 
 // findLoop returns the loop device that a file has. Its error is os.ErrNotExist if it has none.
@@ -122,6 +133,24 @@ func loops() iter.Seq2[int, string] {
 func (d device) shows(file *unix.Stat_t) bool {
 	is, err := unix.IoctlLoopGetStatus64(int(d.Fd()))
 	return err == nil && is.Device == file.Dev && is.Inode == file.Ino
+}
+
+// restore takes back what somebody else who has the device open may have changed, so that it shows its whole file, and goes
+// once nobody has it open.
+func (d device) restore() error {
+	is, err := unix.IoctlLoopGetStatus64(int(d.Fd()))
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", d.Name(), err)
+	}
+	if is.Offset == 0 && is.Sizelimit == 0 && is.Flags&unix.LO_FLAGS_AUTOCLEAR != 0 {
+		return nil
+	}
+	is.Offset, is.Sizelimit = 0, 0
+	is.Flags |= unix.LO_FLAGS_AUTOCLEAR
+	if err := unix.IoctlLoopSetStatus64(int(d.Fd()), is); err != nil {
+		return fmt.Errorf("restore %s: %w", d.Name(), err)
+	}
+	return nil
 }
 
 // refresh lets a device have the size that its file has now.

@@ -16,6 +16,9 @@ import (
 
 const mib = 1 << 20
 
+// testPod has what tests attach.
+const testPod = "0f9b1c6e-5f0e-4d7e-9d0a-3c8f2b1a7e55"
+
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -43,7 +46,7 @@ func disk(t *testing.T, size int64, kind, options string, makeArgs ...string) st
 		t.Fatal(err)
 	}
 	run(t, "mkfs."+kind, append(makeArgs, "-q", image)...)
-	d, err := attachLoop(image, true)
+	d, err := attachLoop(image)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -90,7 +93,7 @@ func provision(t *testing.T, v *Volumes, spec Spec) Provisioned {
 
 func attach(t *testing.T, v *Volumes, name string) string {
 	t.Helper()
-	path, err := v.Attach(t.Context(), name)
+	path, err := v.Attach(t.Context(), name, testPod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +337,7 @@ func TestLoop(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := v.Attach(t.Context(), spec.Name); !errdefs.IsNotFound(err) {
+			if _, err := v.Attach(t.Context(), spec.Name, testPod); !errdefs.IsNotFound(err) {
 				t.Errorf("attach: %v", err)
 			}
 		})
@@ -387,6 +390,12 @@ func TestBlock(t *testing.T) {
 	}
 	file.Close()
 	if err := v.Delete(t.Context(), spec.Name); err != nil {
+		t.Fatal(err)
+	}
+	if names := attachedFiles(root); len(names) != 1 {
+		t.Errorf("a pod that has it must keep it: %v", names)
+	}
+	if err := v.Release(testPod); err != nil {
 		t.Fatal(err)
 	}
 	if names := attachedFiles(root); len(names) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/core"
+	"github.com/jobd/jobd/runtime/crash"
 )
 
 // Claims finds the PersistentVolumes of pods.
@@ -20,8 +22,13 @@ type Claims interface {
 	// Claimed returns the PersistentVolume of a pod's volume, whose type is persistentVolumeClaim or ephemeral, or an
 	// error as long as the claim is not bound.
 	Claimed(pod *corev1.Pod, volume *corev1.Volume) (*corev1.PersistentVolume, error)
-	// Attach makes a volume usable that jobd has created, and returns where: a directory, or a block device.
-	Attach(ctx context.Context, name string) (string, error)
+	// Attach makes a volume usable for a pod that jobd has created, and returns where: a directory, or a block device, which
+	// stays what it is until Release.
+	Attach(ctx context.Context, name, pod string) (string, error)
+	// HoldDevice lets a block device of the host stay what it is until Release.
+	HoldDevice(path, pod string) error
+	// Release lets go of the block devices that a pod has.
+	Release(pod string) error
 }
 
 // claimed makes the volume of a claim usable.
@@ -37,10 +44,15 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 	if c := volume.PersistentVolumeClaim; c != nil {
 		out.readOnly = c.ReadOnly
 	}
+	if out.device {
+		if err := v.noteDevices(string(pod.UID)); err != nil {
+			return source{}, err
+		}
+	}
 	grouped := true // an fsGroup applies to it
 	switch spec := &pv.Spec; {
 	case core.IsProvisioned(pv):
-		out.path, err = v.node.Claims.Attach(ctx, pv.Name)
+		out.path, err = v.node.Claims.Attach(ctx, pv.Name, string(pod.UID))
 	case spec.Local != nil:
 		out.path, err = v.localPath(pv.Name, spec.Local.Path)
 	case spec.HostPath != nil:
@@ -60,10 +72,41 @@ func (v *Volumes) claimed(ctx context.Context, pod *corev1.Pod, volume *corev1.V
 	if err := checkMode(pv.Name, out); err != nil {
 		return source{}, err
 	}
+	if out.device && !core.IsProvisioned(pv) {
+		err = v.node.Claims.HoldDevice(out.path, string(pod.UID))
+	}
 	if grouped && !out.device && !out.readOnly {
 		err = v.giveToGroupOnce(pod, volume.Name, out.path)
 	}
 	return out, err
+}
+
+// noteDevices notes that a pod has block devices, before it has any: TearDown looks for holders only of such pods.
+func (v *Volumes) noteDevices(podUID string) error {
+	if err := os.MkdirAll(v.devicesPod(podUID), 0o700); err != nil {
+		return err
+	}
+	crash.At("volume.device.noted")
+	return nil
+}
+
+// releaseDevices lets go of the block devices that a pod has.
+func (v *Volumes) releaseDevices(podUID string) error {
+	if v.node.Claims == nil {
+		return nil
+	}
+	if _, err := os.Stat(v.devicesPod(podUID)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	err := v.node.Claims.Release(podUID)
+	crash.At("volume.device.released")
+	return err
+}
+
+func (v *Volumes) devicesPod(uid string) string {
+	return filepath.Join(v.statePod(uid), "volumes", "devices")
 }
 
 // localPath checks the path of a volume of the type local.
@@ -123,7 +166,7 @@ func (v *Volumes) Devices(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 			}
 			s, err := v.claimed(ctx, pod, volume)
 			if err == nil {
-				err = addDevice(spec, d.DevicePath, s)
+				err = addDevice(spec, pod, c, d.DevicePath, s)
 			}
 			if err != nil {
 				return fmt.Errorf("MapVolume.MapPodDevice failed for volume %q : %w", d.Name, err)
@@ -133,7 +176,10 @@ func (v *Volumes) Devices(ctx context.Context, pod *corev1.Pod, c *corev1.Contai
 	return nil
 }
 
-func addDevice(spec *specs.Spec, at string, s source) error {
+// addDevice adds a block device to a spec. It belongs to the user that the container is to run as, as with a containerd that
+// has device_ownership_from_security_context, and to the group of the pod's volumes. The host's owner and group mean
+// nothing in a container: anybody may be in the group root.
+func addDevice(spec *specs.Spec, pod *corev1.Pod, c *corev1.Container, at string, s source) error {
 	var is unix.Stat_t
 	if err := unix.Stat(s.path, &is); err != nil {
 		return &os.PathError{Op: "stat", Path: s.path, Err: err}
@@ -146,12 +192,26 @@ func addDevice(spec *specs.Spec, at string, s source) error {
 	if spec.Linux.Resources == nil {
 		spec.Linux.Resources = &specs.LinuxResources{}
 	}
+	mode, owner, group := os.FileMode(0o600), runAsUser(pod, c), uint32(0)
+	if security := pod.Spec.SecurityContext; security != nil && security.FSGroup != nil {
+		mode, group = 0o660, uint32(*security.FSGroup)
+	}
 	spec.Linux.Devices = append(spec.Linux.Devices, specs.LinuxDevice{
-		Path: at, Type: "b", Major: major, Minor: minor, FileMode: ptr.To(os.FileMode(0o660)),
-		UID: ptr.To(is.Uid), GID: ptr.To(is.Gid),
+		Path: at, Type: "b", Major: major, Minor: minor, FileMode: &mode, UID: &owner, GID: &group,
 	})
 	spec.Linux.Resources.Devices = append(spec.Linux.Resources.Devices, specs.LinuxDeviceCgroup{
 		Allow: true, Type: "b", Major: &major, Minor: &minor, Access: access,
 	})
 	return nil
+}
+
+// runAsUser returns the user that a container is to run as, as far as its pod says; otherwise root.
+func runAsUser(pod *corev1.Pod, c *corev1.Container) uint32 {
+	if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+		return uint32(*c.SecurityContext.RunAsUser)
+	}
+	if pod.Spec.SecurityContext != nil {
+		return uint32(ptr.Deref(pod.Spec.SecurityContext.RunAsUser, 0))
+	}
+	return 0
 }

@@ -56,7 +56,11 @@ func (c oneClaim) Claimed(*corev1.Pod, *corev1.Volume) (*corev1.PersistentVolume
 	return pv, nil
 }
 
-func (oneClaim) Attach(context.Context, string) (string, error) { return "", errors.ErrUnsupported }
+func (oneClaim) Attach(context.Context, string, string) (string, error) {
+	return "", errors.ErrUnsupported
+}
+func (oneClaim) HoldDevice(string, string) error { return errors.ErrUnsupported }
+func (oneClaim) Release(string) error            { return nil }
 
 // TestFSGroupOfAClaimIsAppliedOnce: a restart of the daemon, or a container that is added, repeats the set-up.
 func TestFSGroupOfAClaimIsAppliedOnce(t *testing.T) {

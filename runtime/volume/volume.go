@@ -257,7 +257,7 @@ func (v *Volumes) TearDown(podUID string) error {
 	if podUID == "." || podUID == ".." || podUID != filepath.Base(podUID) { // Base("") is "."
 		return fmt.Errorf("pod uid %q: %w", podUID, errdefs.ErrInvalidArgument)
 	}
-	if err := errors.Join(v.releaseNFS(podUID), v.releaseImages(podUID)); err != nil {
+	if err := errors.Join(v.releaseNFS(podUID), v.releaseImages(podUID), v.releaseDevices(podUID)); err != nil {
 		return fmt.Errorf("pod %s: %w", podUID, err)
 	}
 	for _, dir := range []string{v.statePod(podUID), v.rootPod(podUID)} {

@@ -6,7 +6,7 @@
 // with 1 unless all those get through that a privileged container may make. A new attempt is one more entry in one of
 // the lists.
 //
-//	attacker [-privileged] [-names] [NAME...]
+//	attacker [-privileged] [-device PATH] [-names] [NAME...]
 //	attacker overwrite FILE    tries to write over each program that runs in its PID namespace, until there is the file
 //	attacker crowd             takes connections and requests of the API, without end
 //	attacker sleep             waits for a signal, to be attacked from within by exec
@@ -51,7 +51,12 @@ var errNothing = errors.New("nothing is there")
 // timeLimit bounds one attempt: they take milliseconds.
 const timeLimit = time.Minute
 
-func attempts() []attempt { return slices.Concat(kernelAttempts, fileAttempts, processAttempts) }
+func attempts() []attempt {
+	if *blockDevice != "" {
+		return deviceAttempts
+	}
+	return slices.Concat(kernelAttempts, fileAttempts, processAttempts)
+}
 
 func main() {
 	privileged := flag.Bool("privileged", false, "expect the attempts to get through that a privileged container may make")
@@ -95,7 +100,7 @@ func main() {
 func run(a attempt) string {
 	ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", "one", a.name)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "-device", *blockDevice, "one", a.name)
 	out, err := cmd.CombinedOutput() // what is found is named before the outcome
 	var ended *exec.ExitError
 	switch {
