@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,19 +119,14 @@ func TestThreads(t *testing.T) {
 		runnable, _ := threads()
 		asleep = !runnable
 	}
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	var spinning sync.WaitGroup
 	spinning.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() {
 		}
 	})
 	defer spinning.Wait()
-	defer close(stop)
+	defer stop.Store(true)
 	used := cpuTime()
 	for cpuTime() < used+10*time.Millisecond {
 		if runnable, _ := threads(); runnable {

@@ -5,8 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,9 +15,11 @@ import (
 // validateEvent checks a new event of v1. Its name may be any segment of a path, as that of an object may which it begins with:
 // system:node.17a4.
 func validateEvent(event *corev1.Event) field.ErrorList {
-	return append(validation.ValidateObjectMeta(&event.ObjectMeta, true, path.ValidatePathSegmentName, field.NewPath("metadata")),
+	return append(validation.ValidateObjectMeta(&event.ObjectMeta, true, anySegment, field.NewPath("metadata")),
 		validateAnyEvent(event, "reportingComponent")...)
 }
+
+func anySegment(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 
 // validateAnyEvent checks what both groups require: an event is in the namespace of its object, or in "default" if the
 // object has no namespace. An event with an eventTime may be elsewhere, and must also name its reporter, an action and
