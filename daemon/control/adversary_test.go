@@ -184,13 +184,11 @@ var adversaries = map[string]func(n int) []objects.Object{
 	}),
 	"schedules without an end": func(n int) (all []objects.Object) {
 		for i := range n / 10 {
-			for _, cj := range onCronJob(func(cj *batchv1.CronJob, _ int) {
+			all = append(all, onCronJob(func(cj *batchv1.CronJob, _ int) {
 				cj.Name = fmt.Sprint("c", i)
 				cj.Spec.Schedule, cj.Spec.TimeZone = []string{", * * * *", "0 0 31 2 *", "0 12 30 12 *"}[i%3], ptr.To("Pacific/Apia")
 				cj.Status.LastScheduleTime = &metav1.Time{Time: time.Date(1999, 12, 1, 0, 0, 0, 0, time.UTC)}
-			})(1) {
-				all = append(all, cj)
-			}
+			})(1)...)
 		}
 		return all
 	},
