@@ -98,9 +98,9 @@ func zones(t testing.TB) (all []*time.Location) {
 	return all
 }
 
-// changes calls yield with the times at which the clocks of a zone are changed from 1970 to 2100.
-func changes(in *time.Location, yield func(time.Time)) {
-	for at := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2100; {
+// changes calls yield with the times at which the clocks of a zone are changed from 1970 to a year.
+func changes(in *time.Location, until int, yield func(time.Time)) {
+	for at := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC); at.Year() < until; {
 		_, change := at.In(in).ZoneBounds()
 		switch {
 		case change.IsZero():
@@ -125,10 +125,14 @@ func every(n, long int) int {
 // TestNextInAllZones asks for times around changes of each zone's clocks. It would not end if one of them had none.
 func TestNextInAllZones(t *testing.T) {
 	n, i, left := 0, 0, 0
-	for _, in := range zones(t) {
-		changes(in, func(change time.Time) {
+	for z, in := range zones(t) {
+		until := 2040 // from then on the rules of each zone are the same in each year
+		if z%every(50, 5) == 0 {
+			until = 2100
+		}
+		changes(in, until, func(change time.Time) {
 			jumps := jumps(change.Add(-farthest).In(in))
-			if i++; i%every(30, 3) != 0 && !jumps {
+			if i++; i%every(60, 10) != 0 && !jumps {
 				return
 			}
 			for ahead := -1; ahead <= 1; ahead++ {
@@ -163,11 +167,11 @@ func TestNextInAllZones(t *testing.T) {
 func TestWalkAgreesWithTheLibrary(t *testing.T) {
 	n, i := 0, 0
 	for _, in := range zones(t) {
-		changes(in, func(change time.Time) {
+		changes(in, 2040, func(change time.Time) {
 			before, after := change.Add(-time.Second).In(in), change.In(in)
 			_, was := before.Zone()
 			_, is := after.Zone()
-			if i++; i%every(600, 60) != 0 || was-is != 3600 && is-was != 3600 || before.Hour() > 20 || before.Hour() < 1 || after.Hour() > 20 || after.Hour() < 1 {
+			if i++; i%every(1500, 300) != 0 || was-is != 3600 && is-was != 3600 || before.Hour() > 20 || before.Hour() < 1 || after.Hour() > 20 || after.Hour() < 1 {
 				return
 			}
 			for _, fields := range []string{"15 2 * * *", "0 12 * * *", "*/20 0-3 * * 0,6", "0 0 1,15 * 1", "30 23 * * *"} {
