@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"time"
 
@@ -156,7 +155,7 @@ func (s *Store) forgetNow() {
 		return due, btx.Commit()
 	}()
 	if err != nil {
-		s.options.Logger.Warn("cannot cut the history of the database", "path", s.path, "error", fmt.Errorf("cut history: %w", classify(err)))
+		s.options.Logger.Warn("cannot cut the history of the database", "path", s.path, "error", classify(err))
 		due = time.Now().Add(s.options.HistoryAge)
 	}
 	s.alarm.due = time.Time{} // it has rung

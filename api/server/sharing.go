@@ -145,9 +145,12 @@ func (s *sharing) serve(w http.ResponseWriter, r *http.Request, info *request.Re
 			r = r.WithContext(utilflowcontrol.WithInitializationSignal(r.Context(), initialized(release)))
 		}
 	}
-	held := s.memory.Request(who)
-	defer held.Release()
-	next.ServeHTTP(w, r.WithContext(storage.WithMemory(r.Context(), held)))
+	if !longRunning(r, info) { // those let go of what they have read
+		held := s.memory.Request(who)
+		defer held.Release()
+		r = r.WithContext(storage.WithMemory(r.Context(), held))
+	}
+	next.ServeHTTP(w, r)
 	return nil
 }
 

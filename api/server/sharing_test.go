@@ -352,3 +352,29 @@ func TestWhichPlacesARequestNeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeAnswersTakeNothingFromOthers has a user that reads none of the large objects that it asks for.
+func TestLargeAnswersTakeNothingFromOthers(t *testing.T) {
+	ts := startServer(t)
+	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"a": strings.Repeat("x", 1<<20)}}
+	mustMake(t, ts.client(t).CoreV1().ConfigMaps("default"), large)
+	const path = "/api/v1/namespaces/default/configmaps/large"
+	for range 2 * maxHeldOfOne >> 20 {
+		c := ts.dialAs(t, attacker)
+		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		if held, refused := ts.local.sharing.memory.Held(); refused > 0 {
+			if held > maxHeldOfOne {
+				t.Errorf("%d bytes are held", held)
+			}
+			break
+		}
+		runtime.Gosched()
+	}
+	if _, err := ts.client(t).CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
