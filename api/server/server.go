@@ -265,7 +265,8 @@ func New(c Config) (*Server, error) {
 func (s *Server) admission() admission.Interface {
 	c := &s.config
 	all := []admission.Interface{namespaceLifecycle{s}, limitRanges{c.Store}, podReferences{c.Store}, resizeAdmission{c.Store},
-		templateReferences{c.Store}, accountRole{s}, podSecurity{s}, privilegedServices{s}, claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}, resourceQuotas{c.Store}}
+		templateReferences{c.Store}, accountRole{s}, podSecurity{s}, privilegedServices{s},
+		claimClass{c.Store, !c.UnknownStorageClassWaits}, escalation{s}, resourceQuotas{c.Store}}
 	if c.WorkloadWithJob {
 		all = append(all, gangs{})
 	}

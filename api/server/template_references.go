@@ -50,7 +50,8 @@ func (r templateReferences) Validate(ctx context.Context, a admission.Attributes
 			}
 			switch {
 			case n.kind == "Node":
-				warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no Node %q: a pod that names it stays Pending", path.Child(n.field), n.name))
+				warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no Node %q: a pod that names it stays Pending",
+					path.Child(n.field), n.name))
 			case !isPod: // a pod is refused
 				warning.AddWarning(ctx, "", fmt.Sprintf("%s: there is no %s %q: no pod is created until there is one",
 					path.Child(n.field), n.kind, n.name))
@@ -70,10 +71,10 @@ func references(namespace string, spec *corev1.PodSpec) []named {
 	if account == core.DefaultServiceAccount {
 		account = ""
 	}
-	class := ptr.Deref(spec.RuntimeClassName, "")
+	class, priority := ptr.Deref(spec.RuntimeClassName, ""), spec.PriorityClassName
 	return []named{
 		{"serviceAccountName", "ServiceAccount", account, store.Key("serviceaccounts", namespace, account)},
-		{"priorityClassName", "PriorityClass", spec.PriorityClassName, store.Key("priorityclasses."+schedulingv1.GroupName, "", spec.PriorityClassName)},
+		{"priorityClassName", "PriorityClass", priority, store.Key("priorityclasses."+schedulingv1.GroupName, "", priority)},
 		{"runtimeClassName", "RuntimeClass", class, store.Key("runtimeclasses."+nodev1.GroupName, "", class)},
 		{"nodeName", "Node", spec.NodeName, store.Key("nodes", "", spec.NodeName)},
 	}

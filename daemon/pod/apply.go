@@ -337,7 +337,8 @@ func (f *folder) exited(c container, o Observation) {
 		f.started(c, o)
 	}
 	end := corev1.ContainerStateTerminated{
-		ExitCode: int32(s.ExitCode), Signal: int32(s.Signal), Reason: reasonError, Message: s.Message,
+		// A kubelet never sets the signal: an exit code of 128 and more says it.
+		ExitCode: int32(s.ExitCode), Reason: reasonError, Message: s.Message,
 		StartedAt: seconds(s.StartedAt), FinishedAt: seconds(s.FinishedAt),
 	}
 	switch {

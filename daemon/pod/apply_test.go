@@ -46,6 +46,17 @@ func TestPodLife(t *testing.T) {
 			l.condition(corev1.PodReady, "True")
 			l.condition(corev1.PodReadyToStartContainers, "True")
 		},
+		"a signal is an exit code, as a kubelet shows it": func(t *testing.T) {
+			l := newLife(t, newPod(corev1.RestartPolicyNever, "c"))
+			l.turn()
+			l.turn(l.started("c", 0))
+			killed := l.exited("c", 0, 137)
+			killed.Status.Signal = 9
+			l.turn(killed)
+			if end := find(l.pod, "c").status.State.Terminated; end == nil || end.ExitCode != 137 || end.Signal != 0 {
+				t.Errorf("%+v", end)
+			}
+		},
 		"a pod that is evicted has a moment to end and fails, whatever it ends with": func(t *testing.T) {
 			l := newLife(t, newPod(always, "c"))
 			l.turn()

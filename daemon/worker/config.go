@@ -53,7 +53,8 @@ type Images interface {
 	) (runtime.Image, error)
 }
 
-// SpecBuilder builds the OCI spec of a container. Its errors are shown as CreateContainerConfigError.
+// SpecBuilder builds the OCI spec of a container. Its errors are shown as CreateContainerConfigError, and
+// oci.ErrNoCommand as CreateContainerError.
 type SpecBuilder interface {
 	Spec(ctx context.Context, in SpecInput) (*specs.Spec, error)
 }

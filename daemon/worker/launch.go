@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
 	"github.com/jobd/jobd/runtime/crash"
+	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/smallfile"
 )
 
@@ -350,6 +351,9 @@ func (p *Pool) start(obj *corev1.Pod, w *worker, l *launch) (seen []pod.Observat
 				seen = append(seen, pod.Observation{What: pod.Doubted, Reason: reason, Message: message})
 			}})
 	})
+	if errors.Is(err, oci.ErrNoCommand) {
+		return fail(pod.CreateContainer, err)
+	}
 	if err != nil {
 		return fail(pod.CreateContainerConfig, err)
 	}

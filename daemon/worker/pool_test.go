@@ -24,6 +24,7 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime"
+	"github.com/jobd/jobd/runtime/oci"
 	"github.com/jobd/jobd/runtime/simulated"
 )
 
@@ -542,6 +543,11 @@ func TestWorkers(t *testing.T) {
 				h.wantFailure(t, reason, "no")
 				h.close()
 			}
+			bare := newHost(t)
+			defer bare.close()
+			bare.broken["Spec c"] = fmt.Errorf("container c: %w", oci.ErrNoCommand)
+			bare.workers.Do(lasting(newPod(corev1.RestartPolicyNever, "c"), "1h"), []pod.Action{launchOf("c", 0)})
+			bare.wantFailure(t, pod.CreateContainer, "container c: no command specified")
 			full := newHost(t)
 			defer full.close()
 			const words = "crun: mkdir `/work`: No space left on device"

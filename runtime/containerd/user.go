@@ -97,6 +97,11 @@ func openImage(state string, mounts []mount.Mount) (*os.File, error) {
 			if !ok {
 				continue
 			}
+			// The lowest layer has nothing of the image (lowestLayers), and lies elsewhere than those of images, whose paths
+			// are shortened by what they have in common.
+			if end := strings.LastIndex(lower, ":"); end >= 0 {
+				lower = lower[:end]
+			}
 			if !strings.Contains(lower, ":") {
 				return openDir(lower)
 			}
@@ -106,7 +111,7 @@ func openImage(state string, mounts []mount.Mount) (*os.File, error) {
 			}
 			defer os.Remove(dir)
 			// The kernel takes a page of options. This call makes more of them fit.
-			layers := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", option}}
+			layers := mount.Mount{Type: "overlay", Source: "overlay", Options: []string{"ro", "lowerdir=" + lower}}
 			if err := layers.Mount(dir); err != nil {
 				return nil, fmt.Errorf("mount layers of the image: %w", err)
 			}

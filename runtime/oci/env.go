@@ -287,8 +287,8 @@ func subscript(path, name string) (string, bool) {
 	return strings.CutSuffix(rest, "']")
 }
 
-// resourceValue returns a request or limit of a container in units of the divisor, rounded up. A limit that is not set
-// counts as what the node can offer.
+// resourceValue returns a request or limit of a container in units of the divisor, rounded up. A limit that is not set,
+// or is 0, counts as that of the whole pod, or else as what the node can offer.
 func resourceValue(in Input, ref *corev1.ResourceFieldSelector) (string, error) {
 	c, err := containerNamed(in, ref.ContainerName)
 	if err != nil {
@@ -298,9 +298,10 @@ func resourceValue(in Input, ref *corev1.ResourceFieldSelector) (string, error) 
 	var quantity resource.Quantity
 	switch kind {
 	case "limits":
-		of, ok := in, false
-		of.Container = c
-		if quantity, ok = limit(of, corev1.ResourceName(name)); !ok {
+		if quantity = c.Resources.Limits[corev1.ResourceName(name)]; quantity.IsZero() && in.Pod.Spec.Resources != nil {
+			quantity = in.Pod.Spec.Resources.Limits[corev1.ResourceName(name)]
+		}
+		if quantity.IsZero() {
 			quantity = in.Allocatable[corev1.ResourceName(name)]
 		}
 	case "requests":

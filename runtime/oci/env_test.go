@@ -52,6 +52,8 @@ func TestEnvironment(t *testing.T) {
 		{"a limit in mebibytes", nil, []corev1.EnvVar{amount("limits.memory", "1Mi")}, []string{"X=64"}},
 		{"a request is the limit when it is not set", nil, []corev1.EnvVar{amount("requests.memory", "")}, []string{"X=67108864"}},
 		{"a limit that is not set is the node's", nil, []corev1.EnvVar{amount("limits.ephemeral-storage", "1Gi")}, []string{"X=10"}},
+		{"a limit of 0 is the node's", nil, []corev1.EnvVar{amount("limits.example.com/zero", "")}, []string{"X=3"}},
+		{"a request of 0 is 0", nil, []corev1.EnvVar{amount("requests.example.com/zero", "")}, []string{"X=0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec := specOf(t, func(in *Input) {
@@ -59,8 +61,8 @@ func TestEnvironment(t *testing.T) {
 				in.Pod.Labels = map[string]string{"batch.kubernetes.io/job-completion-index": "7"}
 				in.Pod.Spec.ServiceAccountName = "robot"
 				in.HostIPs, in.PodIPs = []string{"10.0.0.1", "fd00::1"}, []string{"10.1.0.1"}
-				in.Allocatable = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("10Gi")}
-				in.Container.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+				in.Allocatable = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("10Gi"), "example.com/zero": resource.MustParse("3")}
+				in.Container.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("64Mi"), "example.com/zero": resource.MustParse("0")}
 			})
 			for _, want := range c.want {
 				name, _, _ := strings.Cut(want, "=")

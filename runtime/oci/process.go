@@ -1,6 +1,14 @@
 package oci
 
-import "github.com/opencontainers/runtime-spec/specs-go"
+import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/runtime-spec/specs-go"
+)
+
+// ErrNoCommand is the only error of Spec that in a cluster the runtime finds, not the kubelet.
+var ErrNoCommand = errdefs.ErrInvalidArgument.WithMessage("no command specified")
 
 func process(in Input, environment *containerEnv) (*specs.Process, error) {
 	args, err := commandLine(in, environment)
@@ -8,7 +16,7 @@ func process(in Input, environment *containerEnv) (*specs.Process, error) {
 		return nil, err
 	}
 	if len(args) == 0 {
-		return nil, invalid("container %q: no command specified, and the image has none", in.Container.Name)
+		return nil, fmt.Errorf("container %q: %w, and the image has none", in.Container.Name, ErrNoCommand)
 	}
 	return &specs.Process{Args: args, Env: environment.process, Cwd: workingDir(in), Terminal: in.Container.TTY}, nil
 }

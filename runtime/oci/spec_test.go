@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,8 +79,8 @@ func TestCommandLine(t *testing.T) {
 		})
 	}
 	t.Run("no command anywhere is an error", func(t *testing.T) {
-		if _, err := Spec(input(container(func(c *corev1.Container) { c.Command = nil }))); err == nil {
-			t.Error("no error")
+		if _, err := Spec(input(container(func(c *corev1.Container) { c.Command = nil }))); !errors.Is(err, ErrNoCommand) {
+			t.Errorf("got %v", err)
 		}
 	})
 }

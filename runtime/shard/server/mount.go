@@ -83,7 +83,7 @@ func mountOne(m protocol.Mount, target string, own *namespace) error {
 	}
 	text := strings.Join(data, ",")
 	if own != nil || len(text) >= os.Getpagesize() { // the kernel takes a page
-		dir, short := shortenLayers(data)
+		dir, near, short := shortenLayers(data)
 		text = strings.Join(short, ",")
 		if len(text) >= os.Getpagesize() {
 			return fmt.Errorf("%d bytes of options: %w", len(text), errdefs.ErrInvalidArgument)
@@ -96,7 +96,7 @@ func mountOne(m protocol.Mount, target string, own *namespace) error {
 			}
 			dir = target
 		}
-		if err := unix.Chdir(dir); err != nil {
+		if err := unix.Chdir(filepath.Join(dir, near)); err != nil {
 			return fmt.Errorf("%s: %w", dir, err)
 		}
 	}
@@ -133,8 +133,9 @@ func forgetVolatile(options []string) error {
 	return nil
 }
 
-// shortenLayers makes an overlay's options relative to the directory that all its layers are in.
-func shortenLayers(options []string) (dir string, short []string) {
+// shortenLayers makes the paths of an overlay's layers relative to a directory that is near most of them. dir is the directory
+// that all layers are in, and near the path from there: no path leads out of dir.
+func shortenLayers(options []string) (dir, near string, short []string) {
 	var layers []string
 	for _, option := range options {
 		if list, ok := strings.CutPrefix(option, "lowerdir="); ok {
@@ -142,7 +143,7 @@ func shortenLayers(options []string) (dir string, short []string) {
 		}
 	}
 	if len(layers) == 0 {
-		return "/", options
+		return "/", ".", options
 	}
 	dir = filepath.Dir(layers[0])
 	for _, layer := range layers {
@@ -150,15 +151,32 @@ func shortenLayers(options []string) (dir string, short []string) {
 			dir = filepath.Dir(dir)
 		}
 	}
-	prefix := strings.TrimSuffix(dir, "/") + "/"
-	for i := range layers {
-		layers[i] = strings.TrimPrefix(layers[i], prefix)
+	list, near := relative(layers, dir), "."
+	for _, place := range []string{layers[0], layers[len(layers)-1]} { // most are where the first is, or the last
+		place = filepath.Dir(filepath.Dir(place))
+		if below, err := filepath.Rel(dir, place); err == nil && !strings.HasPrefix(below, "..") {
+			if l := relative(layers, place); len(l) < len(list) {
+				list, near = l, below
+			}
+		}
 	}
 	for _, option := range options {
 		if strings.HasPrefix(option, "lowerdir=") {
-			option = "lowerdir=" + strings.Join(layers, ":")
+			option = "lowerdir=" + list
 		}
 		short = append(short, option)
 	}
-	return dir, short
+	return dir, near, short
+}
+
+// relative returns a list of paths as seen from a directory.
+func relative(paths []string, from string) string {
+	short := make([]string, len(paths))
+	for i, path := range paths {
+		var err error
+		if short[i], err = filepath.Rel(from, path); err != nil {
+			short[i] = path
+		}
+	}
+	return strings.Join(short, ":")
 }
