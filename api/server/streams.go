@@ -62,6 +62,7 @@ func serveStreams(w http.ResponseWriter, r *http.Request, v *visit, o streamOpti
 		s.wait(ctx, sizes)
 		select {
 		case <-closing: // with words of farewell, for which the client has to be there
+		case <-ctx.Done(): // the same
 		default:
 			v.leave()
 		}
