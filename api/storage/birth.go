@@ -37,12 +37,31 @@ func forgetBirth(tx *store.Tx, key string) {
 	}
 }
 
-// beforeBirth reports whether a version is from before the namespace of a key began.
-func beforeBirth(s *store.Snapshot, key string, version uint64) bool {
+// birth returns the version at which the namespace of a key began, 0 if that is not known.
+func birth(s *store.Snapshot, key string) uint64 {
 	namespace := namespaceKey(key)
 	if namespace == "" {
-		return false
+		return 0
 	}
-	o, ok := s.Get(birthPrefix + namespace)
-	return ok && version < o.Version
+	o, _ := s.Get(birthPrefix + namespace)
+	return o.Version
+}
+
+// sinceBirth returns the version from which a watch of a key goes on that was asked for from an older one: that at which its
+// namespace began, if there was none of that name at the older one. If there was, the client knows objects of the former
+// namespace: store.ErrCompacted.
+func sinceBirth(s *store.Snapshot, key string, from uint64) (uint64, error) {
+	began := birth(s, key)
+	if from >= began {
+		return from, nil
+	}
+	namespace := namespaceKey(key)
+	past, err := s.At(from, namespace)
+	if err != nil {
+		return 0, err
+	}
+	if _, there := past.Get(namespace); there {
+		return 0, store.ErrCompacted
+	}
+	return began, nil
 }

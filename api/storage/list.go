@@ -87,7 +87,7 @@ func (l *list) read(sn *store.Snapshot, at uint64) error {
 		}
 	}
 	past, err := sn.At(l.version, l.prefix)
-	if err == nil && beforeBirth(sn, l.prefix, l.version) {
+	if err == nil && l.version < birth(sn, l.prefix) {
 		err = store.ErrCompacted
 	}
 	switch {

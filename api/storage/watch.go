@@ -216,11 +216,9 @@ func (w *watcher) page(
 
 // follow sends what the log has after a version, until the watch ends.
 func (w *watcher) follow(from uint64) error {
-	if err := w.storage.store.View(func(sn *store.Snapshot) error {
-		if beforeBirth(sn, w.key, from) {
-			return store.ErrCompacted
-		}
-		return nil
+	if err := w.storage.store.View(func(sn *store.Snapshot) (err error) {
+		from, err = sinceBirth(sn, w.key, from)
+		return err
 	}); err != nil {
 		return err
 	}
