@@ -13,7 +13,6 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/daemon/ttl"
 )
 
@@ -28,47 +27,30 @@ type jobView struct {
 func (v *jobView) suspended() bool { return ptr.Deref(v.job.Spec.Suspend, false) }
 
 // ending returns the interim condition of a Job that is about to end; nil if it has ended or goes on.
-func (v *jobView) ending() *batchv1.JobCondition {
-	if v.end != nil {
-		return nil
-	}
-	for i := range v.job.Status.Conditions {
-		c := &v.job.Status.Conditions[i]
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobSuccessCriteriaMet) {
-			return c
-		}
-	}
-	return nil
-}
+func (v *jobView) ending() *batchv1.JobCondition { return batch.Ending(&v.job.Status) }
 
 func (v *jobView) state() (state, message string) {
-	s := &v.job.Status
-	switch {
-	case v.end != nil && v.end.Type == batchv1.JobFailed:
-		return "Failed", "has failed (" + v.end.Reason + ")."
-	case v.end != nil:
-		return "Complete", "is complete (" + v.end.Reason + ")."
-	case v.job.DeletionTimestamp != nil:
-		return "Terminating", "is being deleted."
-	case v.ending() != nil:
-		return "Ending", "is about to end, and waits for its last pods."
-	case v.suspended():
-		return "Suspended", "is suspended."
-	case s.Active > 0 && (ptr.Deref(s.Ready, 0) > 0 || v.anyRuns()):
-		return "Running", "runs: " + v.progress()
-	case s.Active > 0:
-		return "Waiting", "waits, since none of its pods runs: " + v.progress()
-	}
-	return "Waiting", "waits, and has no pod now: " + v.progress()
-}
-
-func (v *jobView) anyRuns() bool {
-	for _, p := range v.pods {
-		if p.Status.Phase == corev1.PodRunning && len(pod.Restarts(p)) == 0 {
-			return true
+	switch state = batch.State(v.job); state {
+	case batch.StateFailed:
+		message = "has failed (" + v.end.Reason + ")."
+	case batch.StateComplete:
+		message = "is complete (" + v.end.Reason + ")."
+	case batch.StateTerminating:
+		message = "is being deleted."
+	case batch.StateFailing:
+		message = "is about to fail, and waits for its last pods to end."
+	case batch.StateCompleting:
+		message = "is about to complete, and waits for its last pods to end."
+	case batch.StateSuspended:
+		message = "is suspended."
+	case batch.StateRunning:
+		message = "runs: " + v.progress()
+	default:
+		if message = "waits, and has no pod now: " + v.progress(); v.job.Status.Active > 0 {
+			message = "waits, since none of its pods is ready: " + v.progress()
 		}
 	}
-	return false
+	return state, message
 }
 
 func (v *jobView) progress() string {

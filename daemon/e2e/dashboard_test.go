@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // TestDashboard looks at Jobs in a browser, one of which writes what it wants into names, logs and messages.
@@ -98,6 +101,47 @@ func TestDashboard(t *testing.T) {
 		b.until(`document.querySelector('.badge')?.textContent !== 'Suspended'`)
 		t.Logf("seen after %v", time.Since(began))
 	})
+	b.sound()
+}
+
+// TestStatesInABrowser holds the word that the page has for a Job's state against the one of everything else (batch.State).
+func TestStatesInABrowser(t *testing.T) {
+	b := openBrowser(t)
+	d := start(t)
+	b.do(chromedp.Navigate(d.dashboard()))
+	b.shows("There are no Jobs")
+	var jobs []*batchv1.Job
+	var want []string
+	conditions := []batchv1.JobConditionType{
+		batchv1.JobComplete, batchv1.JobFailed, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet, batchv1.JobSuspended, "",
+	}
+	for n := range 1 << 3 * len(conditions) * len(conditions) * 2 {
+		j := &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr.To(n&1 > 0)}, Status: batchv1.JobStatus{Ready: ptr.To(int32(n >> 1 & 1))}}
+		if n&4 > 0 {
+			j.DeletionTimestamp = ptr.To(metav1.Now())
+		}
+		status := corev1.ConditionTrue
+		if n&8 > 0 {
+			status = corev1.ConditionFalse
+		}
+		for _, kind := range []batchv1.JobConditionType{conditions[n>>4%len(conditions)], conditions[n>>4/len(conditions)%len(conditions)]} {
+			if kind != "" {
+				j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: status})
+				status = corev1.ConditionTrue
+			}
+		}
+		jobs, want = append(jobs, j), append(want, batch.State(j))
+	}
+	text, err := json.Marshal(jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := value[[]string](b, `import('./ui.js').then(ui => `+string(text)+`.map(j => ui.jobState(j).state))`)
+	for i := range want {
+		if i >= len(got) || got[i] != want[i] {
+			t.Fatalf("of %+v the page says %q, and everything else %s", jobs[i], got[min(i, len(got)-1)], want[i])
+		}
+	}
 	b.sound()
 }
 

@@ -98,7 +98,7 @@ func describe(of Subject) *picture.Job {
 	}
 	j := of.Job
 	out := &picture.Job{
-		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), State: "Running",
+		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), State: batch.State(j),
 		Indexed:     ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion,
 		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Parallelism: int(ptr.Deref(j.Spec.Parallelism, 1)),
 		Created: j.CreationTimestamp.Unix(),
@@ -106,16 +106,12 @@ func describe(of Subject) *picture.Job {
 	if t := j.Status.StartTime; t != nil {
 		out.Started = t.Unix()
 	}
-	switch end := batch.End(&j.Status); {
-	case end != nil:
-		out.State, out.Reason, out.Message = string(end.Type), end.Reason, end.Message
+	end := batch.End(&j.Status)
+	if end != nil {
 		out.Ended = end.LastTransitionTime.Unix()
-	case j.DeletionTimestamp != nil:
-		out.State = "Terminating"
-	case ptr.Deref(j.Spec.Suspend, false):
-		out.State = "Suspended"
-	case j.Status.StartTime == nil || j.Status.Active == 0:
-		out.State = "Waiting"
+	}
+	if c := cmp.Or(end, batch.Ending(&j.Status)); c != nil {
+		out.Reason, out.Message = c.Reason, c.Message
 	}
 	return out
 }
@@ -196,7 +192,7 @@ func (d *drawer) fillShared(of Subject, n int) {
 		counts[picture.Running]++
 	}
 	rest := byte(picture.Waiting)
-	if d.job.State == "Suspended" {
+	if d.job.State == batch.StateSuspended {
 		rest = picture.Suspended
 	}
 	for i := range d.list {
@@ -300,7 +296,7 @@ func (d *drawer) rest(c *cell) byte {
 		return c.last
 	case d.job.Ended != 0:
 		return picture.Waiting
-	case d.job.State == "Suspended":
+	case d.job.State == batch.StateSuspended:
 		return picture.Suspended
 	case c.last == picture.Failed:
 		return picture.BackOff

@@ -3,7 +3,7 @@ import {get, post, patch, follow, cronPath, jobPath} from './api.js';
 import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
 
 const shown = 200; // rows; thousands would only slow the page down
-const rank = {Running: 0, Waiting: 1, Terminating: 2, Suspended: 3, Failed: 4, Complete: 5};
+const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Failed: 5, Complete: 6};
 
 // brief keeps of a Job what the overview shows.
 function brief(job) {

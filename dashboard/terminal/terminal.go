@@ -102,27 +102,26 @@ const OverviewKeys = "up/down choose  Enter picture  l logs  d describe  s suspe
 
 // Overview shows Jobs, one in a line: see Sort.
 func Overview(jobs []batchv1.Job, selected int, now time.Time, s Style) []string {
-	running, failed := 0, 0
+	count := map[string]int{}
 	for i := range jobs {
-		switch state(&jobs[i]) {
-		case "Running":
-			running++
-		case "Failed":
-			failed++
-		}
+		count[batch.State(&jobs[i])]++
 	}
-	lines := []string{s.strong(fmt.Sprintf("%d Jobs, %d running, %d failed", len(jobs), running, failed)), ""}
+	title := fmt.Sprintf("%d Jobs", len(jobs))
+	if len(jobs) == 1 {
+		title = "1 Job"
+	}
+	title += fmt.Sprintf(", %d running, %d waiting, %d failed", count[batch.StateRunning], count[batch.StateWaiting], count[batch.StateFailed])
+	lines := []string{s.strong(title), ""}
 	room := max(1, s.Height-4)
 	first := max(0, min(selected-room/2, len(jobs)-room))
 	for i := first; i < min(len(jobs), first+room); i++ {
 		j := &jobs[i]
-		state := state(j)
-		color := map[string]int{"Failed": 166, "Complete": 36, "Running": 74}[state]
+		state := batch.State(j)
 		of := ""
 		if n := ptr.Deref(j.Spec.Completions, 0); n > 0 {
 			of = fmt.Sprintf(" of %d", n)
 		}
-		line := fmt.Sprintf("%-30s ", ansi.Truncate(Clean(j.Name), 30, "…")) + s.paint(cmp.Or(color, 245), fmt.Sprintf("%-10s", state)) +
+		line := fmt.Sprintf("%-30s ", ansi.Truncate(Clean(j.Name), 30, "…")) + s.paint(stateColor(state), fmt.Sprintf("%-11s", state)) +
 			fmt.Sprintf(" %d%s succeeded", j.Status.Succeeded, of)
 		if j.Status.Active > 0 {
 			line += fmt.Sprintf(", %d active", j.Status.Active)
@@ -145,25 +144,23 @@ func Sort(jobs []batchv1.Job) {
 }
 
 func ended(j *batchv1.Job) int {
-	if s := state(j); s == "Complete" || s == "Failed" {
+	if batch.End(&j.Status) != nil {
 		return 1
 	}
 	return 0
 }
 
-func state(j *batchv1.Job) string {
-	if end := batch.End(&j.Status); end != nil {
-		return string(end.Type)
+// stateColor returns the colour of a Job's state.
+func stateColor(state string) int {
+	switch state {
+	case batch.StateFailed, batch.StateFailing:
+		return 166
+	case batch.StateComplete, batch.StateCompleting:
+		return 36
+	case batch.StateRunning:
+		return 74
 	}
-	switch {
-	case j.DeletionTimestamp != nil:
-		return "Terminating"
-	case ptr.Deref(j.Spec.Suspend, false):
-		return "Suspended"
-	case j.Status.Active == 0:
-		return "Waiting"
-	}
-	return "Running"
+	return 245
 }
 
 func age(d time.Duration) string {
@@ -244,7 +241,7 @@ func Draw(v *View, selected int, s Style) []string {
 	if j == nil || v.Cells == nil {
 		return s.fit([]string{"..."}, JobKeys)
 	}
-	head := s.strong(Clean(j.Name)) + "  " + s.paint(map[string]int{"Failed": 166, "Complete": 36, "Running": 74}[j.State], j.State)
+	head := s.strong(Clean(j.Name)) + "  " + s.paint(stateColor(j.State), j.State)
 	if j.Completions > 0 {
 		head += fmt.Sprintf("  %d of %d succeeded", j.Counts[string(rune(picture.Succeeded))], j.Completions)
 	}
