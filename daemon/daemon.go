@@ -19,6 +19,7 @@ import (
 	"github.com/jobd/jobd/api/server"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/layout"
@@ -84,6 +85,8 @@ type daemon struct {
 	tls       netip.AddrPort // not valid if the API is not served there
 	serving   Serving
 	undo      []func()
+	// diskPressure is nil unless the disk is watched.
+	diskPressure *disk.Pressure
 }
 
 // start starts everything in order. If a part fails, what was started before it is stopped again.

@@ -247,6 +247,7 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 	})
 	d.beside(collector.Run)
 	d.beside(pressure.Run)
+	d.diskPressure = pressure
 	return nil
 }
 
@@ -257,7 +258,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime},
-		Explainer: &explainer{from.store, d.control, from.logs}, Queue: d.control,
+		Explainer: &explainer{from.store, d.control, from.logs, d.explainDisk}, Queue: d.control,
 		Pictures: newPictures(from.store, d.control, from.logs),
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,7 +82,8 @@ type update struct {
 
 	signal os.Signal
 	answer string // what an interrupt does; empty if it does nothing
-	why    string // the Job cannot start
+	why    string // the Job cannot start, or waits
+	kind   string // of why
 
 	err error // the server is out of reach, or again in reach
 	is  updateKind
@@ -98,6 +100,7 @@ const (
 	logsEnded
 	logsOfPods
 	cannotStart
+	waits
 	answered
 )
 
@@ -119,6 +122,8 @@ type following struct {
 	asking        bool
 	deleting      bool
 	startHinted   bool
+	saidWhy       string // why the Job waits, as it was said last, without numbers
+	saidKind      string
 	interruptedBy os.Signal
 }
 
@@ -334,7 +339,9 @@ func (r *following) take(u update) (done bool, err error) {
 		if r.OnStartError == OnStartErrorFail {
 			return true, fmt.Errorf("job %s cannot start: %s", r.job.Name, u.why)
 		}
-		r.hint(": " + strings.TrimSuffix(u.why, "."))
+		r.waits(u.why, "")
+	case waits:
+		r.waits(u.why, u.kind)
 	case logsOfPods:
 		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush, &r.flow})
 		r.lastLook()
@@ -374,7 +381,30 @@ func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	return false, nil
 }
 
-// hint says once that the Job waits for somebody to change something.
+// waits says why the Job waits, unless that has been said, or is in the line of a pod. A later reason may have other numbers
+// and be the same.
+func (r *following) waits(why, kind string) {
+	r.model.SetWhy(why)
+	r.Display.Update(r.model)
+	same := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c == '.' {
+			return -1
+		}
+		return c
+	}, why)
+	said := kind != "" && (kind == r.saidKind || r.startHinted && slices.Contains(onPods, kind))
+	if said || kind == "" && r.startHinted || same == r.saidWhy {
+		return
+	}
+	r.saidWhy, r.saidKind = same, kind
+	r.startHinted = false
+	r.hint(": " + strings.TrimSuffix(why, "."))
+}
+
+// onPods are the causes that the lines of pods show.
+var onPods = []string{"ImagePull", "ImageNeverPull", "InvalidImageName", "CreateContainerConfigError"}
+
+// hint says once that the Job waits, and how to learn more.
 func (r *following) hint(what string) {
 	if r.startHinted {
 		return
@@ -440,7 +470,7 @@ func (r *following) interrupt(s os.Signal) (over bool, err error) {
 	r.asking = true
 	go func() {
 		answer, asked := r.Display.Ask(fmt.Sprintf("Interrupted: what about job %s?", r.job.Name), []progress.Answer{
-			{Key: "d", Text: "detach, it goes on"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
+			{Key: "d", Text: "detach, it keeps running"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
 		})
 		u := update{is: answered, signal: s, answer: OnInterruptDetach}
 		switch {

@@ -142,6 +142,13 @@ func TestStatesInABrowser(t *testing.T) {
 			t.Fatalf("of %+v the page says %q, and everything else %s", jobs[i], got[min(i, len(got)-1)], want[i])
 		}
 	}
+	// And the reasons of those that wait or have failed are the words of "jobctl why".
+	d.apply(with("nosecret", `, envFrom: [{secretRef: {name: db}}]`, "", "") + "---" + with("lacks", ", resources: {requests: {cpu: 1000}}", "", "") +
+		"---" + failing("fails", "exit 3", ""))
+	b.shows("Secret db does not exist")
+	b.shows("never fits: it requests 1k of cpu")
+	b.shows("exit code 3 of container c")
+	b.shows("2\nwaiting")
 	b.sound()
 }
 

@@ -22,6 +22,19 @@ type Running struct {
 	Since    int64 // seconds since 1970
 	Restarts int32
 	Stopping bool
+	// Crashed says that its containers have failed and wait to be started again.
+	Crashed bool
+}
+
+// state returns what the cell of the pod shows.
+func (r *Running) state() byte {
+	switch {
+	case r.Stopping:
+		return picture.Stopped
+	case r.Crashed:
+		return picture.BackOff
+	}
+	return picture.Running
 }
 
 // Subject is the Job that is drawn, as an object or, if that is gone, from the history.
@@ -187,9 +200,10 @@ func (d *drawer) fillShared(of Subject, n int) {
 		}
 	}
 	for i := range d.running {
-		c := show(d.running[i].Index, picture.Running)
+		state := d.running[i].state()
+		c := show(d.running[i].Index, state)
 		c.duration = max(c.duration, uint32(max(0, d.now.Unix()-d.running[i].Since)))
-		counts[picture.Running]++
+		counts[state]++
 	}
 	rest := byte(picture.Waiting)
 	if d.job.State == batch.StateSuspended {
@@ -203,7 +217,11 @@ func (d *drawer) fillShared(of Subject, n int) {
 			}
 		}
 	}
-	counts[rest] += max(0, n-counts[picture.Succeeded]-counts[picture.Failed]-counts[picture.Running])
+	rests := n
+	for _, k := range counts {
+		rests -= k
+	}
+	counts[rest] += max(0, rests)
 	d.job.Counts = map[string]int{}
 	for state, k := range counts {
 		if k > 0 {
@@ -252,10 +270,7 @@ func (d *drawer) fill(of Subject) {
 			retries++
 		}
 		c.failures = uint8(min(int(c.failures)+int(r.Restarts), 250))
-		c.state, c.duration = picture.Running, uint32(max(0, d.now.Unix()-r.Since))
-		if r.Stopping {
-			c.state = picture.Stopped
-		}
+		c.state, c.duration = r.state(), uint32(max(0, d.now.Unix()-r.Since))
 	}
 	if of.Job != nil {
 		if d.indexed {

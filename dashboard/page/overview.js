@@ -3,6 +3,7 @@ import {get, post, patch, follow, cronPath, jobPath} from './api.js';
 import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
 
 const shown = 200; // rows; thousands would only slow the page down
+const explained = 30; // Jobs whose reasons are asked for
 const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Failed: 5, Complete: 6};
 
 // brief keeps of a Job what the overview shows.
@@ -41,13 +42,20 @@ function chart(title, name, most, words) {
 }
 
 export function overview(main, signal, status) {
-  const jobs = new Map(), crons = new Map(), waiting = new Map(), nextRuns = new Map();
+  const jobs = new Map(), crons = new Map(), nextRuns = new Map();
+  let waiting = new Map(), asking = false;
   const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
   const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
   main.replaceChildren(h('h1', {}, 'Overview'), cards, use,
     section('Jobs', filter, rows), section('CronJobs', cronRows));
   let done = null;
 
+  // found are the Jobs that are looked for, as the table has them.
+  const found = () => {
+    const wanted = filter.value.toLowerCase();
+    return [...jobs.values()].filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
+      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
+  };
   const draw = later(() => {
     if (signal.aborted) return;
     const all = [...jobs.values()];
@@ -55,15 +63,13 @@ export function overview(main, signal, status) {
     const card = (n, title, kind) => h('div', {class: 'card figure ' + kind}, h('b', {}, n), h('span', {class: 'faint'}, title));
     cards.replaceChildren(card(count('Running').toLocaleString(), 'running', 'r'), card(count('Waiting').toLocaleString(), 'waiting', 'b'),
       card(done ? done.complete : '–', 'completed today', 's'), card(done ? done.failed : '–', 'failed today', 'f'));
-    const wanted = filter.value.toLowerCase();
-    const found = all.filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
-      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
-    redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], found.slice(0, shown).map(j => [
+    const list = found();
+    redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], list.slice(0, shown).map(j => [
       h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
       j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
-      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, j.reason ?? waiting.get(j.uid) ?? ''),
+      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, waiting.get(j.uid) || j.reason || ''),
     ]), jobs.size ? 'No Job matches.' : 'There are no Jobs. Submit one: jobctl submit --image busybox -- echo hello'),
-    found.length > shown ? h('p', {class: 'faint'}, `${(found.length - shown).toLocaleString()} more; search to find them.`) : '');
+    list.length > shown ? h('p', {class: 'faint'}, `${(list.length - shown).toLocaleString()} more; search to find them.`) : '');
   });
   const drawCrons = later(() => {
     cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Last run', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
@@ -94,16 +100,20 @@ export function overview(main, signal, status) {
       drawCrons();
     } catch { /* without it the page only says less */ }
   }
-  // Reasons of those who wait: of the first ones, the others wait behind them.
+  // Reasons of those who wait or have failed, in the words of "jobctl why": of the first ones of the table. A Job that has failed
+  // keeps its reason.
   async function reasons() {
-    const first = [...jobs.values()].filter(j => j.state === 'Waiting').sort((a, b) => a.created < b.created ? -1 : 1).slice(0, 8);
-    waiting.clear();
-    for (const j of first) {
+    if (asking) return;
+    asking = true;
+    const now = new Map();
+    for (const j of found().filter(j => ['Waiting', 'Failing', 'Failed'].includes(j.state)).slice(0, explained)) {
       try {
-        const why = await get(jobPath(j.ns, j.name) + '/why', signal);
-        waiting.set(j.uid, why.causes?.[0]?.message ?? why.message);
+        const known = j.state === 'Failed' ? waiting.get(j.uid) : null;
+        now.set(j.uid, known ?? (await get(jobPath(j.ns, j.name) + '/why', signal)).reason ?? '');
       } catch { /* gone, or not to be read */ }
     }
+    waiting = now;
+    asking = false;
     draw();
   }
   async function today() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -100,8 +101,8 @@ func (s Style) chosen(line string, is bool) string {
 // OverviewKeys are the keys of an overview, as it shows them.
 const OverviewKeys = "up/down choose  Enter picture  l logs  d describe  s suspend  x delete  q quit"
 
-// Overview shows Jobs, one in a line: see Sort.
-func Overview(jobs []batchv1.Job, selected int, now time.Time, s Style) []string {
+// Overview shows Jobs, one in a line: see Sort. why has the reasons of some of them in a few words, by their UIDs.
+func Overview(jobs []batchv1.Job, why map[types.UID]string, selected int, now time.Time, s Style) []string {
 	count := map[string]int{}
 	for i := range jobs {
 		count[batch.State(&jobs[i])]++
@@ -114,22 +115,30 @@ func Overview(jobs []batchv1.Job, selected int, now time.Time, s Style) []string
 	lines := []string{s.strong(title), ""}
 	room := max(1, s.Height-4)
 	first := max(0, min(selected-room/2, len(jobs)-room))
-	for i := first; i < min(len(jobs), first+room); i++ {
+	last := min(len(jobs), first+room)
+	wide := 8
+	for i := first; i < last; i++ {
+		wide = max(wide, min(30, ansi.StringWidth(Clean(jobs[i].Name))))
+	}
+	for i := first; i < last; i++ {
 		j := &jobs[i]
 		state := batch.State(j)
 		of := ""
 		if n := ptr.Deref(j.Spec.Completions, 0); n > 0 {
 			of = fmt.Sprintf(" of %d", n)
 		}
-		line := fmt.Sprintf("%-30s ", ansi.Truncate(Clean(j.Name), 30, "…")) + s.paint(stateColor(state), fmt.Sprintf("%-11s", state)) +
+		line := fmt.Sprintf("%-*s ", wide, ansi.Truncate(Clean(j.Name), wide, "…")) + s.paint(stateColor(state), fmt.Sprintf("%-11s", state)) +
 			fmt.Sprintf(" %d%s succeeded", j.Status.Succeeded, of)
-		if j.Status.Active > 0 {
+		if j.Status.Active > 0 && state != batch.StateWaiting {
 			line += fmt.Sprintf(", %d active", j.Status.Active)
 		}
 		if n := j.Status.Failed; n > 0 {
-			line += s.paint(166, fmt.Sprintf(", %d pods failed", n))
+			line += s.paint(166, fmt.Sprintf(", %d failed", n))
 		}
 		line += "  " + age(now.Sub(j.CreationTimestamp.Time))
+		if reason := why[j.UID]; reason != "" {
+			line += "  " + s.paint(245, Clean(reason))
+		}
 		lines = append(lines, s.chosen(line, i == selected))
 	}
 	return s.fit(lines, OverviewKeys)
@@ -180,12 +189,14 @@ func age(d time.Duration) string {
 type View struct {
 	picture.Picture
 	States, Details []byte
+	// Why is why the Job waits, in a few words; empty if it does not, or that is not known.
+	Why string
 }
 
 // Update takes in an answer of the server, see picture.Picture.
 func (v *View) Update(p *picture.Picture) error {
 	if !p.Delta {
-		*v = View{}
+		*v = View{Why: v.Why}
 	}
 	v.At, v.Cursor = p.At, p.Cursor
 	if p.Job != nil {
@@ -253,8 +264,11 @@ func Draw(v *View, selected int, s Style) []string {
 		head += "  " + (time.Duration(max(0, end-j.Started)) * time.Second).String()
 	}
 	lines := []string{head}
-	if j.Reason != "" {
+	switch {
+	case j.Reason != "":
 		lines = append(lines, s.paint(245, Clean(j.Reason+": "+j.Message)))
+	case v.Why != "" && j.State == batch.StateWaiting:
+		lines = append(lines, s.paint(214, "waits: "+Clean(v.Why)))
 	}
 	legend := ""
 	for _, state := range slices.Backward(worst) {

@@ -213,3 +213,24 @@ func TestEventsOfAJob(t *testing.T) {
 		})
 	}
 }
+
+// TestPrompt: whoever is asked sees all answers.
+func TestPrompt(t *testing.T) {
+	answers := []Answer{{"d", "detach, it keeps running"}, {"k", "kill it: delete the Job"}, {"c", "continue"}}
+	for _, name := range []string{"x", "sweep", strings.Repeat("long", 15)} {
+		for _, width := range []int{200, 120, 80, 60, 40, 30} {
+			lines := prompt("Interrupted: what about job "+name+"?", answers, width)
+			all := strings.Join(lines, "\n")
+			for _, a := range answers {
+				if want := "[" + a.Key + "] " + a.Text; !strings.Contains(all, want) {
+					t.Errorf("%d columns: no %s in %q", width, want, lines)
+				}
+			}
+			for _, l := range lines {
+				if len(l) >= width && !strings.HasSuffix(l, "…") {
+					t.Errorf("%d columns are too few for %q", width, l)
+				}
+			}
+		}
+	}
+}

@@ -59,7 +59,8 @@ type Model struct {
 	pods     map[types.UID]*Pod // replaced and never changed in place
 	order    []types.UID
 	jobState string
-	ran      bool // a pod of it has been running
+	why      string // why the Job waits
+	ran      bool   // a pod of it has been running
 }
 
 // Created is in the first event of a new Job.
@@ -124,6 +125,23 @@ func JobState(j *batchv1.Job) (state, reason, message string) {
 		reason, message = c.Reason, c.Message
 	}
 	return strings.ToLower(batch.State(j)), reason, message
+}
+
+// SetWhy takes in why the Job waits.
+func (m *Model) SetWhy(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.why = why
+}
+
+// Why returns why the Job waits; empty if it does not, or that is not known.
+func (m *Model) Why() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.jobState != waiting {
+		return ""
+	}
+	return m.why
 }
 
 // CountsOf returns the counts of a Job.
