@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +182,58 @@ func TestDashboardOverTheNetwork(t *testing.T) {
 	b.do(chromedp.Reload())
 	b.shows("system:serviceaccount:default:looker")
 	b.sound()
+}
+
+// TestDashboardOfOneNamespace looks as somebody who may see one namespace: the page shows that, and never takes a refusal for
+// an empty list.
+func TestDashboardOfOneNamespace(t *testing.T) {
+	address := freePort(t)
+	d := start(t, "--listen", address)
+	d.jobctl("create", "namespace", "team")
+	manifest := jobOf("ours", "sleep 1000000") + "---\n" + jobOf("past", "exit 3", "  backoffLimit: 0\n")
+	if out, err := d.try("jobctl", []byte(manifest), "apply", "-n", "team", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d.apply(jobOf("theirs", "sleep 1000000"))
+	d.jobctl("create", "serviceaccount", "-n", "team", "looker")
+	token := strings.TrimSpace(d.jobctl("create", "token", "-n", "team", "looker"))
+
+	b := openBrowser(t)
+	b.do(chromedp.Navigate("https://" + address + "/dashboard/"))
+	b.shows("Enter a token")
+	b.do(chromedp.SendKeys("input[type=password]", "no-such-token"+kb.Enter))
+	b.shows("This token is not valid here")
+	b.do(chromedp.SendKeys("input[type=password]", token+kb.Enter))
+	b.shows("cannot list resource")
+	if text := value[string](b, "document.body.innerText"); strings.Contains(text, "There are no") || strings.Contains(text, "0\nrunning") {
+		t.Errorf("a refusal is taken for an empty list: %s", text)
+	}
+	d.jobctl("create", "rolebinding", "looker", "-n", "team", "--clusterrole=view", "--serviceaccount=team:looker")
+	b.do(chromedp.Reload())
+	b.shows("team/ours")
+	b.until(`document.getElementById('namespace').value === 'team'`)
+	b.shows("There are no CronJobs")
+	b.at("history")
+	b.shows("team/past")
+
+	// With a kubeconfig for a role in one namespace, by way of jobctl.
+	file := filepath.Join(t.TempDir(), "team.kubeconfig")
+	if err := os.WriteFile(file, []byte(d.jobctl("kubeconfig", "--role", "read", "--namespace", "team")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := openBrowser(t)
+	other.do(chromedp.Navigate(d.dashboard("--kubeconfig", file)))
+	other.shows("team/ours")
+	if text := value[string](other, "document.body.innerText"); strings.Contains(text, "theirs") {
+		t.Error("it shows what is in another namespace")
+	}
+	// A Job that was deleted is on the page that the history links to.
+	d.jobctl("delete", "job", "past", "-n", "team")
+	other.at("jobs/team/past")
+	other.shows("It was deleted")
+	other.shows("BackoffLimitExceeded")
+	b.sound()
+	other.sound()
 }
 
 // TestDashboardOfManyIndexes finds indexes of 100,000 by mouse and keys.

@@ -1,5 +1,6 @@
 // The overview: what runs and waits, the machine, the CronJobs.
 import {get, post, patch, follow, cronPath, jobPath} from './api.js';
+import {namespace, choose, readable, of} from './namespace.js';
 import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
 
 const shown = 200; // rows; thousands would only slow the page down
@@ -46,9 +47,22 @@ export function overview(main, signal, status) {
   let waiting = new Map(), asking = false;
   const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
   const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
-  main.replaceChildren(h('h1', {}, 'Overview'), cards, use,
-    section('Jobs', filter, rows), section('CronJobs', cronRows));
+  const where = h('input', {id: 'namespace', value: namespace(), placeholder: 'all namespaces', autocomplete: 'off', spellcheck: 'false'});
+  main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, 'Overview'), h('form', {class: 'row', id: 'where'}, h('label', {}, 'Namespace ', where))),
+    cards, use, section('Jobs', filter, rows), section('CronJobs', cronRows));
+  document.getElementById('where').onsubmit = e => { e.preventDefault(); choose(where.value.trim()); };
   let done = null;
+  // none says why a table is empty: there is nothing only where the server has said so.
+  const lists = {jobs: 'Loading…', crons: 'Loading…'};
+  const told = (list, empty) => (live, e) => {
+    if (live) lists[list] = empty;
+    else if (e?.code === 403) lists[list] = e.message + '. Name a namespace above that your role is for.';
+  };
+  // elsewhere goes to a namespace that may be read, where not all may be and none was chosen.
+  async function elsewhere() {
+    const own = namespace() ? '' : await readable();
+    if (own && !signal.aborted) choose(own);
+  }
 
   // found are the Jobs that are looked for, as the table has them.
   const found = () => {
@@ -61,14 +75,15 @@ export function overview(main, signal, status) {
     const all = [...jobs.values()];
     const count = state => all.filter(j => j.state === state).length;
     const card = (n, title, kind) => h('div', {class: 'card figure ' + kind}, h('b', {}, n), h('span', {class: 'faint'}, title));
-    cards.replaceChildren(card(count('Running').toLocaleString(), 'running', 'r'), card(count('Waiting').toLocaleString(), 'waiting', 'b'),
+    const known = jobs.size > 0 || lists.jobs.startsWith('There are'), number = state => known ? count(state).toLocaleString() : '–';
+    cards.replaceChildren(card(number('Running'), 'running', 'r'), card(number('Waiting'), 'waiting', 'b'),
       card(done ? done.complete : '–', 'completed today', 's'), card(done ? done.failed : '–', 'failed today', 'f'));
     const list = found();
     redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], list.slice(0, shown).map(j => [
       h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
       j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
       between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, waiting.get(j.uid) || j.reason || ''),
-    ]), jobs.size ? 'No Job matches.' : 'There are no Jobs. Submit one: jobctl submit --image busybox -- echo hello'),
+    ]), jobs.size ? 'No Job matches.' : lists.jobs),
     list.length > shown ? h('p', {class: 'faint'}, `${(list.length - shown).toLocaleString()} more; search to find them.`) : '');
   });
   const drawCrons = later(() => {
@@ -79,16 +94,22 @@ export function overview(main, signal, status) {
           action('Run now', `Run CronJob ${ns}/${name} now?`, ['create', 'batch', 'jobs', '', ns], () => runNow(c)),
           action(suspend ? 'Suspend' : 'Resume', `${suspend ? 'Suspend' : 'Resume'} CronJob ${ns}/${name}?`,
             ['patch', 'batch', 'cronjobs', '', ns, name], () => patch(path, {spec: {suspend}})))];
-    }), 'There are no CronJobs.'));
+    }), lists.crons));
   });
+  const jobsTold = told('jobs', 'There are no Jobs. Submit one: jobctl submit --image busybox:1.36 -- echo hello'), cronsTold = told('crons', 'There are no CronJobs.');
   filter.oninput = draw;
-  follow('apis/batch/v1/jobs', {}, {
+  follow(of('apis/batch/v1', 'jobs'), {}, {
     reset: () => jobs.clear(), put: j => { jobs.set(j.metadata.uid, brief(j)); draw(); },
-    remove: j => { jobs.delete(j.metadata.uid); draw(); }, state: (live, why) => { status(live, why); draw(); if (live) reasons(); },
+    remove: j => { jobs.delete(j.metadata.uid); draw(); }, state: (live, why) => {
+      status(live, why);
+      jobsTold(live, why);
+      draw();
+      if (live) reasons(); else if (why?.code === 403) elsewhere();
+    },
   }, signal);
-  follow('apis/batch/v1/cronjobs', {}, {
+  follow(of('apis/batch/v1', 'cronjobs'), {}, {
     reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); },
-    remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: drawCrons,
+    remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: (live, why) => { cronsTold(live, why); drawCrons(); },
   }, signal);
 
   async function tellNext(c) {
@@ -119,7 +140,7 @@ export function overview(main, signal, status) {
   async function today() {
     const since = new Date(); since.setHours(0, 0, 0, 0);
     try {
-      const {items = [], metadata} = await get('apis/history.jobd.dev/v1/jobs?limit=500&since=' + encodeURIComponent(since.toISOString()), signal);
+      const {items = [], metadata} = await get(of('apis/history.jobd.dev/v1', 'jobs') + '?limit=500&since=' + encodeURIComponent(since.toISOString()), signal);
       const more = metadata?.continue ? '+' : '';
       done = {complete: items.filter(j => j.result === 'Complete').length + more, failed: items.filter(j => j.result === 'Failed').length + more};
       draw();
