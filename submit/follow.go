@@ -114,6 +114,7 @@ type following struct {
 	updates  chan update
 	wait     sync.WaitGroup
 
+	isNew         bool
 	pods          *podLogs // nil unless the server has no log of the Job
 	lost          time.Time
 	imagesAsked   bool
@@ -132,6 +133,7 @@ func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ende
 	ctx, cancel := context.WithCancel(ctx)
 	r := &following{
 		Follower: f, ctx: ctx, job: j, model: &progress.Model{}, failures: NewFailures(j), updates: make(chan update, 64),
+		isNew: isNew,
 	}
 	defer r.wait.Wait()
 	defer cancel()
@@ -337,7 +339,7 @@ func (r *following) take(u update) (done bool, err error) {
 		return true, u.err
 	case cannotStart:
 		if r.OnStartError == OnStartErrorFail {
-			return true, fmt.Errorf("job %s cannot start: %s", r.job.Name, u.why)
+			return true, fmt.Errorf("job %s cannot start: %s%s", r.job.Name, strings.TrimSuffix(u.why, "."), r.giveUp())
 		}
 		r.waits(u.why, "")
 	case waits:
@@ -374,11 +376,32 @@ func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	r.followImages()
 	switch why := startError(p); {
 	case why != "" && r.OnStartError == OnStartErrorFail:
-		return true, fmt.Errorf("pod %s cannot start: %s", p.Name, why)
+		return true, fmt.Errorf("pod %s cannot start: %s%s", p.Name, why, r.giveUp())
 	case why != "":
 		r.hint(" until this is fixed")
 	}
 	return false, nil
+}
+
+// giveUp deletes a Job that this command has created and that cannot start, so that it does not run when nobody expects it any
+// more, and returns what has become of it. A Job that somebody else has created stays.
+func (r *following) giveUp() string {
+	if r.Own {
+		return "" // all of it ends with the command
+	}
+	stays := fmt.Sprintf("; it stays and starts once that is mended; delete it with: jobctl delete jobs/%s -n %s", r.job.Name, r.job.Namespace)
+	if !r.isNew {
+		return stays
+	}
+	background := metav1.DeletePropagationBackground
+	err := r.Client.Kubernetes.BatchV1().Jobs(r.job.Namespace).Delete(r.ctx, r.job.Name, metav1.DeleteOptions{
+		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &r.job.UID},
+	})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return "; the Job was deleted (--on-start-error=fail)"
+	}
+	return fmt.Sprintf("; deleting it has failed (%v)%s", err, stays)
 }
 
 // waits says why the Job waits, unless that has been said, or is in the line of a pod. A later reason may have other numbers
@@ -410,7 +433,7 @@ func (r *following) hint(what string) {
 		return
 	}
 	r.startHinted = true
-	if r.Again != "" {
+	if r.Again != "" && r.OnStartError != OnStartErrorFail { // else the Job is about to be deleted
 		what += "; for what to do, run: " + strings.Replace(r.Again, "follow", "why", 1)
 	}
 	r.notice("job %s waits%s", r.job.Name, what)

@@ -73,6 +73,7 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 	o.AddInterruptFlag(cmd.Flags())
 	o.AddReportFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
+	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
 	return cmd
