@@ -264,7 +264,7 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
 		Past: past, History: history.Reader{Store: from.store},
-		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
+		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}

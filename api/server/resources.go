@@ -98,7 +98,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		s.warnOfPolicies(objects)
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
-			objects, claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
+			objects, claimFiles{s.config.ClaimFiles, s.config.Logger, objects, s.config.NodeName}.serve,
 		}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}
