@@ -68,6 +68,12 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 			os.Exit(s.submit(cmd, &o, args))
 		},
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), `for "-v, --v" flag`) { // docker's habit
+			return fmt.Errorf("%w: -v is how much kubectl logs; a volume is --volume HOST:CONTAINER", err)
+		}
+		return err
+	})
 	o.AddSubmitFlags(cmd.Flags())
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())

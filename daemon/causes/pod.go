@@ -223,10 +223,18 @@ func podDeadline(v *podView) []why.Cause {
 	if v.ended() || v.pod.Spec.ActiveDeadlineSeconds == nil || v.pod.Status.StartTime == nil {
 		return nil
 	}
+	end := v.pod.Status.StartTime.Add(podspec.Seconds(*v.pod.Spec.ActiveDeadlineSeconds))
+	if grace := v.pod.Spec.TerminationGracePeriodSeconds; !end.After(v.Now) && grace != nil {
+		return []why.Cause{{
+			Type: "DeadlinePassed", Since: at(end), Until: at(end.Add(podspec.Seconds(*grace))),
+			Message: fmt.Sprintf("Its activeDeadlineSeconds of %s has passed, so it was told to stop, and is killed at the end of its grace period of %s.",
+				seconds(v.pod.Spec.ActiveDeadlineSeconds), seconds(grace)),
+		}}
+	}
 	return []why.Cause{{
 		Type:    "Deadline",
 		Message: fmt.Sprintf("Its activeDeadlineSeconds of %s will end it.", seconds(v.pod.Spec.ActiveDeadlineSeconds)),
-		Until:   at(v.pod.Status.StartTime.Add(podspec.Seconds(*v.pod.Spec.ActiveDeadlineSeconds))),
+		Until:   at(end),
 	}}
 }
 
