@@ -72,7 +72,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs"] = &jobs{&resource{objects, k}}
-		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
+		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs, node: s.config.NodeName}
 		served["jobs/why"] = &explanation{objects, k, s}
 		served["jobs/picture"] = &jobPicture{objects, s}
 		served["jobs/retry"] = jobRetry{objects}

@@ -274,6 +274,9 @@ func TestWish5WhyIsItNotRunningWhyDidItFail(t *testing.T) {
 		})
 		t.Logf("%s:\n%s", name, d.jobctl("why", c.of))
 	}
+	if out := d.jobctl("logs", "jobs/named"); !strings.Contains(out, "for the node elsewhere") {
+		t.Errorf("the log of a Job whose pods are for another node: %q", out)
+	}
 	if out, err := d.try("jobctl", nil, "why", "jobs/nosuchjob"); err == nil || !strings.Contains(out, `"nosuchjob" not found`) {
 		t.Errorf("a Job that is not there: %v, %s", err, out)
 	}
