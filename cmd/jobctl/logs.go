@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,8 +162,11 @@ func (l *jobLogs) isCluster(getter genericclioptions.RESTClientGetter) (bool, er
 	if err != nil {
 		return false, err
 	}
-	ours, err := isJobd(server)
-	return !ours, err
+	list, err := server.ServerResourcesForGroupVersion(batchv1.SchemeGroupVersion.String())
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "jobs/log" }), nil
 }
 
 // ofJob returns the request for the log of a Job.

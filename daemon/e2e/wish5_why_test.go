@@ -274,7 +274,7 @@ func TestWish5WhyIsItNotRunningWhyDidItFail(t *testing.T) {
 		})
 		t.Logf("%s:\n%s", name, d.jobctl("why", c.of))
 	}
-	if out := d.jobctl("logs", "jobs/named"); !strings.Contains(out, "for the node elsewhere") {
+	if out, _ := d.try("jobctl", nil, "logs", "jobs/named"); !strings.Contains(out, "for the node elsewhere") {
 		t.Errorf("the log of a Job whose pods are for another node: %q", out)
 	}
 	if out, err := d.try("jobctl", nil, "why", "jobs/nosuchjob"); err == nil || !strings.Contains(out, `"nosuchjob" not found`) {
