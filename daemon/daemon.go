@@ -21,6 +21,7 @@ import (
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/config"
 	"github.com/jobd/jobd/daemon/control"
+	"github.com/jobd/jobd/daemon/disk"
 	"github.com/jobd/jobd/daemon/host"
 	"github.com/jobd/jobd/daemon/lock"
 	"github.com/jobd/jobd/layout"
@@ -96,6 +97,8 @@ type daemon struct {
 	aside     *aside.List
 	unstored  atomic.Pointer[func(key string) bool] // of the control loop, once there is one
 	ending    atomic.Pointer[string]                // what the end of the daemon waits for
+	// diskPressure is nil unless the disk is watched.
+	diskPressure *disk.Pressure
 }
 
 // part is a part of the daemon that is stopped.

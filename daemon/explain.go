@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/jobd/jobd/daemon/control"
 	"github.com/jobd/jobd/daemon/cron"
 	"github.com/jobd/jobd/daemon/history"
+	"github.com/jobd/jobd/daemon/node"
 	"github.com/jobd/jobd/daemon/objects"
 	"github.com/jobd/jobd/store"
 )
@@ -44,6 +46,8 @@ type explainer struct {
 	control *control.Control
 	logs    server.Logs
 	aside   *aside.List
+	// disk returns why no pods start for want of disk; nil if that is not so.
+	disk func() *causes.DiskPressure
 }
 
 // question is one request for an explanation.
@@ -189,7 +193,9 @@ func (q *question) cronJob(cj *batchv1.CronJob) (*why.Explanation, error) {
 }
 
 func (q *question) world() causes.World {
-	return causes.World{Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Log: q.log}
+	return causes.World{
+		Now: time.Now(), Source: why.FromRecords, Missing: q.missing, Claim: q.claim, Peak: q.peak, Log: q.log, Disk: q.disk(),
+	}
 }
 
 // setAside explains an object that the control loop leaves alone; nil if it does not.
@@ -270,9 +276,16 @@ var eventSubject = scheme.FieldsOf[corev1.Event]("involvedObject.uid")
 
 // add adds what the control loop knows.
 func (q *question) add(w *causes.World, f control.Facts) error {
-	w.Rooms, w.Launchings, w.Standing = f.Rooms, f.Launchings, f.Standing
-	w.Holders = map[types.UID]causes.Holder{}
+	w.Rooms, w.Launchings, w.Standing, w.Node = f.Rooms, f.Launchings, f.Standing, f.Node
+	w.Holders, w.Claims = map[types.UID]causes.Holder{}, map[types.UID]causes.ClaimWait{}
 	return q.store.View(func(s *store.Snapshot) error {
+		for uid, wait := range f.Claims {
+			told, err := q.claimWait(s, wait)
+			if err != nil {
+				return err
+			}
+			w.Claims[uid] = told
+		}
 		for uid, key := range f.Holders {
 			namespace, name := objects.NameOf(key)
 			p := &corev1.Pod{}
@@ -289,6 +302,25 @@ func (q *question) add(w *causes.World, f control.Facts) error {
 		}
 		return nil
 	})
+}
+
+// claimWait adds to a claim that a pod waits for what is stored of its volume, and of the pod that uses it.
+func (q *question) claimWait(s *store.Snapshot, wait control.ClaimWait) (causes.ClaimWait, error) {
+	told := causes.ClaimWait{Claim: wait.Claim, Why: wait.Why}
+	if wait.Volume != "" {
+		pv := &corev1.PersistentVolume{}
+		ok, err := objects.Read(s, store.Key(objects.Volumes, "", wait.Volume), pv)
+		if err != nil {
+			return told, err
+		}
+		if ok && pv.Spec.NodeAffinity != nil && pv.Spec.NodeAffinity.Required != nil {
+			told.Volume, told.Hosts = wait.Volume, node.Selects(pv.Spec.NodeAffinity.Required)
+		}
+	}
+	if namespace, name := objects.NameOf(wait.User); wait.User != "" && q.may("pods", namespace) {
+		told.User = &why.Reference{Kind: "Pod", Namespace: namespace, Name: name}
+	}
+	return told, nil
 }
 
 // deadline returns when a pod's own deadline, or that of its Job, ends it at the latest; zero for never.
@@ -366,4 +398,18 @@ func (q *question) log(p *corev1.Pod, container string, previous bool) (lines []
 		lines = append(lines, text.Text())
 	}
 	return lines
+}
+
+// explainDisk returns why no pods start for want of disk; nil if that is not so.
+func (d *daemon) explainDisk() *causes.DiskPressure {
+	if d.diskPressure == nil {
+		return nil
+	}
+	s := d.diskPressure.Shortage()
+	if !s.On {
+		return nil
+	}
+	return &causes.DiskPressure{
+		Path: d.config.Root, What: cmp.Or(s.What, "seen before this start of jobd"), Short: s.Short, Seen: s.Seen, Until: s.Until,
+	}
 }

@@ -191,7 +191,10 @@ func (p *pictures) refresh(ctx context.Context, c *canvas, j *batchv1.Job) error
 	c.running = c.running[:0]
 	for _, r := range running {
 		if !ended(r.Name) { // it has ended since the loop was asked
-			c.running = append(c.running, picture.Running{Name: r.Name, Index: r.Index, Since: r.Since, Restarts: r.Restarts, Stopping: r.Stopping})
+			c.running = append(c.running, picture.Running{
+				Name: r.Name, Index: r.Index, Since: r.Since, Restarts: r.Restarts, Stopping: r.Stopping,
+				Crashed: !r.Ready && r.Restarts > 0,
+			})
 		}
 	}
 	now := time.Now()

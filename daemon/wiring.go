@@ -262,6 +262,7 @@ func (d *daemon) keepDiskFree(from sources, k *containers) error {
 	})
 	d.beside(collector.Run)
 	d.beside(pressure.Run)
+	d.diskPressure = pressure
 	return nil
 }
 
@@ -272,13 +273,13 @@ func (d *daemon) openServer(from sources, k *containers) (err error) {
 	options := server.Config{
 		Store: from.store, Logger: c.Logger, Version: c.Version,
 		Logs: from.logs, JobLogs: from.logs, Containers: sandbox.Reach{Runtime: k.runtime, Address: k.workers.Address},
-		Explainer: &explainer{from.store, d.control, from.logs, d.aside}, Queue: d.control,
+		Explainer: &explainer{from.store, d.control, from.logs, d.aside, d.explainDisk}, Queue: d.control,
 		Pictures: newPictures(from.store, d.control, from.logs),
 		Meter: meter.New(meter.Options{
 			Containers: k.runtime, Machine: meter.ReadMachine, Node: from.machine.Name, Keys: d.control.Keys,
 		}),
 		Past: past, History: history.Reader{Store: from.store},
-		EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
+		NodeName: from.machine.Name, EventTTL: c.EventTTL.Duration, PodSecurity: from.security,
 		Authority: d.authority, Tokens: from.tokens, PodAPI: k.api.At(), WorkloadWithJob: c.WorkloadWithJob,
 		UnknownStorageClassWaits: c.UnknownStorageClass == config.UnknownStorageClassWait,
 	}

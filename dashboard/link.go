@@ -17,6 +17,9 @@ import (
 // exchanges it, once, for a cookie. All is below a random path, to which the cookie is bound: browsers send cookies to
 // every port of a host, and another user of the machine may listen on one of them.
 type Link struct {
+	// Namespace is where the page looks if its person may not look everywhere; empty if that is not known.
+	Namespace string
+
 	host string // host:port, as browsers have to name it
 	id   string
 	next http.Handler
@@ -39,7 +42,11 @@ func secret(n int) string {
 
 // URL is what to open in the browser: it works once.
 func (l *Link) URL() string {
-	return l.base() + "#" + l.token
+	fragment := l.token
+	if l.Namespace != "" {
+		fragment += "." + l.Namespace
+	}
+	return l.base() + "#" + fragment
 }
 
 func (l *Link) base() string { return "http://" + l.host + "/" + l.id + "/" }

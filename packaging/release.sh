@@ -26,7 +26,7 @@ tool ./inventory -version "$version" -time "$SOURCE_DATE_EPOCH" -notices "$PWD/$
 echo "release: manual pages and completions"
 for program in jobd jobctl; do
   mkdir -p $dist/stage/pages
-  "$here/$program" man $dist/stage/pages
+  env -u KUBECACHEDIR HOME=/home/user "$here/$program" man $dist/stage/pages # kubectl has defaults of flags in the home
   "$here/$program" completion bash >$dist/stage/$program.bash
   "$here/$program" completion zsh >$dist/stage/zsh/_$program
   "$here/$program" completion fish >$dist/stage/$program.fish

@@ -73,14 +73,54 @@ func (m *Manifests) create(ctx context.Context, client *Client, namespace string
 	}
 	// Sent as it was written: a typed Job would lose the fields that this program does not know.
 	created := &batchv1.Job{}
-	err = client.Kubernetes.BatchV1().RESTClient().Post().Namespace(u.GetNamespace()).Resource("jobs").
-		VersionedParams(&options, metav1.ParameterCodec).SetHeader("Content-Type", runtime.ContentTypeJSON).
-		Body(raw).Do(ctx).Into(created)
+	post := func() error {
+		return client.Kubernetes.BatchV1().RESTClient().Post().Namespace(u.GetNamespace()).Resource("jobs").
+			VersionedParams(&options, metav1.ParameterCodec).SetHeader("Content-Type", runtime.ContentTypeJSON).
+			Body(raw).Do(ctx).Into(created)
+	}
+	err = post()
+	if apierrors.IsAlreadyExists(err) && m.Replace && !dryRun {
+		if err = remove(ctx, client, u.GetNamespace(), u.GetName()); err == nil {
+			err = post()
+		}
+	}
 	if apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("job %s exists already: choose another --name, delete it, or follow it with: jobctl follow jobs/%[1]s",
+		return nil, fmt.Errorf("job %s exists already: choose another --name, replace it (--replace), or follow it with: jobctl follow jobs/%[1]s",
 			u.GetName())
 	}
 	return created, err
+}
+
+// remove deletes a Job, and waits until it and its pods are gone.
+func remove(ctx context.Context, client *Client, namespace, name string) error {
+	jobs := client.Kubernetes.BatchV1().Jobs(namespace)
+	old, err := jobs.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	foreground := metav1.DeletePropagationForeground
+	err = jobs.Delete(ctx, name, metav1.DeleteOptions{
+		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &old.UID},
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	watched := jobsNamed(client.Kubernetes, namespace, name)
+	watched.connected = func(error) {}
+	watched.see = func(j *batchv1.Job, deleted bool) {
+		if deleted || j.UID != old.UID {
+			stop()
+		}
+	}
+	if err := watched.run(watching, "", old); ctx.Err() != nil || watching.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 // CreateNamespaces creates the namespaces that the objects are in, as a server needs that had nothing before.

@@ -28,6 +28,7 @@ type Options struct {
 	DryRun    string
 	Output    string
 	Detach    bool
+	Replace   bool
 	FollowOptions
 }
 
@@ -70,7 +71,7 @@ func (o *FollowOptions) AddFollowFlags(flags *pflag.FlagSet, onStartError string
 	flags.BoolVar(&o.Prefix, "prefix", false, "Put the pod, container, index and attempt before each line of the logs")
 	flags.StringVar(&o.OnStartError, "on-start-error", onStartError,
 		"What to do when the Job cannot start before somebody changes something, such as an image, a missing Secret or a request "+
-			"that does not fit: wait, or fail with exit code 125")
+			"that does not fit: wait, or fail with exit code 125; submit then deletes the Job that it has created")
 }
 
 // AddReportFlags adds the flags that name files for the end of the Job.
@@ -148,6 +149,7 @@ func (o *Options) Manifests(flags *pflag.FlagSet, command []string, stdin io.Rea
 	default:
 		return nil, errors.New("nothing to run: name a file with -f, or an image with --image")
 	}
+	m.Replace = o.Replace
 	if o.Name != "" {
 		m.Job.SetName(o.Name)
 		m.Job.SetGenerateName("")

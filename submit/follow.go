@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,7 +82,8 @@ type update struct {
 
 	signal os.Signal
 	answer string // what an interrupt does; empty if it does nothing
-	why    string // the Job cannot start
+	why    string // the Job cannot start, or waits
+	kind   string // of why
 
 	err error // the server is out of reach, or again in reach
 	is  updateKind
@@ -98,6 +100,7 @@ const (
 	logsEnded
 	logsOfPods
 	cannotStart
+	waits
 	answered
 )
 
@@ -111,6 +114,7 @@ type following struct {
 	updates  chan update
 	wait     sync.WaitGroup
 
+	isNew         bool
 	pods          *podLogs // nil unless the server has no log of the Job
 	lost          time.Time
 	imagesAsked   bool
@@ -119,6 +123,8 @@ type following struct {
 	asking        bool
 	deleting      bool
 	startHinted   bool
+	saidWhy       string // why the Job waits, as it was said last, without numbers
+	saidKind      string
 	interruptedBy os.Signal
 }
 
@@ -127,6 +133,7 @@ func (f *Follower) Follow(ctx context.Context, j *batchv1.Job, isNew bool) (Ende
 	ctx, cancel := context.WithCancel(ctx)
 	r := &following{
 		Follower: f, ctx: ctx, job: j, model: &progress.Model{}, failures: NewFailures(j), updates: make(chan update, 64),
+		isNew: isNew,
 	}
 	defer r.wait.Wait()
 	defer cancel()
@@ -332,9 +339,11 @@ func (r *following) take(u update) (done bool, err error) {
 		return true, u.err
 	case cannotStart:
 		if r.OnStartError == OnStartErrorFail {
-			return true, fmt.Errorf("job %s cannot start: %s", r.job.Name, u.why)
+			return true, fmt.Errorf("job %s cannot start: %s%s", r.job.Name, strings.TrimSuffix(u.why, "."), r.giveUp())
 		}
-		r.hint(": " + strings.TrimSuffix(u.why, "."))
+		r.waits(u.why, "")
+	case waits:
+		r.waits(u.why, u.kind)
 	case logsOfPods:
 		r.pods = newPodLogs(r.ctx, r.Client, shown{r.Display.Log, r.Display.Flush, &r.flow})
 		r.lastLook()
@@ -367,20 +376,64 @@ func (r *following) takePod(u update, now time.Time) (done bool, err error) {
 	r.followImages()
 	switch why := startError(p); {
 	case why != "" && r.OnStartError == OnStartErrorFail:
-		return true, fmt.Errorf("pod %s cannot start: %s", p.Name, why)
+		return true, fmt.Errorf("pod %s cannot start: %s%s", p.Name, why, r.giveUp())
 	case why != "":
 		r.hint(" until this is fixed")
 	}
 	return false, nil
 }
 
-// hint says once that the Job waits for somebody to change something.
+// giveUp deletes a Job that this command has created and that cannot start, so that it does not run when nobody expects it any
+// more, and returns what has become of it. A Job that somebody else has created stays.
+func (r *following) giveUp() string {
+	if r.Own {
+		return "" // all of it ends with the command
+	}
+	stays := fmt.Sprintf("; it stays and starts once that is mended; delete it with: jobctl delete jobs/%s -n %s", r.job.Name, r.job.Namespace)
+	if !r.isNew {
+		return stays
+	}
+	background := metav1.DeletePropagationBackground
+	err := r.Client.Kubernetes.BatchV1().Jobs(r.job.Namespace).Delete(r.ctx, r.job.Name, metav1.DeleteOptions{
+		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &r.job.UID},
+	})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return "; the Job was deleted (--on-start-error=fail)"
+	}
+	return fmt.Sprintf("; deleting it has failed (%v)%s", err, stays)
+}
+
+// waits says why the Job waits, unless that has been said, or is in the line of a pod. A later reason may have other numbers
+// and be the same.
+func (r *following) waits(why, kind string) {
+	r.model.SetWhy(why)
+	r.Display.Update(r.model)
+	same := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' || c == '.' {
+			return -1
+		}
+		return c
+	}, why)
+	said := kind != "" && (kind == r.saidKind || r.startHinted && slices.Contains(onPods, kind))
+	if said || kind == "" && r.startHinted || same == r.saidWhy {
+		return
+	}
+	r.saidWhy, r.saidKind = same, kind
+	r.startHinted = false
+	r.hint(": " + strings.TrimSuffix(why, "."))
+}
+
+// onPods are the causes that the lines of pods show.
+var onPods = []string{"ImagePull", "ImageNeverPull", "InvalidImageName", "CreateContainerConfigError"}
+
+// hint says once that the Job waits, and how to learn more.
 func (r *following) hint(what string) {
 	if r.startHinted {
 		return
 	}
 	r.startHinted = true
-	if r.Again != "" {
+	if r.Again != "" && r.OnStartError != OnStartErrorFail { // else the Job is about to be deleted
 		what += "; for what to do, run: " + strings.Replace(r.Again, "follow", "why", 1)
 	}
 	r.notice("job %s waits%s", r.job.Name, what)
@@ -440,7 +493,7 @@ func (r *following) interrupt(s os.Signal) (over bool, err error) {
 	r.asking = true
 	go func() {
 		answer, asked := r.Display.Ask(fmt.Sprintf("Interrupted: what about job %s?", r.job.Name), []progress.Answer{
-			{Key: "d", Text: "detach, it goes on"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
+			{Key: "d", Text: "detach, it keeps running"}, {Key: "k", Text: "kill it: delete the Job"}, {Key: "c", Text: "continue"},
 		})
 		u := update{is: answered, signal: s, answer: OnInterruptDetach}
 		switch {

@@ -186,7 +186,10 @@ func TestAJobThatCannotStart(t *testing.T) {
 					j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "u", ResourceVersion: "1"}}
 					_, err := f.Follow(ctx, j, true)
 					got := fmt.Sprint(strings.TrimPrefix(said.String(), "job j: created\n"), err)
-					want := "job j cannot start: " + c.want
+					want := "job j cannot start: " + strings.TrimSuffix(c.want, ".")
+					if !c.own {
+						want += "; the Job was deleted (--on-start-error=fail)"
+					}
 					switch {
 					case c.want == waits:
 						want = context.DeadlineExceeded.Error()

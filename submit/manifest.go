@@ -216,6 +216,8 @@ func hostVolume(name, given, wd string) (corev1.VolumeMount, corev1.Volume, erro
 type Manifests struct {
 	Job    *unstructured.Unstructured
 	Others []*unstructured.Unstructured
+	// Replace says that a Job of the same name is deleted first.
+	Replace bool
 }
 
 // ReadFiles reads files of YAML or JSON documents, "-" for stdin.

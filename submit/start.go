@@ -24,8 +24,8 @@ const (
 	settles = 5 * time.Second
 )
 
-// askWhy asks the server, while no pod of the Job runs, why that is so, and passes on what ends only when somebody
-// changes something. It ends when that was found, or with a server that has no answer.
+// askWhy asks the server, while no pod of the Job runs, why that is so, and passes that on; also what ends only when
+// somebody changes something. It ends with a server that has no answer.
 func (r *following) askWhy() {
 	var unfit time.Time // since when the machine does not take a pod
 	for pause := askEvery; ; pause = min(pause*3/2, askSeldom) {
@@ -47,6 +47,9 @@ func (r *following) askWhy() {
 		case err != nil:
 			continue
 		}
+		if first := why.First(said.Causes); said.State == batch.StateWaiting && first != nil && !first.Passing() {
+			r.send(update{is: waits, why: first.Brief, kind: first.Type})
+		}
 		c, definite := cannotStartOf(said.Causes, r.Own)
 		switch {
 		case c == nil:
@@ -61,7 +64,9 @@ func (r *following) askWhy() {
 				message = c.Object.String() + ": " + message
 			}
 			r.send(update{is: cannotStart, why: message})
-			return
+			if r.OnStartError == OnStartErrorFail {
+				return
+			}
 		}
 	}
 }
@@ -109,7 +114,7 @@ func cannotStartOf(causes []why.Cause, own bool) (found *why.Cause, definite boo
 			if failures > 1 && (own || !strings.Contains(c.Message, "exceeded quota")) {
 				return c, true
 			}
-		case "NeverFits", "NodeUnfit":
+		case "NeverFits", "NodeUnfit", "DeviceMissing", "OtherNode":
 			return c, false
 		case string(batchv1.JobSuspended):
 			if own {

@@ -62,8 +62,8 @@ type Job struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// State is Waiting, Running, Suspended, Terminating, Complete, Failed or Deleted; Reason and Message are those of
-	// the condition that has ended it.
+	// State is one of package batch (State), or Deleted of a Job that was deleted before it had finished; Reason and Message
+	// are those of the condition that has ended it, or is about to.
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/jobd/jobd/api/batch"
 )
@@ -22,6 +23,7 @@ import (
 type jobLog struct {
 	jobs *registry.Store
 	logs JobLogs
+	node string // the name of this machine
 }
 
 var (
@@ -67,6 +69,10 @@ func (l *jobLog) Get(ctx context.Context, name string, options runtime.Object) (
 	}
 	if l.logs == nil {
 		return nil, apierrors.NewServiceUnavailable("this server has no logs")
+	}
+	if node := job.Spec.Template.Spec.NodeName; node != "" && node != l.node {
+		warning.AddWarning(ctx, "", fmt.Sprintf("the pods of job %s are for the node %s (spec.nodeName), and this machine is %s: what they print is there",
+			name, node, l.node))
 	}
 	return &logStream{
 		of: job, follow: opts.Follow,

@@ -75,7 +75,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 		served["pods/resize"] = podResize{served["pods/resize"].(subresource)}
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		served["jobs"] = &jobs{&resource{objects, k}}
-		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs}
+		served["jobs/log"] = &jobLog{jobs: objects, logs: s.config.JobLogs, node: s.config.NodeName}
 		served["jobs/why"] = &explanation{objects, k, s}
 		served["jobs/picture"] = &jobPicture{objects, s}
 		served["jobs/retry"] = jobRetry{objects}
@@ -102,7 +102,7 @@ func (s *Server) resources(k *kind.Kind) (map[string]rest.Storage, error) {
 	case schema.GroupResource{Resource: "persistentvolumeclaims"}:
 		served["persistentvolumeclaims/files"] = files[*corev1.PersistentVolumeClaim]{
 			objects, func(context.Context, *corev1.PersistentVolumeClaim) error { return nil },
-			claimFiles{s.config.ClaimFiles, s.config.Logger}.serve,
+			claimFiles{s.config.ClaimFiles, s.config.Logger, objects, s.config.NodeName}.serve,
 		}
 	case schema.GroupResource{Resource: "serviceaccounts"}:
 		served["serviceaccounts/token"] = &accountToken{accounts: objects, tokens: s.config.Tokens}

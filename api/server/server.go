@@ -63,6 +63,9 @@ type Config struct {
 	// Version is jobd's own, reported by /version beside the version of the API.
 	Version string
 
+	// NodeName is the name of this machine.
+	NodeName string
+
 	// Logs and Images answer what only the daemon knows. Without one its requests are refused.
 	Logs       Logs
 	JobLogs    JobLogs

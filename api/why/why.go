@@ -29,8 +29,11 @@ type Explanation struct {
 	At     metav1.Time `json:"at"`
 	// Source is FromRecords or FromAPI.
 	Source string `json:"source"`
-	// State is a word: Waiting, Running, Complete, Failed, Suspended, Terminating ...
+	// State is a word: Waiting, Running, Complete, Failed, Suspended, Terminating ... Of a Job it is that of batch.State.
 	State string `json:"state"`
+	// Reason says in a few words, for a list, why that is so: "no room for 2 CPUs (0 free)". It is the Brief of the cause that
+	// matters most; empty if no cause has one.
+	Reason string `json:"reason,omitempty"`
 	// Message is a sentence about the state.
 	Message string `json:"message"`
 	// Causes are the reasons, the one that matters most first.
@@ -59,6 +62,8 @@ type Cause struct {
 	Type string `json:"type"`
 	// Message says it in sentences.
 	Message string `json:"message"`
+	// Brief says it in a few words. A cause that only leads to others has none.
+	Brief string `json:"brief,omitempty"`
 	// Object is what it is about, if that is not what was asked about.
 	Object *Reference `json:"object,omitempty"`
 	// Since is when it began or happened, Until when it ends by itself.
@@ -73,6 +78,30 @@ type Cause struct {
 	// Causes are the reasons for this one.
 	Causes []Cause `json:"causes,omitempty"`
 }
+
+// Reason returns the Brief of the cause that matters most; empty if none has one.
+func Reason(causes []Cause) string {
+	if c := First(causes); c != nil {
+		return c.Brief
+	}
+	return ""
+}
+
+// First returns the first cause that has a Brief, each before those that it follows from; nil if there is none.
+func First(causes []Cause) *Cause {
+	for i := range causes {
+		if causes[i].Brief != "" {
+			return &causes[i]
+		}
+		if c := First(causes[i].Causes); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Passing reports whether a cause is part of the start of any pod, and ends by itself within moments.
+func (c *Cause) Passing() bool { return c.Type == "StartsSoon" || c.Type == "Starting" }
 
 // Find returns the first cause of a type, however deep; nil if there is none.
 func Find(causes []Cause, kind string) *Cause {

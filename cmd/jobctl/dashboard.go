@@ -34,6 +34,8 @@ type dashboardOptions struct {
 	address string
 	port    uint16
 	open    bool
+	// namespace is that of the context, which the page falls back to.
+	namespace string
 }
 
 // newDashboardCommand makes the command that shows the daemon's page in a browser.
@@ -57,6 +59,8 @@ The link works once, for one browser: its token is exchanged for a cookie, which
 			cmdutil.CheckErr(err)
 			ctx, stop := signal.NotifyContext(contextOf(cmd), os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			o.namespace, _, err = f.ToRawKubeConfigLoader().Namespace()
+			cmdutil.CheckErr(err)
 			cmdutil.CheckErr(o.run(ctx, config))
 		},
 	}
@@ -80,6 +84,7 @@ func (o *dashboardOptions) run(ctx context.Context, config *rest.Config) error {
 		return err
 	}
 	link := dashboard.NewLink(l.Addr().String(), api)
+	link.Namespace = o.namespace
 	server := &http.Server{Handler: link, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(l) }()

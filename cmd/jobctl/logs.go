@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
@@ -27,7 +31,7 @@ type jobLogs struct {
 	command *cobra.Command
 	flags   *pflag.FlagSet
 	errOut  io.Writer
-	// cluster says that the server is no jobd, and has no logs of Jobs.
+	// cluster says that the server was named, and may be one that has no logs of Jobs.
 	cluster bool
 
 	runs        int
@@ -36,7 +40,7 @@ type jobLogs struct {
 }
 
 // extendLogs adds to kubectl's command for logs what jobd can do beyond a cluster.
-func extendLogs(root *cobra.Command, errOut io.Writer) *jobLogs {
+func extendLogs(root *cobra.Command, getter genericclioptions.RESTClientGetter, errOut io.Writer) *jobLogs {
 	logs, _, err := root.Find([]string{"logs"})
 	if err != nil {
 		panic(err) // kubectl has always had it
@@ -46,9 +50,40 @@ func extendLogs(root *cobra.Command, errOut io.Writer) *jobLogs {
 	l.flags.StringVar(&l.stream, "stream", "", "Only what was written to this stream: stdout or stderr")
 	l.flags.BoolVar(&l.allAttempts, "all-attempts", false,
 		"For a Job: the logs of every attempt of each container, not only of the last")
+	kubectls := logs.Run
+	logs.Run = func(cmd *cobra.Command, args []string) {
+		kubectls(cmd, jobInstead(contextOf(cmd), getter, args))
+	}
 	polymorphichelpers.LogsForObjectFn = l.wrap(polymorphichelpers.LogsForObjectFn)
 	polymorphichelpers.AllPodLogsForObjectFn = polymorphichelpers.AllPodLogsForObjectFunc(l.wrap(polymorphichelpers.LogsForObjectFunc(polymorphichelpers.AllPodLogsForObjectFn)))
 	return l
+}
+
+// jobInstead names the Job of a name that stands alone, if there is no pod of that name: as with all commands that are about
+// Jobs, "logs sweep" is meant for jobs/sweep.
+func jobInstead(ctx context.Context, getter genericclioptions.RESTClientGetter, args []string) []string {
+	if len(args) != 1 || strings.Contains(args[0], "/") {
+		return args
+	}
+	namespace, _, err := getter.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return args
+	}
+	config, err := getter.ToRESTConfig()
+	if err != nil {
+		return args
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return args
+	}
+	if _, err := client.CoreV1().Pods(namespace).Get(ctx, args[0], metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return args
+	}
+	if _, err := client.BatchV1().Jobs(namespace).Get(ctx, args[0], metav1.GetOptions{}); err != nil {
+		return args
+	}
+	return []string{"jobs/" + args[0]}
 }
 
 // choose says whether the server is a cluster, and explains what the command can do there.
@@ -76,9 +111,13 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 		if !ok {
 			return nil, fmt.Errorf("a log needs PodLogOptions, not %T", options)
 		}
+		cluster, err := l.isCluster(getter)
+		if err != nil {
+			return nil, err
+		}
 		for _, name := range onlyOfJobd {
-			if l.cluster && l.flags.Changed(name) {
-				return nil, fmt.Errorf("--%s is for jobd's socket: a cluster does not have it", name)
+			if cluster && l.flags.Changed(name) {
+				return nil, fmt.Errorf("--%s is for jobd: a cluster does not have it", name)
 			}
 		}
 		opts = opts.DeepCopy()
@@ -91,7 +130,7 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 			return nil, fmt.Errorf("--stream is stdout or stderr, not %q", l.stream)
 		}
 		ofJob := func(j *batchv1.Job) (map[corev1.ObjectReference]rest.ResponseWrapper, error) {
-			if l.cluster {
+			if cluster {
 				return others(getter, j, opts, timeout, allContainers)
 			}
 			return l.ofJob(getter, j, opts.DeepCopy(), allContainers)
@@ -112,6 +151,22 @@ func (l *jobLogs) wrap(others polymorphichelpers.LogsForObjectFunc) polymorphich
 		}
 		return others(getter, object, opts, timeout, allContainers)
 	}
+}
+
+// isCluster reports whether the server has no logs of Jobs. It is asked only if it was named: a kubeconfig may be that of a jobd.
+func (l *jobLogs) isCluster(getter genericclioptions.RESTClientGetter) (bool, error) {
+	if !l.cluster {
+		return false, nil
+	}
+	server, err := getter.ToDiscoveryClient()
+	if err != nil {
+		return false, err
+	}
+	list, err := server.ServerResourcesForGroupVersion(batchv1.SchemeGroupVersion.String())
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "jobs/log" }), nil
 }
 
 // ofJob returns the request for the log of a Job.

@@ -62,7 +62,7 @@ func newCommand(args []string, getenv func(string) string, streams genericioopti
 	root.Short = "jobctl controls jobd"
 	root.PersistentFlags().String("socket", socketOf(getenv), "The socket of jobd; $"+socketVariable+" sets it too")
 	klogs.AddFlags(root.PersistentFlags()) // as cli.RunNoErrOutput does, but before the arguments are read
-	ofJobs := extendLogs(root, streams.ErrOut)
+	ofJobs := extendLogs(root, flags, streams.ErrOut)
 	extendWait(root, flags, streams)
 	own := submitter{flags: flags, streams: streams}
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(flags))

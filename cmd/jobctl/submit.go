@@ -68,11 +68,18 @@ The Job comes from a file, with the ConfigMaps, Secrets and other objects that i
 			os.Exit(s.submit(cmd, &o, args))
 		},
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), `for "-v, --v" flag`) { // docker's habit
+			return fmt.Errorf("%w: -v is how much kubectl logs; a volume is --volume HOST:CONTAINER", err)
+		}
+		return err
+	})
 	o.AddSubmitFlags(cmd.Flags())
 	o.AddFollowFlags(cmd.Flags(), submit.OnStartErrorWait)
 	o.AddInterruptFlag(cmd.Flags())
 	o.AddReportFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&o.Detach, "detach", "d", false, "Create the Job, print its name, and do not follow it")
+	cmd.Flags().BoolVar(&o.Replace, "replace", false, "Delete a Job of the same name first, with its pods and logs, and wait until it is gone")
 	cmd.Flags().StringVar(&o.DryRun, "dry-run", "none", "Print the Job instead of running it: client, or server to let the server check it")
 	cmd.Flags().StringVarP(&o.Output, "output", "o", "", "With --dry-run or --detach: yaml, json or name")
 	return cmd

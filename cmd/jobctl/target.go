@@ -133,7 +133,13 @@ func (t *target) failed() int {
 }
 
 // unreachable returns the error for a socket that cannot be reached, with what to do about it.
-func unreachable(err error, socket string) error {
+func unreachable(err error, socket string) (unreached error) {
+	// A kubeconfig in the environment is meant for other programs; whoever has one that is for jobd should know how to use it.
+	if file := os.Getenv("KUBECONFIG"); file != "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)) {
+		defer func() {
+			unreached = fmt.Errorf("%w. $KUBECONFIG is not looked at: to use it, say --kubeconfig %s", unreached, file)
+		}()
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("permission denied on jobd's socket %s: use sudo, or join the group jobd (sudo usermod -aG jobd %s, then log in again); its members are as good as root", socket, userName())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -31,15 +32,24 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 		return
 	}
 	f := wait.Flags().Lookup("for")
-	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished is for Jobs: complete or failed."
-	wait.Long += "\n\nWith --for=finished it waits for the end of Jobs (of a CronJob, of its last Job), whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
-	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  jobctl wait --for=finished jobs/pi --timeout=1h"
+	f.Usage = strings.Replace(f.Usage, "[create|", "[finished|create|", 1) + " finished, the default, is for Jobs: complete or failed."
+	wait.Long += "\n\nWith --for=finished, or without --for, it waits for the end of Jobs (of a CronJob, of its last Job), whether they are complete or have failed. The exit code is 0 if all are complete, 1 if one has failed or is gone, and 124 if the time is over."
+	wait.Example += "\n\n  # Wait for the end of a Job, and see by the exit code whether it is complete (0) or has failed (1)\n  jobctl wait jobs/pi --timeout=1h"
 	kubectls := wait.Run
 	wait.Run = func(cmd *cobra.Command, args []string) {
 		conditions, err := cmd.Flags().GetStringArray("for")
+		if err == nil && len(conditions) == 0 {
+			conditions = []string{finished}
+		}
 		if err != nil || !slices.Contains(conditions, finished) {
+			if list, ok := cmd.Flags().Lookup("for").Value.(pflag.SliceValue); ok {
+				_ = list.Replace(ofJobs(conditions))
+			}
 			kubectls(cmd, args)
 			return
+		}
+		if all, _ := cmd.Flags().GetBool("all"); len(args) == 1 && !all && !cmd.Flags().Changed("selector") && !strings.ContainsAny(args[0], "/,.") && !isKind(args[0]) {
+			args = []string{"jobs/" + args[0]} // as with all commands that are about Jobs
 		}
 		w := finishedWait{flags: flags, streams: streams}
 		code, err := w.run(cmd, args, conditions)
@@ -48,6 +58,23 @@ func extendWait(root *cobra.Command, flags *genericclioptions.ConfigFlags, strea
 		}
 		os.Exit(code)
 	}
+}
+
+// ofJobs returns conditions with the word of kubectl before those of a Job: complete is condition=Complete.
+func ofJobs(conditions []string) (out []string) {
+	for _, c := range conditions {
+		switch strings.ToLower(c) {
+		case "complete", "failed", "suspended":
+			c = "condition=" + strings.ToUpper(c[:1]) + strings.ToLower(c[1:])
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// isKind reports whether a word is one for Jobs or CronJobs, after which a name or a selector follows.
+func isKind(word string) bool {
+	return slices.Contains([]string{"job", "jobs", "cronjob", "cronjobs", "cj"}, word)
 }
 
 // finishedWait waits for the end of Jobs.

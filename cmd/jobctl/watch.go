@@ -32,6 +32,7 @@ import (
 	"k8s.io/kubectl/pkg/util/completion"
 	"k8s.io/utils/ptr"
 
+	"github.com/jobd/jobd/api/batch"
 	wire "github.com/jobd/jobd/api/picture"
 	"github.com/jobd/jobd/dashboard/terminal"
 	"github.com/jobd/jobd/submit"
@@ -43,6 +44,10 @@ const (
 	watchFrame = 100 * time.Millisecond
 	watchPoll  = 500 * time.Millisecond
 	watchPrint = 2 * time.Second
+	// watchWhy is between two questions for reasons, and watchedReasons how many Jobs of an overview they are about.
+	watchWhy       = time.Second
+	watchWhyNot    = 10 * time.Second
+	watchedReasons = 20
 	// watchedJobs is how many Jobs an overview has at most, and watchedLines how much is shown of a log.
 	watchedJobs  = 1000
 	watchedLines = 1000
@@ -119,6 +124,7 @@ type watcher struct {
 	failure  int // that is chosen
 	jobs     []batchv1.Job
 	selected int
+	why      map[types.UID]string // why they wait or have failed, in a few words
 
 	title, text string // over all else, if there is a title
 	from        int
@@ -132,6 +138,7 @@ type watcher struct {
 	mu     sync.Mutex
 	asking *types.NamespacedName
 	cursor string
+	listed []batchv1.Job // the first of those that wait or have failed, of an overview
 }
 
 // answer is something that the server has said.
@@ -140,6 +147,8 @@ type answer struct {
 	picture *wire.Picture
 	jobs    []batchv1.Job
 	err     error
+	// why is the answer to other questions: the reasons of the Job, or of the Jobs of an overview.
+	why map[types.UID]string
 }
 
 // print prints the picture of a Job whenever it has changed, until it has ended. When the server is out of reach, since it is
@@ -170,9 +179,13 @@ func (w *watcher) print(ctx context.Context, streams genericiooptions.IOStreams)
 		case time.Since(lost) >= submit.Patience:
 			return fmt.Errorf("the server has not answered for %v: %w", submit.Patience, err)
 		}
+		w.view.Why = ""
+		if w.view.Job.State == batch.StateWaiting {
+			w.view.Why, _ = w.reason(ctx, *w.job)
+		}
 		lines := terminal.Draw(&w.view, -1, w.style)
 		text := strings.TrimRight(strings.Join(lines[:len(lines)-1], "\n"), "\n")
-		if now := fmt.Sprint(w.view.Job.State, w.view.Job.Counts); now != before {
+		if now := fmt.Sprint(w.view.Job.State, w.view.Job.Counts, w.view.Why != ""); now != before {
 			before = now
 			if _, err := fmt.Fprintln(streams.Out, text+"\n"); err != nil {
 				return err
@@ -218,6 +231,7 @@ func (w *watcher) run(ctx context.Context, in, screen *os.File) error {
 	defer signal.Stop(signals)
 	w.aim(w.job)
 	go w.ask(ctx)
+	go w.askWhy(ctx)
 	go w.read(ctx, in)
 	ticker := time.NewTicker(watchFrame)
 	defer ticker.Stop()
@@ -267,7 +281,7 @@ func (w *watcher) draw(screen *os.File) string {
 	case w.job != nil:
 		lines = terminal.Draw(&w.view, w.failure, w.style)
 	default:
-		lines = terminal.Overview(w.jobs, w.selected, time.Now(), w.style)
+		lines = terminal.Overview(w.jobs, w.why, w.selected, time.Now(), w.style)
 	}
 	if w.note != "" {
 		lines[len(lines)-1] = terminal.Note(w.note, w.style)
@@ -336,6 +350,10 @@ func (w *watcher) take(a answer) error {
 	if (a.of == nil) != (w.job == nil) || a.of != nil && *a.of != *w.job {
 		return nil // something else is looked at by now
 	}
+	if a.why != nil {
+		w.why, w.view.Why = a.why, a.why[""]
+		return nil
+	}
 	if a.err != nil {
 		if w.only && w.view.Job == nil || a.of == nil && w.jobs == nil {
 			return a.err
@@ -356,6 +374,19 @@ func (w *watcher) take(a answer) error {
 			w.selected = i
 		}
 		w.selected = max(0, min(w.selected, len(w.jobs)-1))
+		var listed []batchv1.Job
+		for _, j := range w.jobs[max(0, w.selected-watchedReasons):] {
+			switch batch.State(&j) {
+			case batch.StateWaiting, batch.StateFailing, batch.StateFailed:
+				listed = append(listed, j)
+			}
+			if len(listed) == watchedReasons {
+				break
+			}
+		}
+		w.mu.Lock()
+		w.listed = listed
+		w.mu.Unlock()
 		return nil
 	}
 	if a.picture.Delta && w.view.Cells == nil {
@@ -368,6 +399,59 @@ func (w *watcher) take(a answer) error {
 	w.cursor = a.picture.Cursor
 	w.mu.Unlock()
 	return nil
+}
+
+// askWhy asks for the reasons of what is on the screen, for as long as the server is one that has any.
+func (w *watcher) askWhy(ctx context.Context) {
+	failed := map[string]string{} // of Jobs that have failed, which have the same reason for as long as they are as they are
+	pause := watchWhy
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		w.mu.Lock()
+		a, jobs := answer{of: w.asking, why: map[types.UID]string{}}, w.listed
+		w.mu.Unlock()
+		answers := true
+		if a.of != nil {
+			a.why[""], answers = w.reason(ctx, *a.of)
+			jobs = nil
+		}
+		for i := range jobs {
+			j := &jobs[i]
+			version, ended := string(j.UID)+j.ResourceVersion, batch.End(&j.Status) != nil
+			reason, known := failed[version]
+			if !ended || !known {
+				reason, answers = w.reason(ctx, types.NamespacedName{Namespace: j.Namespace, Name: j.Name})
+			}
+			if ended && answers {
+				failed[version] = reason
+			}
+			a.why[j.UID] = reason
+			if !answers {
+				break
+			}
+		}
+		if pause = watchWhy; !answers {
+			pause = watchWhyNot // a cluster does not know the request; or the Job is just gone
+		}
+		select {
+		case w.answers <- a:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reason returns why a Job is in its state in a few words; false if the server does not say.
+func (w *watcher) reason(ctx context.Context, of types.NamespacedName) (string, bool) {
+	said, err := askServerWhy(ctx, w.client, object{"jobs", of.Namespace, of.Name})
+	if err != nil {
+		return "", false
+	}
+	return said.Reason, true
 }
 
 // read reads keys: single characters, or their names.

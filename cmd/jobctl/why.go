@@ -158,11 +158,17 @@ func explain(ctx context.Context, client kubernetes.Interface, o object) (*why.E
 	if err != nil {
 		return nil, err
 	}
-	answer := group(client, o.resource).Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why").Do(ctx)
-	switch err := answer.Error(); { // not Raw's error, which does not have the server's words
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+	said, err := askServerWhy(ctx, client, o)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 		return explainFromAPI(ctx, client, of)
-	case err != nil:
+	}
+	return said, err
+}
+
+// askServerWhy asks a server that knows it why an object is in its state.
+func askServerWhy(ctx context.Context, client kubernetes.Interface, o object) (*why.Explanation, error) {
+	answer := group(client, o.resource).Get().Namespace(o.namespace).Resource(o.resource).Name(o.name).SubResource("why").Do(ctx)
+	if err := answer.Error(); err != nil { // not Raw's error, which does not have the server's words
 		return nil, err
 	}
 	raw, err := answer.Raw()

@@ -63,6 +63,7 @@ var (
 const doesNotHave = "jobd runs Jobs and does not have the kind "
 
 func (w *words) translate(message string) string {
+	message = shortTemplate(message)
 	message = refusedKind.ReplaceAllStringFunc(message, func(found string) string {
 		part := refusedKind.FindStringSubmatch(found)
 		if part[1] == "" {

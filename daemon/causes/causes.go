@@ -8,6 +8,7 @@ package causes
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,13 @@ type World struct {
 	// Events are those of the object and its pods.
 	Events []corev1.Event
 
+	// Node is the name of this machine; empty for a cluster.
+	Node string
+	// Disk is why the machine takes no pods for want of disk; nil if it does take some.
+	Disk *DiskPressure
+
+	// Claims are the claims that pods wait for.
+	Claims map[types.UID]ClaimWait
 	// Rooms are what waiting pods wait for. Of the pods of a Job there may be only the first in the queue.
 	Rooms map[types.UID]node.Room
 	// Holders are the pods on the node that hold what others wait for. Those that the client may not see are missing.
@@ -63,6 +71,26 @@ type Holder struct {
 	Ends time.Time
 }
 
+// DiskPressure is that a disk is, or was just now, nearly full.
+type DiskPressure struct {
+	Path string // on that disk
+	What string // of which too little is free: bytes or inodes
+	// Short says that it still is, Seen when it was last, and Until until when no pods start if it is not again.
+	Short       bool
+	Seen, Until time.Time
+}
+
+// ClaimWait is a claim for which a pod is held back.
+type ClaimWait struct {
+	Claim string
+	// Why says it in a scheduler's words; empty while the volume is being made.
+	Why string
+	// Volume is the volume if that is for other machines, and Hosts what its node affinity asks for.
+	Volume, Hosts string
+	// User is the pod that uses a claim which only one may use; nil if the client may not see it.
+	User *why.Reference
+}
+
 // A jobCause returns the reasons of one kind for the state of a Job; none if they do not apply.
 type jobCause func(*jobView) []why.Cause
 
@@ -76,6 +104,7 @@ var jobCauses = []jobCause{
 	jobRefused,
 	jobBackoff,
 	jobHeldIndexes,
+	jobIdle,
 	jobWaiting,
 	jobFailures,
 	jobRunning,
@@ -91,7 +120,9 @@ type podCause func(*podView) []why.Cause
 // podCauses are in the order in which they are told.
 var podCauses = []podCause{
 	podTerminating,
+	podElsewhere,
 	podGated,
+	podClaim,
 	podRoom,
 	podUnscheduled,
 	podDisrupted,
@@ -102,6 +133,7 @@ var podCauses = []podCause{
 	podSetUp,
 	podImage,
 	podStart,
+	podInitializes,
 	podRestarts,
 	podExits,
 	podProbes,
@@ -126,15 +158,17 @@ var cronJobCauses = []cronJobCause{
 // Job explains a Job with its pods. Pods that have succeeded may be missing.
 func Job(w World, j *batchv1.Job, pods []*corev1.Pod) *why.Explanation {
 	v := &jobView{World: w, job: j, pods: pods, end: batch.End(&j.Status)}
-	state, message := v.state()
-	return w.explain("Job", j, state, message, gather(jobCauses, v))
+	all := gather(jobCauses, v)
+	state, message := v.state(why.Reason(all))
+	return w.explain("Job", j, state, message, all)
 }
 
 // Pod explains a pod. j is the Job that controls it, nil for none.
 func Pod(w World, p *corev1.Pod, j *batchv1.Job) *why.Explanation {
 	v := &podView{World: w, pod: p, job: j, whole: true}
-	state, message := v.state()
-	return w.explain("Pod", p, state, message, append(gather(podCauses, v), podPolicy(v)...))
+	all := append(v.causes(), podPolicy(v)...)
+	state, message := v.state(why.Reason(all))
+	return w.explain("Pod", p, state, message, all)
 }
 
 // CronJob explains a CronJob. jobs are those that it controls; last explains the latest of them that has failed, nil if
@@ -157,7 +191,7 @@ func (w *World) explain(kind string, obj metav1.Object, state, message string, c
 	return &why.Explanation{
 		APIVersion: why.APIVersion, Kind: why.Kind,
 		Object: reference(kind, obj), At: metav1.NewTime(w.Now), Source: w.Source,
-		State: state, Message: message, Causes: causes,
+		State: state, Reason: why.Reason(causes), Message: message, Causes: causes,
 	}
 }
 
@@ -245,4 +279,38 @@ func sentence(s string) string {
 		return s
 	}
 	return s + "."
+}
+
+// longest is how long a Brief may be, in characters.
+const longest = 120
+
+// clause returns a message as a Brief: its first line, as long as may be.
+func clause(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	s = strings.TrimRight(s, ". ")
+	if all := []rune(s); len(all) > longest {
+		return string(all[:longest-1]) + "…"
+	}
+	return s
+}
+
+// refusalOf returns why the API has refused a pod, without the pod's name: pods "x-y" is forbidden: ...
+func refusalOf(message string) string {
+	if found := lacksAccount.FindStringSubmatch(message); found != nil {
+		return "ServiceAccount " + found[1] + " does not exist"
+	}
+	if _, said, found := strings.Cut(message, " is forbidden: "); found {
+		return "pods refused: " + said
+	}
+	return "pods refused: " + message
+}
+
+// lacksAccount finds the name of a ServiceAccount that a pod needs in vain.
+var lacksAccount = regexp.MustCompile(`error looking up service account [^/ ]+/([^: ]+):.*not found`)
+
+// silent returns the world without what takes time to find out.
+func (w *World) silent() World {
+	quiet := *w
+	quiet.Log, quiet.Peak = nil, nil
+	return quiet
 }

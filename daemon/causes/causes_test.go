@@ -164,6 +164,20 @@ func TestWhyAnImageCannotBePulled(t *testing.T) {
 	}
 }
 
+// TestADeadlineThatHasPassed: a container that ignores SIGTERM is killed at a time that is known.
+func TestADeadlineThatHasPassed(t *testing.T) {
+	for seconds, want := range map[int64]string{100: "Deadline", 15: "DeadlinePassed"} {
+		p := failedPod(0, "")
+		p.Status.Phase, p.Status.ContainerStatuses = corev1.PodRunning, nil
+		p.Status.StartTime = &metav1.Time{Time: now.Add(-36 * time.Second)}
+		p.Spec.ActiveDeadlineSeconds, p.Spec.TerminationGracePeriodSeconds = &seconds, ptr.To[int64](30)
+		c := why.Find(Pod(World{Now: now}, p, nil).Causes, want)
+		if c == nil || want == "DeadlinePassed" && (c.Until.Sub(now) != 9*time.Second || now.Sub(c.Since.Time) != 21*time.Second) {
+			t.Errorf("%d: %+v", seconds, c)
+		}
+	}
+}
+
 // TestWhyAClaimIsNotBound: the pod that waits for it says what the claim waits for.
 func TestWhyAClaimIsNotBound(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -206,5 +220,23 @@ func TestWhyAClaimIsNotBound(t *testing.T) {
 				t.Errorf("%q, want %q", got, tc.words)
 			}
 		})
+	}
+}
+
+// TestProgramsThatNeverRan: the last line of the OCI runtime says so, in the words of crun and of runc.
+func TestProgramsThatNeverRan(t *testing.T) {
+	for line, want := range map[string]string{
+		"{\"msg\":\"exec container process (missing dynamic library?) `/s/x.sh`: No such file or directory\",\"level\":\"error\"}": "/s/x.sh: its interpreter is missing (CRLF in its first line?)",
+		"{\"msg\":\"exec container process `/s/arch`: Exec format error\",\"level\":\"error\"}":                                    "/s/arch is for another processor, or no program",
+		"exec /s/x.sh: no such file or directory":     "/s/x.sh: its interpreter is missing (CRLF in its first line?)",
+		"exec /s/arch: exec format error":             "/s/arch is for another processor, or no program",
+		"cannot open /s/x: No such file or directory": "exit code 1 of container c",
+		"I exec /s/x: exec format error":              "exit code 1 of container c",
+		"":                                            "exit code 1 of container c",
+	} {
+		w := World{Now: now, Log: func(*corev1.Pod, string, bool) []string { return []string{"before", line} }}
+		if said := Pod(w, failedPod(1, "Error"), nil); said.Reason != want {
+			t.Errorf("%q: %q, want %q", line, said.Reason, want)
+		}
 	}
 }

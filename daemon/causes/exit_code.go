@@ -1,7 +1,10 @@
 package causes
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -24,21 +27,28 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 		c.Details["reason"] = end.Reason
 	}
 	who := fmt.Sprintf("container %s", container)
+	c.Brief = fmt.Sprintf("exit code %d of %s", end.ExitCode, who)
 	switch {
 	case end.Reason == "OOMKilled":
 		c.Type = "OOMKilled"
+		c.Brief = who + " ran out of memory"
 		c.Message = v.outOfMemory(who, container, c.Details) + v.peakMemory(container, c.Details)
+		if limit := c.Details["memoryLimit"]; limit != "" {
+			c.Brief += " (limit " + limit + ")"
+		}
 	case end.Reason == "StartError" || end.Reason == "ContainerCannotRun":
 		c.Type = "StartError"
+		c.Brief = who + " could not be started: " + clause(end.Message)
 		c.Message = fmt.Sprintf("%s could not be started: %s", who, sentence(end.Message))
 		if strings.Contains(end.Message, "not found") || strings.Contains(end.Message, "no such file") {
 			c.Message += " Its command does not exist in the image, or not in its PATH."
 		}
 	case end.Reason == "ContainerStatusUnknown":
 		c.Type = "EndUnknown"
+		c.Brief = "the end of " + who + " is not known"
 		c.Message = fmt.Sprintf("how %s ended is not known: the host, or the process that held it, went down. It counts as exit code %d.", who, end.ExitCode)
 	case end.ExitCode == 0:
-		c.Type = "Succeeded"
+		c.Type, c.Brief = "Succeeded", ""
 		c.Message = who + " has ended with exit code 0, which is success."
 	default:
 		c.Message = fmt.Sprintf("%s has ended with exit code %d: %s", who, end.ExitCode, v.meaning(end))
@@ -49,6 +59,35 @@ func (v *podView) exit(container string, end *corev1.ContainerStateTerminated) w
 		c.Message += fmt.Sprintf(" Its termination message begins with %q.", first)
 	}
 	return c
+}
+
+// executing finds the line that an OCI runtime leaves as the last one of a log, as crun and as runc write it, when the kernel has
+// refused to execute a file that is there.
+var executing = regexp.MustCompile(`^(?:\{"msg":"exec container process (?:\([^)]*\) )?` + "`([^`]+)`" +
+	`|exec (\S+)): (?i:(exec format error)|(no such file or directory))(?:",.*)?$`)
+
+// notExecuted explains an exit code by such a line: it is no exit code of the program, which never ran.
+func notExecuted(c *why.Cause) {
+	if c.Type != "ExitCode" || len(c.Log) == 0 {
+		return
+	}
+	found := executing.FindStringSubmatch(strings.TrimSpace(c.Log[len(c.Log)-1]))
+	if found == nil {
+		return
+	}
+	file := cmp.Or(found[1], found[2])
+	c.Type = "NotExecutable"
+	who := fmt.Sprintf("container %s has ended with exit code %s, but its program never ran: ", c.Details["container"], c.Details["exitCode"])
+	c.Details["file"] = file
+	if found[3] != "" {
+		c.Brief = file + " is for another processor, or no program"
+		c.Message = who + fmt.Sprintf("the kernel cannot execute %s. It, and probably the whole image, is for another processor than that of this machine (%s), or it is a script without a first line such as #!/bin/sh.",
+			file, runtime.GOARCH)
+		return
+	}
+	c.Brief = file + ": its interpreter is missing (CRLF in its first line?)"
+	c.Message = who + fmt.Sprintf("%s is there, but what should interpret it is not. Of a script that is the program in its first line (#!): if lines end with CRLF, as editors on Windows write them, its name ends with a carriage return; sed -i 's/\r$//' FILE removes those. Of a program it is its dynamic loader, as of one made for glibc in an image with musl.",
+		file)
 }
 
 // meaning returns what people take an exit code to mean.

@@ -2,6 +2,7 @@ package causes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/jobd/jobd/api/podspec"
 	"github.com/jobd/jobd/api/why"
 	"github.com/jobd/jobd/daemon/job"
-	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/daemon/ttl"
 )
 
@@ -28,47 +28,38 @@ type jobView struct {
 func (v *jobView) suspended() bool { return ptr.Deref(v.job.Spec.Suspend, false) }
 
 // ending returns the interim condition of a Job that is about to end; nil if it has ended or goes on.
-func (v *jobView) ending() *batchv1.JobCondition {
-	if v.end != nil {
-		return nil
-	}
-	for i := range v.job.Status.Conditions {
-		c := &v.job.Status.Conditions[i]
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobFailureTarget || c.Type == batchv1.JobSuccessCriteriaMet) {
-			return c
+func (v *jobView) ending() *batchv1.JobCondition { return batch.Ending(&v.job.Status) }
+
+// state returns the state of the Job, and a sentence about it with what why.Reason says.
+func (v *jobView) state(reason string) (state, message string) {
+	switch state = batch.State(v.job); state {
+	case batch.StateFailed:
+		if message = "has failed (" + v.end.Reason + ")."; reason != "" {
+			message = "has failed (" + v.end.Reason + "): " + sentence(reason)
+		}
+	case batch.StateComplete:
+		message = "is complete (" + v.end.Reason + ")."
+	case batch.StateTerminating:
+		message = "is being deleted."
+	case batch.StateFailing:
+		message = "is about to fail, and waits for its last pods to end."
+	case batch.StateCompleting:
+		message = "is about to complete, and waits for its last pods to end."
+	case batch.StateSuspended:
+		message = "is suspended."
+	case batch.StateRunning:
+		message = "runs: " + v.progress()
+	default:
+		switch {
+		case reason != "":
+			message = "waits: " + sentence(reason) + " So far " + v.progress()
+		case v.job.Status.Active > 0:
+			message = "waits, since none of its pods is ready: " + v.progress()
+		default:
+			message = "waits, and has no pod now: " + v.progress()
 		}
 	}
-	return nil
-}
-
-func (v *jobView) state() (state, message string) {
-	s := &v.job.Status
-	switch {
-	case v.end != nil && v.end.Type == batchv1.JobFailed:
-		return "Failed", "has failed (" + v.end.Reason + ")."
-	case v.end != nil:
-		return "Complete", "is complete (" + v.end.Reason + ")."
-	case v.job.DeletionTimestamp != nil:
-		return "Terminating", "is being deleted."
-	case v.ending() != nil:
-		return "Ending", "is about to end, and waits for its last pods."
-	case v.suspended():
-		return "Suspended", "is suspended."
-	case s.Active > 0 && (ptr.Deref(s.Ready, 0) > 0 || v.anyRuns()):
-		return "Running", "runs: " + v.progress()
-	case s.Active > 0:
-		return "Waiting", "waits, since none of its pods runs: " + v.progress()
-	}
-	return "Waiting", "waits, and has no pod now: " + v.progress()
-}
-
-func (v *jobView) anyRuns() bool {
-	for _, p := range v.pods {
-		if p.Status.Phase == corev1.PodRunning && len(pod.Restarts(p)) == 0 {
-			return true
-		}
-	}
-	return false
+	return state, message
 }
 
 func (v *jobView) progress() string {
@@ -86,7 +77,7 @@ func jobElsewhere(v *jobView) []why.Cause {
 		return nil
 	}
 	return []why.Cause{{
-		Type:    "ManagedElsewhere",
+		Type: "ManagedElsewhere", Brief: "managed by " + *v.job.Spec.ManagedBy + ", not here",
 		Message: fmt.Sprintf("Its spec.managedBy names the controller %s, so nothing here starts its pods.", *v.job.Spec.ManagedBy),
 	}}
 }
@@ -114,6 +105,7 @@ func jobEnd(v *jobView) []why.Cause {
 			c.Message = fmt.Sprintf("Its pods failed, or were restarted in place (restartPolicy OnFailure), more often than its backoffLimit of %d allows. With that policy the pod is deleted at the end; restartPolicy Never keeps failed pods.", limit)
 		}
 	case batchv1.JobReasonDeadlineExceeded:
+		c.Brief = "ran longer than its activeDeadlineSeconds of " + seconds(spec.ActiveDeadlineSeconds)
 		c.Details["activeDeadlineSeconds"] = fmt.Sprint(ptr.Deref(spec.ActiveDeadlineSeconds, 0))
 		c.Message = fmt.Sprintf("It was active for longer than its activeDeadlineSeconds (%s), so its pods were ended.",
 			seconds(spec.ActiveDeadlineSeconds))
@@ -207,9 +199,10 @@ func jobSuspended(v *jobView) []why.Cause {
 	if !v.suspended() || v.end != nil {
 		return nil
 	}
-	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Details: map[string]string{}}
+	c := why.Cause{Type: "Suspended", Message: "Its spec.suspend is true, so it has no pods.", Brief: "suspended", Details: map[string]string{}}
 	if name, when := manager(v.job, "spec", "suspend"); name != "" {
 		c.Message = fmt.Sprintf("%s has set its spec.suspend to true, so it has no pods.", name)
+		c.Brief = "suspended by " + name
 		c.Details["manager"] = name
 		c.Since = at(when)
 	}
@@ -231,7 +224,9 @@ func jobRefused(v *jobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{Type: "PodRefused", Since: at(seen(e)), Details: map[string]string{}}
-	c.Message = "Its pods cannot be created: " + sentence(strings.TrimPrefix(e.Message, "Error creating: "))
+	refusal := strings.TrimPrefix(e.Message, "Error creating: ")
+	c.Message = "Its pods cannot be created: " + sentence(refusal)
+	c.Brief = clause(refusalOf(refusal))
 	if refused {
 		c.Details["failures"] = fmt.Sprint(v.Standing.Refused)
 		c.Until = at(v.Standing.RefusedUntil)
@@ -247,7 +242,7 @@ func jobBackoff(v *jobView) []why.Cause {
 		return nil
 	}
 	c := why.Cause{
-		Type: "BackOff", Until: at(st.Until),
+		Type: "BackOff", Until: at(st.Until), Brief: v.backoffBrief(),
 		Message: fmt.Sprintf("It waits before it creates the next pod: the wait after failure %d since the last success is %s. It begins with %s and doubles each time, up to %s%s.",
 			st.Failures, st.Delay, st.Base, st.Cap, v.whoseBackoff()),
 		Details: map[string]string{
@@ -258,6 +253,20 @@ func jobBackoff(v *jobView) []why.Cause {
 		c.Help = []string{fmt.Sprintf("jobctl annotate jobs/%s%s %s=1s %s=30s", v.job.Name, inNamespace(v.job.Namespace), batch.BackoffBaseAnnotation, batch.BackoffCapAnnotation)}
 	}
 	return []why.Cause{c}
+}
+
+// backoffBrief says why there is a back-off, by the pod that has failed last.
+func (v *jobView) backoffBrief() string {
+	brief := fmt.Sprintf("back-off of %s before the next pod", v.Standing.Delay)
+	failed := v.failed()
+	if len(failed) == 0 {
+		return brief
+	}
+	last := slices.MaxFunc(failed, func(a, b *corev1.Pod) int { return finished(a).Compare(finished(b)) })
+	if why := why.Reason((&podView{World: v.World.silent(), pod: last, job: v.job}).causes()); why != "" {
+		return why + "; " + brief
+	}
+	return brief
 }
 
 // whoseBackoff says which annotations of the Job set its back-off.
@@ -285,13 +294,34 @@ func jobHeldIndexes(v *jobView) (all []why.Cause) {
 			break
 		}
 		all = append(all, why.Cause{
-			Type: "IndexBackOff", Until: at(h.Until),
+			Type: "IndexBackOff", Until: at(h.Until), Brief: fmt.Sprintf("back-off of index %d after failure %d", h.Index, h.Failures),
 			Message: fmt.Sprintf("Index %d waits for its next pod: it has failed %s, and backoffLimitPerIndex allows %d failures. Its wait doubles each time, up to %s.",
 				h.Index, strings.TrimSuffix(times(h.Failures), " in a row"), ptr.Deref(v.job.Spec.BackoffLimitPerIndex, 0), v.Standing.Cap),
 			Details: map[string]string{"index": fmt.Sprint(h.Index), "failures": fmt.Sprint(h.Failures), "cap": v.Standing.Cap.String()},
 		})
 	}
 	return all
+}
+
+// jobIdle is why a Job that goes on has no pods, where that is no failure of any.
+func jobIdle(v *jobView) []why.Cause {
+	if batch.State(v.job) != batch.StateWaiting || v.job.Status.Active > 0 || !job.Managed(v.job) {
+		return nil
+	}
+	switch n := ptr.Deref(v.job.Status.Terminating, 0); {
+	case ptr.Deref(v.job.Spec.Parallelism, 1) == 0:
+		return []why.Cause{{
+			Type: "NoParallelism", Brief: "its parallelism is 0", Message: "Its spec.parallelism is 0, so it has no pods.",
+			Help: []string{fmt.Sprintf("jobctl patch jobs/%s%s -p '{\"spec\":{\"parallelism\":1}}'", v.job.Name, inNamespace(v.job.Namespace))},
+		}}
+	case n > 0:
+		return []why.Cause{{
+			Type: "PodsEnd", Brief: pods(int(n)) + " before have to end first",
+			Message: fmt.Sprintf("It creates the next pods once %s before them have ended (podReplacementPolicy %s).", pods(int(n)),
+				ptr.Deref(v.job.Spec.PodReplacementPolicy, batchv1.TerminatingOrFailed)),
+		}}
+	}
+	return nil
 }
 
 // jobBudget is how many more failures the Job survives.

@@ -112,7 +112,7 @@ func jobFailures(v *jobView) []why.Cause {
 	})
 	told := v.tell("PodFailed", "failed", groups(failed, wayToFail), func(p *corev1.Pod) []why.Cause {
 		view := &podView{World: v.World, pod: p, job: v.job}
-		return append(gather(podCauses, view), podPolicy(view)...)
+		return append(view.causes(), podPolicy(view)...)
 	})
 	for i := range told {
 		if p := told[i].Object; p != nil {
@@ -179,7 +179,7 @@ func jobWaiting(v *jobView) []why.Cause {
 		return cmp.Or(boolFirst(known, other), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return v.tell("PodWaits", "wait", groups(waiting, wayToWait), func(p *corev1.Pod) []why.Cause {
-		return gather(podCauses, &podView{World: v.World, pod: p, job: v.job})
+		return (&podView{World: v.World, pod: p, job: v.job}).causes()
 	})
 }
 
@@ -218,7 +218,7 @@ func jobRunning(v *jobView) []why.Cause {
 	}
 	return v.tell("PodRuns", "run", groups(running, func(p *corev1.Pod) string { return fmt.Sprint(p.DeletionTimestamp != nil, restartCount(p) > 0) }),
 		func(p *corev1.Pod) []why.Cause {
-			return gather(podCauses, &podView{World: v.World, pod: p, job: v.job})
+			return (&podView{World: v.World, pod: p, job: v.job}).causes()
 		})
 }
 

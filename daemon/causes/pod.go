@@ -1,7 +1,9 @@
 package causes
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,21 +28,65 @@ type podView struct {
 	whole bool
 }
 
-func (v *podView) state() (state, message string) {
+// causes returns the reasons for the pod's state.
+func (v *podView) causes() []why.Cause {
+	all := gather(podCauses, v)
+	if v.elsewhere() {
+		withoutHelp(all)
+	}
+	return all
+}
+
+// withoutHelp removes the commands that help on the machine itself.
+func withoutHelp(causes []why.Cause) {
+	for i := range causes {
+		causes[i].Help = nil
+		withoutHelp(causes[i].Causes)
+	}
+}
+
+// elsewhere reports whether the pod belongs to another node than this machine.
+func (v *podView) elsewhere() bool {
+	return v.Node != "" && v.pod.Spec.NodeName != "" && v.pod.Spec.NodeName != v.Node
+}
+
+// podElsewhere is spec.nodeName of another machine.
+func podElsewhere(v *podView) []why.Cause {
+	if !v.elsewhere() || v.ended() {
+		return nil
+	}
+	c := why.Cause{
+		Type: "OtherNode", Details: map[string]string{"node": v.pod.Spec.NodeName}, Since: at(v.pod.CreationTimestamp.Time),
+		Brief:   fmt.Sprintf("spec.nodeName is %s, and this machine is %s", v.pod.Spec.NodeName, v.Node),
+		Message: fmt.Sprintf("Its spec.nodeName is %s, and this machine is the node %s, so nothing here starts it.", v.pod.Spec.NodeName, v.Node),
+	}
+	if len(v.statuses()) > 0 || v.pod.Status.Phase == corev1.PodRunning {
+		c.Brief = "it belongs to the node " + v.pod.Spec.NodeName
+		c.Message = fmt.Sprintf("It belongs to the node %s, and this machine is %s: what is known of it is what its status says, and its logs and images are on that node.",
+			v.pod.Spec.NodeName, v.Node)
+	}
+	return []why.Cause{c}
+}
+
+// state returns the state of the pod, and a sentence about it with what why.Reason says.
+func (v *podView) state(reason string) (state, message string) {
 	s := &v.pod.Status
+	if reason != "" {
+		reason = ": " + sentence(reason)
+	}
 	switch {
 	case s.Phase == corev1.PodSucceeded:
 		return "Succeeded", "has succeeded."
 	case s.Phase == corev1.PodFailed:
-		return "Failed", "has failed."
+		return "Failed", "has failed" + cmp.Or(reason, ".")
 	case v.pod.DeletionTimestamp != nil:
 		return "Terminating", "is being deleted."
 	case s.Phase == corev1.PodRunning && len(pod.Restarts(v.pod)) == 0:
-		return "Running", "runs."
+		return "Running", "runs" + cmp.Or(reason, ".")
 	case s.Phase == corev1.PodRunning:
-		return "Waiting", "waits for a restart."
+		return "Waiting", "waits for a restart" + cmp.Or(reason, ".")
 	}
-	return "Waiting", "waits and has not started yet."
+	return "Waiting", "has not started yet" + cmp.Or(reason, ".")
 }
 
 func (v *podView) ended() bool { return pod.Terminal(v.pod) }
@@ -70,7 +116,7 @@ func podTerminating(v *podView) []why.Cause {
 	if p.DeletionTimestamp == nil {
 		return nil
 	}
-	c := why.Cause{Type: "Terminating", Message: "It was deleted."}
+	c := why.Cause{Type: "Terminating", Message: "It was deleted.", Brief: "being deleted"}
 	switch {
 	case !v.ended():
 		c.Message = "It was deleted, and its containers have until the end of their grace period before they are killed."
@@ -92,7 +138,7 @@ func podGated(v *podView) []why.Cause {
 		return nil
 	}
 	return []why.Cause{{
-		Type:    "SchedulingGated",
+		Type: "SchedulingGated", Brief: "scheduling gates: " + strings.Join(names, ", "),
 		Message: "It may not start before somebody removes its scheduling gates: " + strings.Join(names, ", ") + ".",
 		Help:    []string{fmt.Sprintf("jobctl get pods/%s%s -o jsonpath='{.spec.schedulingGates}'", v.pod.Name, inNamespace(v.pod.Namespace))},
 	}}
@@ -106,12 +152,18 @@ func podUnscheduled(v *podView) []why.Cause {
 	if _, ok := v.Rooms[v.pod.UID]; ok {
 		return nil
 	}
+	if _, ok := v.Claims[v.pod.UID]; ok {
+		return nil
+	}
 	c := v.condition(corev1.PodScheduled)
 	if c == nil || c.Status == corev1.ConditionTrue {
-		return []why.Cause{{Type: "NotScheduled", Message: "It has not been assigned to a node yet.", Since: at(v.pod.CreationTimestamp.Time)}}
+		return []why.Cause{{
+			Type: "NotScheduled", Message: "It has not been assigned to a node yet.", Brief: "not assigned to a node yet",
+			Since: at(v.pod.CreationTimestamp.Time),
+		}}
 	}
 	return []why.Cause{{
-		Type: "Unschedulable", Message: "The scheduler found no node for it: " + sentence(c.Message),
+		Type: "Unschedulable", Message: "The scheduler found no node for it: " + sentence(c.Message), Brief: clause(c.Message),
 		Since: at(c.LastTransitionTime.Time),
 	}}
 }
@@ -132,7 +184,7 @@ func podDisrupted(v *podView) []why.Cause {
 		message = "It was disrupted (" + c.Reason + ")."
 	}
 	return []why.Cause{{
-		Type: "Disrupted", Message: message + " " + sentence(c.Message), Since: at(c.LastTransitionTime.Time),
+		Type: "Disrupted", Message: message + " " + sentence(c.Message), Brief: clause(strings.TrimPrefix(message, "It was ")), Since: at(c.LastTransitionTime.Time),
 		Details: map[string]string{"reason": c.Reason},
 	}}
 }
@@ -143,13 +195,17 @@ func podRejected(v *podView) []why.Cause {
 	if s.Phase != corev1.PodFailed || s.Reason == "" {
 		return nil
 	}
-	c := why.Cause{Type: s.Reason, Message: sentence(s.Message), Details: map[string]string{"reason": s.Reason}}
+	c := why.Cause{
+		Type: s.Reason, Message: sentence(s.Message), Details: map[string]string{"reason": s.Reason},
+		Brief: strings.TrimSuffix(s.Reason+": "+clause(s.Message), ": "),
+	}
 	switch s.Reason {
 	case "Evicted":
 		c.Message = "It was evicted because it, or the node, took too much: " + c.Message
 	case "Preempting":
 		c.Message = "It made room for a critical pod whose manifest names this node."
 	case "DeadlineExceeded":
+		c.Brief = "ran longer than its activeDeadlineSeconds of " + seconds(v.pod.Spec.ActiveDeadlineSeconds)
 		c.Message = fmt.Sprintf("It ran longer than its activeDeadlineSeconds (%s) allows.", seconds(v.pod.Spec.ActiveDeadlineSeconds))
 	}
 	return []why.Cause{c}
@@ -167,11 +223,41 @@ func podDeadline(v *podView) []why.Cause {
 	if v.ended() || v.pod.Spec.ActiveDeadlineSeconds == nil || v.pod.Status.StartTime == nil {
 		return nil
 	}
+	end := v.pod.Status.StartTime.Add(podspec.Seconds(*v.pod.Spec.ActiveDeadlineSeconds))
+	if grace := v.pod.Spec.TerminationGracePeriodSeconds; !end.After(v.Now) && grace != nil {
+		return []why.Cause{{
+			Type: "DeadlinePassed", Since: at(end), Until: at(end.Add(podspec.Seconds(*grace))),
+			Message: fmt.Sprintf("Its activeDeadlineSeconds of %s has passed, so it was told to stop, and is killed at the end of its grace period of %s.",
+				seconds(v.pod.Spec.ActiveDeadlineSeconds), seconds(grace)),
+		}}
+	}
 	return []why.Cause{{
 		Type:    "Deadline",
 		Message: fmt.Sprintf("Its activeDeadlineSeconds of %s will end it.", seconds(v.pod.Spec.ActiveDeadlineSeconds)),
-		Until:   at(v.pod.Status.StartTime.Add(podspec.Seconds(*v.pod.Spec.ActiveDeadlineSeconds))),
+		Until:   at(end),
 	}}
+}
+
+// podInitializes is an init container that runs, before all others.
+func podInitializes(v *podView) []why.Cause {
+	if v.ended() || v.pod.Status.Phase != corev1.PodPending || v.pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for i := range v.pod.Status.InitContainerStatuses {
+		if s := &v.pod.Status.InitContainerStatuses[i]; s.State.Running != nil && !v.sidecar(s.Name) {
+			return []why.Cause{{
+				Type: "Initializing", Brief: "init container " + s.Name + " runs", Since: at(s.State.Running.StartedAt.Time),
+				Message: fmt.Sprintf("Its init container %s runs, and the others start once it has succeeded.", s.Name),
+				Details: map[string]string{"container": s.Name}, Help: v.showLog(s.Name),
+			}}
+		}
+	}
+	return nil
+}
+
+// sidecar reports whether a container is an init container that runs beside the others.
+func (v *podView) sidecar(name string) bool {
+	return slices.ContainsFunc(v.pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name && podspec.IsSidecar(&c) })
 }
 
 // podRestarts is the back-off of containers that are restarted in their pod.
@@ -187,6 +273,8 @@ func podRestarts(v *podView) (all []why.Cause) {
 		inner := v.exit(r.Container, r.Last)
 		inner.Log = v.log(r.Container, false)
 		inner.Help = v.showLog(r.Container)
+		notExecuted(&inner)
+		c.Brief = "crash loop: " + inner.Brief
 		c.Causes = []why.Cause{inner}
 		all = append(all, c)
 	}
@@ -210,6 +298,7 @@ func podExits(v *podView) (all []why.Cause) {
 		c := v.exit(s.Name, end)
 		c.Log = v.log(s.Name, false)
 		c.Help = v.showLog(s.Name)
+		notExecuted(&c)
 		all = append(all, c)
 	}
 	return all
@@ -219,6 +308,8 @@ func podExits(v *podView) (all []why.Cause) {
 func (v *podView) restarted(s *corev1.ContainerStatus) why.Cause {
 	inner := v.exit(s.Name, s.LastTerminationState.Terminated)
 	inner.Log = v.log(s.Name, true)
+	notExecuted(&inner)
+	inner.Brief = "" // it runs again
 	return why.Cause{
 		Type:    "Restarted",
 		Message: fmt.Sprintf("Container %s runs again after %d restarts.", s.Name, s.RestartCount),
@@ -243,11 +334,21 @@ func podProbes(v *podView) (all []why.Cause) {
 	if v.ended() || v.pod.Status.Phase != corev1.PodRunning {
 		return nil
 	}
-	e := v.lastEvent(v.pod.UID, "Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook")
-	if ready := v.condition(corev1.PodReady); e == nil || ready != nil && ready.Status == corev1.ConditionTrue {
+	ready := v.condition(corev1.PodReady)
+	if ready != nil && ready.Status == corev1.ConditionTrue {
 		return nil
 	}
-	return []why.Cause{{Type: e.Reason, Message: sentence(e.Message), Since: at(seen(e))}}
+	e := v.lastEvent(v.pod.UID, "Unhealthy", "ProbeWarning", "FailedPostStartHook", "FailedPreStopHook")
+	if e == nil && (ready == nil || len(pod.Restarts(v.pod)) > 0 || v.pod.DeletionTimestamp != nil) {
+		return nil
+	}
+	if e == nil {
+		return []why.Cause{{
+			Type: "NotReady", Message: "It runs, and is not ready: " + sentence(ready.Message), Brief: "not ready: " + clause(ready.Message),
+			Since: at(ready.LastTransitionTime.Time),
+		}}
+	}
+	return []why.Cause{{Type: e.Reason, Message: sentence(e.Message), Brief: "not ready: " + clause(e.Message), Since: at(seen(e))}}
 }
 
 // podGrown says why a pod has more memory than the template of its Job says.

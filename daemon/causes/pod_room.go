@@ -1,7 +1,10 @@
 package causes
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,22 +30,79 @@ func podRoom(v *podView) []why.Cause {
 	}
 	switch {
 	case len(r.Unfit) > 0:
-		c := why.Cause{Type: "NodeUnfit", Message: "This machine does not take it: " + strings.Join(r.Unfit, "; ") + "."}
-		for _, reason := range r.Unfit {
-			switch {
-			case strings.Contains(reason, "cordoned"):
-				c.Help = append(c.Help, "jobctl uncordon --selector kubernetes.io/hostname")
-			case strings.Contains(reason, "label"):
-				c.Help = append(c.Help, "jobctl get nodes --show-labels")
-			}
-		}
-		all = append(all, c)
+		all = append(all, v.unfit(&r)...)
 	case len(r.Short) > 0 || len(r.Ports) > 0 || r.Full:
 		all = append(all, v.room(&r))
-	case r.Gang == nil:
-		all = append(all, why.Cause{Type: "StartsSoon", Message: "There is room for it, so it is about to start."})
+	case len(r.Apart) > 0:
+		c := v.obstacles("KeptApart", "The pods on this machine keep it waiting: ", &r, r.Apart)
+		c.Causes = v.holders(&r)
+		if first := v.firstEnd(&r); !first.IsZero() {
+			c.Until = at(first)
+		}
+		all = append(all, c)
+	case r.Clear():
+		all = append(all, why.Cause{
+			Type: "StartsSoon", Message: "There is room for it, so it is about to start.", Brief: "about to start",
+		})
 	}
 	return all
+}
+
+// unfit is why this machine does not take a pod even if it is empty.
+func (v *podView) unfit(r *node.Room) (all []why.Cause) {
+	var rest []node.Obstacle
+	for _, o := range r.Unfit {
+		if o.Kind == node.Tainted && o.Taint.Key == corev1.TaintNodeDiskPressure && v.Disk != nil {
+			all = append(all, v.diskPressure())
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	if len(rest) > 0 {
+		all = append(all, v.obstacles("NodeUnfit", "This machine does not take it: ", r, rest))
+	}
+	return all
+}
+
+// diskPressure is that the machine takes no pods for want of disk.
+func (v *podView) diskPressure() why.Cause {
+	d := v.Disk
+	c := why.Cause{
+		Type: "DiskPressure", Brief: "the disk of " + d.Path + " was full just now",
+		Details: map[string]string{"path": d.Path, "what": d.What},
+		Message: fmt.Sprintf("The disk of %s was nearly full (%s), so the machine takes no pods until it has had room for some minutes (--eviction-pressure-transition-period). The taint %s shows that; it needs no toleration.",
+			d.Path, d.What, corev1.TaintNodeDiskPressure),
+		Until: at(d.Until), Since: at(d.Seen),
+	}
+	if d.Short {
+		c.Brief, c.Until, c.Since = "the disk of "+d.Path+" is full", nil, nil
+		c.Message = fmt.Sprintf("The disk of %s is nearly full (%s), so the machine takes no pods until it has room. The taint %s shows that; it needs no toleration.",
+			d.Path, d.What, corev1.TaintNodeDiskPressure)
+		c.Help = []string{"df -h " + d.Path, "jobctl image list"}
+	}
+	return c
+}
+
+// obstacles tells some obstacles as one cause.
+func (v *podView) obstacles(kind, begin string, r *node.Room, list []node.Obstacle) why.Cause {
+	c := why.Cause{Type: kind, Brief: list[0].Brief, Since: at(v.pod.CreationTimestamp.Time), Details: map[string]string{}}
+	if len(list) > 1 {
+		c.Brief += fmt.Sprintf(", and %d more", len(list)-1)
+	}
+	var messages, kinds, labels []string
+	for _, o := range list {
+		messages, kinds = append(messages, o.Message), append(kinds, string(o.Kind))
+		labels = append(labels, o.Labels...)
+		if o.Kind == node.Cordoned {
+			c.Help = append(c.Help, "jobctl uncordon "+r.Node)
+		}
+	}
+	if len(labels) > 0 {
+		c.Help = append(c.Help, "jobctl get nodes --show-labels", "jobctl label node "+r.Node+" --overwrite "+strings.Join(labels, " "))
+	}
+	c.Details["obstacles"] = strings.Join(kinds, ",")
+	c.Message = begin + strings.Join(messages, "; ") + "."
+	return c
 }
 
 func (v *podView) gang(g *node.GangWait) []why.Cause {
@@ -56,13 +116,18 @@ func (v *podView) gang(g *node.GangWait) []why.Cause {
 	}
 	switch {
 	case !g.Known:
+		c.Brief = "PodGroup " + name + " does not exist"
 		c.Message = "It waits for its PodGroup, which does not exist."
 		c.Help = []string{"jobctl get workloads,podgroups" + inNamespace(v.pod.Namespace)}
 	case g.Bound >= g.Need:
 		return nil // the gang runs, and this is one more pod of it
 	case g.Waiting+g.Bound < g.Need:
+		c.Brief = fmt.Sprintf("gang %s: %d of %d pods are there", name, g.Waiting+g.Bound, g.Need)
 		c.Message = fmt.Sprintf("It waits for its gang: %d pods have to start together, and only %d are there.", g.Need, g.Waiting+g.Bound)
+	case g.Complete():
+		return nil
 	default:
+		c.Brief = fmt.Sprintf("gang %s: room for %d of %d pods", name, g.Bound+g.Fitting, g.Need)
 		c.Message = fmt.Sprintf("It waits for its gang: %d pods have to start together, and there is room for %d.", g.Need, g.Bound+g.Fitting)
 	}
 	return []why.Cause{c}
@@ -79,23 +144,37 @@ func (v *podView) room(r *node.Room) why.Cause {
 		c.Details["free."+string(s.Resource)] = amount(s.Resource, s.Free)
 		c.Details["allocatable."+string(s.Resource)] = amount(s.Resource, s.Allocatable)
 		if s.Request > s.Allocatable {
+			if s.Allocatable == 0 && isDevice(s.Resource) {
+				return v.noDevice(&c, s)
+			}
+			asked, has := human(s.Resource, s.Request), human(s.Resource, s.Allocatable)
+			if asked == has {
+				asked, has = amount(s.Resource, s.Request), amount(s.Resource, s.Allocatable)
+			}
+			if !hopeless {
+				c.Brief = fmt.Sprintf("never fits: it requests %s of %s, and this machine has %s", asked, s.Resource, has)
+			}
 			hopeless = true
-			lacks = append(lacks, fmt.Sprintf("it requests %s of %s, and this machine has only %s for all pods",
-				amount(s.Resource, s.Request), s.Resource, amount(s.Resource, s.Allocatable)))
+			lacks = append(lacks, fmt.Sprintf("it requests %s of %s, and this machine has only %s for all pods", asked, s.Resource, has))
 			continue
 		}
-		lack := fmt.Sprintf("it requests %s of %s, and %s of %s is free", amount(s.Resource, s.Request), s.Resource,
-			amount(s.Resource, s.Free), amount(s.Resource, s.Allocatable))
+		lack := fmt.Sprintf("it requests %s of %s, and %s of %s is free", human(s.Resource, s.Request), s.Resource,
+			human(s.Resource, s.Free), human(s.Resource, s.Allocatable))
 		if s.Reserved > 0 {
-			lack += fmt.Sprintf(" (%s is reserved for pods of a higher priority, for which others make way)", amount(s.Resource, s.Reserved))
+			lack += fmt.Sprintf(" (%s is reserved for pods of a higher priority, for which others make way)", human(s.Resource, s.Reserved))
+		}
+		if c.Brief == "" {
+			c.Brief = fmt.Sprintf("no room for %s (%s free)", request(s.Resource, s.Request), human(s.Resource, s.Free))
 		}
 		lacks = append(lacks, lack)
 	}
 	if len(r.Ports) > 0 {
 		lacks = append(lacks, fmt.Sprintf("other pods hold the host's ports %s", numbers(r.Ports)))
+		c.Brief = cmp.Or(c.Brief, "host port "+numbers(r.Ports)+" is in use")
 	}
 	if r.Full {
 		lacks = append(lacks, fmt.Sprintf("%d pods are on this machine, which is as many as it takes (--max-pods)", r.MaxPods))
+		c.Brief = cmp.Or(c.Brief, fmt.Sprintf("%d pods are here already (--max-pods)", r.MaxPods))
 	}
 	if hopeless {
 		c.Type = "NeverFits"
@@ -116,6 +195,24 @@ func (v *podView) room(r *node.Room) why.Cause {
 		c.Help = append(c.Help, fmt.Sprintf("jobctl prioritize jobs/%s%s", v.job.Name, inNamespace(v.job.Namespace)))
 	}
 	return c
+}
+
+// isDevice reports whether a resource is a kind of device, as nvidia.com/gpu is.
+func isDevice(name corev1.ResourceName) bool {
+	domain, _, found := strings.Cut(string(name), "/")
+	return found && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+}
+
+// noDevice is a kind of device of which the machine has none: those that jobd knows of are described in files.
+func (v *podView) noDevice(c *why.Cause, s node.Shortage) why.Cause {
+	c.Type, c.Brief = "DeviceMissing", fmt.Sprintf("no device %s is known on this machine", s.Resource)
+	c.Message = fmt.Sprintf("It asks for %s of the device %s, and none is known on this machine: jobd offers the devices that CDI files in /etc/cdi or /var/run/cdi describe, also of files that appear later.",
+		amount(s.Resource, s.Request), s.Resource)
+	c.Help = []string{"ls /etc/cdi /var/run/cdi"}
+	if strings.HasPrefix(string(s.Resource), "nvidia.com/") {
+		c.Help = append(c.Help, "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml")
+	}
+	return *c
 }
 
 // firstEnd returns when the first of the holders is ended by a deadline; zero if none is.
@@ -140,7 +237,7 @@ func (v *podView) holders(r *node.Room) (all []why.Cause) {
 		details := map[string]string{"priority": fmt.Sprint(h.Priority)}
 		for _, s := range r.Short {
 			if n := h.Requests[s.Resource]; n > 0 {
-				uses = append(uses, amount(s.Resource, n)+" of "+string(s.Resource))
+				uses = append(uses, human(s.Resource, n)+" of "+string(s.Resource))
 				details["request."+string(s.Resource)] = amount(s.Resource, n)
 			}
 		}
@@ -184,12 +281,43 @@ func numbers(list []int32) string {
 	return strings.Join(all, ", ")
 }
 
+// request names what is requested: 2 CPUs, 4Gi of memory, 1 nvidia.com/gpu.
+func request(name corev1.ResourceName, n int64) string {
+	switch {
+	case name == corev1.ResourceCPU && n == 1000:
+		return "1 CPU"
+	case name == corev1.ResourceCPU:
+		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64) + " CPUs"
+	case binary(name):
+		return human(name, n) + " of " + string(name)
+	}
+	return human(name, n) + " " + string(name)
+}
+
+// human formats an amount for people: of bytes at most one decimal place, in the largest unit.
+func human(name corev1.ResourceName, n int64) string {
+	if !binary(name) {
+		return amount(name, n)
+	}
+	for i, unit := range []string{"Ti", "Gi", "Mi", "Ki"} {
+		if size := int64(1) << (10 * (4 - i)); n >= size {
+			return strconv.FormatFloat(math.Floor(float64(n)/float64(size)*10)/10, 'f', -1, 64) + unit
+		}
+	}
+	return amount(name, n)
+}
+
+// binary reports whether a resource is counted in bytes.
+func binary(name corev1.ResourceName) bool {
+	return name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+}
+
 // amount formats an amount of a resource as the API does.
 func amount(name corev1.ResourceName, n int64) string {
 	switch {
 	case name == corev1.ResourceCPU:
 		return resource.NewMilliQuantity(n, resource.DecimalSI).String()
-	case name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
+	case binary(name):
 		return resource.NewQuantity(n, resource.BinarySI).String()
 	}
 	return resource.NewQuantity(n, resource.DecimalSI).String()

@@ -1,7 +1,9 @@
 package causes
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -124,7 +126,7 @@ func podReferences(v *podView) (all []why.Cause) {
 			continue
 		}
 		c := why.Cause{
-			Type:    n.kind + "Missing",
+			Type: n.kind + "Missing", Brief: n.kind + " " + n.name + " does not exist",
 			Object:  &why.Reference{Kind: n.kind, Namespace: v.pod.Namespace, Name: n.name},
 			Message: fmt.Sprintf("does not exist, and %s needs it. The pod starts by itself soon after it was created.", n.forWhat),
 			Details: map[string]string{"neededBy": n.forWhat},
@@ -137,6 +139,9 @@ func podReferences(v *podView) (all []why.Cause) {
 	}
 	return all
 }
+
+// mounting finds the volume and what is wrong with it in a kubelet's words.
+var mounting = regexp.MustCompile(`^MountVolume\.\w+ failed for volume "([^"]+)" ?: (.+)`)
 
 // podSetUp is a step of a pod's set-up that fails: a volume, the network, a device.
 func podSetUp(v *podView) []why.Cause {
@@ -153,12 +158,15 @@ func podSetUp(v *podView) []why.Cause {
 		if len(v.statuses()) == 0 {
 			return nil
 		}
-		return []why.Cause{{Type: "Starting", Message: "Its containers are being created.", Since: since(v.pod)}}
+		return []why.Cause{{Type: "Starting", Message: "Its containers are being created.", Brief: "its containers are being created", Since: since(v.pod)}}
 	}
-	c := why.Cause{Type: "SetUpFails", Since: at(seen(e)), Details: map[string]string{"reason": e.Reason}}
+	c := why.Cause{Type: "SetUpFails", Since: at(seen(e)), Brief: clause(e.Message), Details: map[string]string{"reason": e.Reason}}
 	switch e.Reason {
 	case "FailedMount", "FailedAttachVolume":
 		c.Type = "VolumeFails"
+		if found := mounting.FindStringSubmatch(e.Message); found != nil {
+			c.Brief = clause("volume " + found[1] + ": " + found[2])
+		}
 		c.Message = "A volume cannot be mounted: " + sentence(e.Message)
 	case "StuckStep":
 		c.Type = "Stuck"
@@ -184,7 +192,7 @@ func podImage(v *podView) (all []why.Cause) {
 		c := why.Cause{Details: map[string]string{"container": s.Name, "image": image}}
 		switch w.Reason {
 		case "ErrImagePull", "ImagePullBackOff":
-			c.Type = "ImagePull"
+			c.Type, c.Brief = "ImagePull", "cannot pull "+image
 			_, message, found := strings.Cut(w.Message, "ErrImagePull: ")
 			if !found {
 				message = w.Message
@@ -202,11 +210,11 @@ func podImage(v *podView) (all []why.Cause) {
 					" Always, the default for :latest, does not."
 			}
 		case "ErrImageNeverPull":
-			c.Type = "ImageNeverPull"
+			c.Type, c.Brief = "ImageNeverPull", "image "+image+" is not here, and imagePullPolicy is Never"
 			c.Message = fmt.Sprintf("The image %s of container %s is not on this machine, and its imagePullPolicy is Never.", image, s.Name)
 			c.Help = []string{"jobctl image list", "docker save " + image + " | jobctl image import -"}
 		case "InvalidImageName":
-			c.Type = "InvalidImageName"
+			c.Type, c.Brief = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
 			c.Message = fmt.Sprintf("%q, of container %s, is not the name of an image: %s", image, s.Name, sentence(w.Message))
 		default:
 			continue
@@ -233,6 +241,9 @@ func (v *podView) pullPolicy(container string) corev1.PullPolicy {
 	return ""
 }
 
+// cannotCreate are the reasons of a container that waits because it could not be created or started.
+var cannotCreate = []string{pod.CreateContainer, pod.CreateContainerConfig, pod.RunContainer, "PostStartHookError"}
+
 // podStart is a container that cannot be created for another reason than its image.
 func podStart(v *podView) (all []why.Cause) {
 	if v.ended() {
@@ -240,14 +251,14 @@ func podStart(v *podView) (all []why.Cause) {
 	}
 	for _, s := range v.statuses() {
 		w := s.State.Waiting
-		if w == nil || !slices.Contains([]string{pod.CreateContainer, pod.CreateContainerConfig, "RunContainerError"}, w.Reason) {
+		if w == nil || !slices.Contains(cannotCreate, w.Reason) {
 			continue
 		}
 		if len(podReferences(v)) > 0 && w.Reason == pod.CreateContainerConfig {
 			continue // what is missing says more
 		}
 		c := why.Cause{
-			Type:    w.Reason,
+			Type: w.Reason, Brief: cmp.Or(clause(w.Message), w.Reason),
 			Message: fmt.Sprintf("Container %s cannot be created: %s", s.Name, sentence(w.Message)),
 			Details: map[string]string{"container": s.Name},
 		}

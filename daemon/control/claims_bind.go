@@ -87,6 +87,8 @@ func (c *claims) settleUnbound(p *loop.Pass, key string, obj *corev1.PersistentV
 	if err != nil {
 		return err
 	}
+	// A node was selected for a pod before, or for files that are to be there before the first pod.
+	consumer = consumer || obj.Annotations[volumehelpers.AnnSelectedNode] == c.nodeName
 	d := claim.Next(obj, named, c.see(), consumer)
 	state := claim.StateOf(obj)
 	state.Delays = d.Class.Delays()

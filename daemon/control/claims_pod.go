@@ -117,6 +117,29 @@ func (c *claims) waitsOn(key string) bool {
 	return held && waits && why == was
 }
 
+// waitOf returns the claim that a pod waits for; false if it waits for none.
+func (c *claims) waitOf(key string) (w ClaimWait, waits bool) {
+	pod := c.uses[key]
+	for _, u := range pod.uses {
+		s := c.states[u.Key]
+		if w.Why, waits = claim.Waits(pod.uid, pod.name, u, pod.namespace, s); !waits {
+			continue
+		}
+		w.Claim = u.Name
+		switch {
+		case s == nil || !s.Bound:
+		case s.Elsewhere:
+			w.Volume = s.Volume
+		case s.OnePod && s.User != "" && s.User != pod.uid:
+			if user, ok := c.pods.known[s.User]; ok {
+				w.User = user.key
+			}
+		}
+		return w, true
+	}
+	return w, false
+}
+
 // hasConsumer reports whether a pod uses a claim that could be scheduled.
 func (c *claims) hasConsumer(p *loop.Pass, key string) (bool, error) {
 	for name := range c.byClaim[key] {

@@ -17,6 +17,10 @@ const holdersNamed = 100
 
 // Facts are what the records of the loop say about some pods beyond what is stored.
 type Facts struct {
+	// Node is the name of this machine.
+	Node string
+	// Claims are the claims that pods wait for.
+	Claims map[types.UID]ClaimWait
 	// Rooms are what waiting pods wait for. Of the pods of a Job it is only the first in the queue.
 	Rooms map[types.UID]node.Room
 	// Holders are the keys of pods that hold what others wait for.
@@ -25,6 +29,15 @@ type Facts struct {
 	Launchings map[types.UID][]pod.Launching
 	// Standing is what decisions about the Job depend on; nil if it has ended.
 	Standing *job.Standing
+}
+
+// ClaimWait is a claim that a pod waits for.
+type ClaimWait struct {
+	Claim string
+	// Why says it in a scheduler's words; empty while the volume is being made.
+	Why string
+	// Volume is the volume if that is for another machine, User the key of the pod that uses a claim which only one may use.
+	Volume, User string
 }
 
 // PodFacts returns what the loop knows about a pod.
@@ -112,12 +125,18 @@ func (c *Control) Live(ctx context.Context, max int) (jobs, pods []string, err e
 // facts returns what the records say about pods of one Job, or a single one.
 func (c *Control) facts(pods []types.UID) Facts {
 	f := Facts{
+		Node: c.admission.name, Claims: map[types.UID]ClaimWait{},
 		Rooms: map[types.UID]node.Room{}, Holders: map[types.UID]string{}, Launchings: map[types.UID][]pod.Launching{},
 	}
 	for _, uid := range pods {
 		if rec, ok := c.pods.known[uid]; ok {
 			if failed := rec.issued.Launchings(); len(failed) > 0 {
 				f.Launchings[uid] = failed
+			}
+			if _, held := c.admission.held[uid]; held {
+				if w, ok := c.admission.claims.waitOf(rec.key); ok {
+					f.Claims[uid] = w
+				}
 			}
 		}
 	}

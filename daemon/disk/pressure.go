@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,8 @@ type PressureOptions struct {
 type Pressure struct {
 	PressureOptions
 
+	mu       sync.Mutex // protects shown
+	shown    Shortage
 	pressure eviction.Pressure
 	next     time.Time   // when the next measure may be taken
 	going    *corev1.Pod // the pod that was evicted last
@@ -83,6 +86,7 @@ func (w *Pressure) Run(ctx context.Context) {
 func (w *Pressure) look(ctx context.Context, disk eviction.Disk, now time.Time) {
 	short, is := eviction.Short(w.Thresholds, disk)
 	changed := w.pressure.See(is, now, w.Transition)
+	w.note(short, is, now)
 	show := func(n *corev1.Node) { showDiskPressure(n, w.pressure.On, now) }
 	if err := w.Node.update(ctx, show); err != nil && ctx.Err() == nil {
 		w.Logger.Warn("cannot show in the status of the node how full the disk is", "error", err)
@@ -99,6 +103,43 @@ func (w *Pressure) look(ctx context.Context, disk eviction.Disk, now time.Time) 
 	}
 	if is && !w.waits(now, w.Pods.holds) {
 		w.relieve(ctx, now)
+	}
+}
+
+// Shortage is why a Node is under disk pressure.
+type Shortage struct {
+	On bool
+	// Short says that too little is free now, and not only that it was.
+	Short bool
+	// What says of what, and how much: empty if that was before this start.
+	What string
+	// Seen is when it was seen last, Until until when the pressure lasts if it is not seen again.
+	Seen, Until time.Time
+}
+
+// Shortage returns why the Node is, or was at the last look, under pressure.
+func (w *Pressure) Shortage() Shortage {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.shown
+}
+
+// note keeps for others what a look at the disk has shown.
+func (w *Pressure) note(short eviction.Shortage, is bool, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shown.On, w.shown.Short = w.pressure.On, is
+	switch {
+	case is:
+		w.shown.What = short.String()
+		w.shown.Seen = now
+	case !w.pressure.On:
+		w.shown = Shortage{}
+	case w.shown.Seen.IsZero():
+		w.shown.Seen = now
+	}
+	if w.shown.On {
+		w.shown.Until = w.shown.Seen.Add(w.Transition)
 	}
 }
 

@@ -166,9 +166,9 @@ func (b *browser) cell(index, count int) (x, y float64) {
 }
 
 // dashboard runs `jobctl dashboard` until the test ends, and returns its link.
-func (d *daemon) dashboard() (link string) {
+func (d *daemon) dashboard(flags ...string) (link string) {
 	d.t.Helper()
-	cmd := exec.Command(filepath.Join(bin, "jobctl"), "dashboard", "--open=false")
+	cmd := exec.Command(filepath.Join(bin, "jobctl"), append([]string{"dashboard", "--open=false"}, flags...)...)
 	cmd.Env = append(cmd.Environ(), "JOBD_SOCKET="+d.socket(), "HOME="+d.t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -243,6 +243,22 @@ spec:
 	if len(found) != 1 {
 		t.Fatalf("volumes: %v", found)
 	}
+	// A claim of the default class, which waits for its first pod: input comes before that.
+	d.apply(`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: input}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}
+`)
+	if out, err := d.try("jobctl", nil, "cp", "pvc/input:/", local+"/nothing"); err == nil || !strings.Contains(out, "not bound to a volume yet") {
+		t.Errorf("from a claim without a volume: %v %s", err, out)
+	}
+	d.jobctl("cp", local+"/in", "pvc/input:/data")
+	d.apply(with("reads", ", volumeMounts: [{name: v, mountPath: /v}], args: []", `      volumes: [{name: v, persistentVolumeClaim: {claimName: input}}]`, ""))
+	d.running("reads", 1)
+	if out := d.jobctl("exec", "job/reads", "--", "cat", "/v/data/deep/file"); out != "content" {
+		t.Errorf("the Job sees %q", out)
+	}
 	// What a pod could have left there.
 	if err := os.Symlink("/etc", found[0]+"/model/etc"); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/jobd/jobd/api/batch"
 )
 
 // TestDashboard looks at Jobs in a browser, one of which writes what it wants into names, logs and messages.
@@ -101,6 +105,54 @@ func TestDashboard(t *testing.T) {
 	b.sound()
 }
 
+// TestStatesInABrowser holds the word that the page has for a Job's state against the one of everything else (batch.State).
+func TestStatesInABrowser(t *testing.T) {
+	b := openBrowser(t)
+	d := start(t)
+	b.do(chromedp.Navigate(d.dashboard()))
+	b.shows("There are no Jobs")
+	var jobs []*batchv1.Job
+	var want []string
+	conditions := []batchv1.JobConditionType{
+		batchv1.JobComplete, batchv1.JobFailed, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet, batchv1.JobSuspended, "",
+	}
+	for n := range 1 << 3 * len(conditions) * len(conditions) * 2 {
+		j := &batchv1.Job{Spec: batchv1.JobSpec{Suspend: ptr.To(n&1 > 0)}, Status: batchv1.JobStatus{Ready: ptr.To(int32(n >> 1 & 1))}}
+		if n&4 > 0 {
+			j.DeletionTimestamp = ptr.To(metav1.Now())
+		}
+		status := corev1.ConditionTrue
+		if n&8 > 0 {
+			status = corev1.ConditionFalse
+		}
+		for _, kind := range []batchv1.JobConditionType{conditions[n>>4%len(conditions)], conditions[n>>4/len(conditions)%len(conditions)]} {
+			if kind != "" {
+				j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: kind, Status: status})
+				status = corev1.ConditionTrue
+			}
+		}
+		jobs, want = append(jobs, j), append(want, batch.State(j))
+	}
+	text, err := json.Marshal(jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := value[[]string](b, `import('./ui.js').then(ui => `+string(text)+`.map(j => ui.jobState(j).state))`)
+	for i := range want {
+		if i >= len(got) || got[i] != want[i] {
+			t.Fatalf("of %+v the page says %q, and everything else %s", jobs[i], got[min(i, len(got)-1)], want[i])
+		}
+	}
+	// And the reasons of those that wait or have failed are the words of "jobctl why".
+	d.apply(with("nosecret", `, envFrom: [{secretRef: {name: db}}]`, "", "") + "---" + with("lacks", ", resources: {requests: {cpu: 1000}}", "", "") +
+		"---" + failing("fails", "exit 3", ""))
+	b.shows("Secret db does not exist")
+	b.shows("never fits: it requests 1k of cpu")
+	b.shows("exit code 3 of container c")
+	b.shows("2\nwaiting")
+	b.sound()
+}
+
 // TestDashboardOverTheNetwork signs in by a token, as somebody who may only look.
 func TestDashboardOverTheNetwork(t *testing.T) {
 	b := openBrowser(t)
@@ -130,6 +182,58 @@ func TestDashboardOverTheNetwork(t *testing.T) {
 	b.do(chromedp.Reload())
 	b.shows("system:serviceaccount:default:looker")
 	b.sound()
+}
+
+// TestDashboardOfOneNamespace looks as somebody who may see one namespace: the page shows that, and never takes a refusal for
+// an empty list.
+func TestDashboardOfOneNamespace(t *testing.T) {
+	address := freePort(t)
+	d := start(t, "--listen", address)
+	d.jobctl("create", "namespace", "team")
+	manifest := jobOf("ours", "sleep 1000000") + "---\n" + jobOf("past", "exit 3", "  backoffLimit: 0\n")
+	if out, err := d.try("jobctl", []byte(manifest), "apply", "-n", "team", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	d.apply(jobOf("theirs", "sleep 1000000"))
+	d.jobctl("create", "serviceaccount", "-n", "team", "looker")
+	token := strings.TrimSpace(d.jobctl("create", "token", "-n", "team", "looker"))
+
+	b := openBrowser(t)
+	b.do(chromedp.Navigate("https://" + address + "/dashboard/"))
+	b.shows("Enter a token")
+	b.do(chromedp.SendKeys("input[type=password]", "no-such-token"+kb.Enter))
+	b.shows("This token is not valid here")
+	b.do(chromedp.SendKeys("input[type=password]", token+kb.Enter))
+	b.shows("cannot list resource")
+	if text := value[string](b, "document.body.innerText"); strings.Contains(text, "There are no") || strings.Contains(text, "0\nrunning") {
+		t.Errorf("a refusal is taken for an empty list: %s", text)
+	}
+	d.jobctl("create", "rolebinding", "looker", "-n", "team", "--clusterrole=view", "--serviceaccount=team:looker")
+	b.do(chromedp.Reload())
+	b.shows("team/ours")
+	b.until(`document.getElementById('namespace').value === 'team'`)
+	b.shows("There are no CronJobs")
+	b.at("history")
+	b.shows("team/past")
+
+	// With a kubeconfig for a role in one namespace, by way of jobctl.
+	file := filepath.Join(t.TempDir(), "team.kubeconfig")
+	if err := os.WriteFile(file, []byte(d.jobctl("kubeconfig", "--role", "read", "--namespace", "team")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := openBrowser(t)
+	other.do(chromedp.Navigate(d.dashboard("--kubeconfig", file)))
+	other.shows("team/ours")
+	if text := value[string](other, "document.body.innerText"); strings.Contains(text, "theirs") {
+		t.Error("it shows what is in another namespace")
+	}
+	// A Job that was deleted is on the page that the history links to.
+	d.jobctl("delete", "job", "past", "-n", "team")
+	other.at("jobs/team/past")
+	other.shows("It was deleted")
+	other.shows("BackoffLimitExceeded")
+	b.sound()
+	other.sound()
 }
 
 // TestDashboardOfManyIndexes finds indexes of 100,000 by mouse and keys.

@@ -124,3 +124,24 @@ func TestDiskPressure(t *testing.T) {
 		return nil
 	})
 }
+
+// TestWhyTheDiskIsFull: a pod that waits for room on the disk is not told to tolerate a taint.
+func TestWhyTheDiskIsFull(t *testing.T) {
+	d := start(t, "--eviction-hard", "nodefs.available<99.9%")
+	d.eventually("the node is under pressure", func() error {
+		if out := d.jobctl("get", "nodes", "-o", "jsonpath={.items[0].spec.taints}"); !strings.Contains(out, "disk-pressure") {
+			return fmt.Errorf("its taints are %s", out)
+		}
+		return nil
+	})
+	d.apply(onePod("waits", "busybox:1.36", "true"))
+	d.eventually("it says that the disk is full", func() error {
+		out := strings.Join(strings.Fields(d.jobctl("why", "pods/waits")), " ")
+		for _, words := range []string{"the disk of " + d.root + " is full", "nodefs.available is ", "it needs no toleration", "df -h"} {
+			if !strings.Contains(out, words) {
+				return fmt.Errorf("no %q in %s", words, out)
+			}
+		}
+		return nil
+	})
+}

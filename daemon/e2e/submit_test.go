@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/jobd/jobd/submit"
 )
 
 // jobctlWith returns a command line of jobctl on the daemon's socket, which ends with the test.
@@ -81,9 +83,58 @@ func TestWish1WaitForFinished(t *testing.T) {
 	if code := waiting.ends(); code != 1 {
 		t.Errorf("of a deleted Job: %d: %s", code, waiting.output())
 	}
+	// Without --for, and by a bare name.
+	for _, args := range [][]string{{"wait", "jobs/good"}, {"wait", "good"}, {"wait", "jobs", "good"}, {"wait", "--for=complete", "jobs/good"}} {
+		if out, errOut, code := exitOf(t, d.jobctlWith(args...), ""); code != 0 {
+			t.Errorf("%q: %d %s%s", args, code, out, errOut)
+		}
+	}
 	// kubectl's own conditions are as they were.
 	if out := d.jobctl("wait", "--for=condition=Complete", "jobs/good"); !strings.Contains(out, "condition met") {
 		t.Error(out)
+	}
+}
+
+// TestSubmitAgain: a Job that was edited takes the place of the one before, and one that cannot start is not left behind.
+func TestSubmitAgain(t *testing.T) {
+	address := freePort(t)
+	d := start(t, "--listen", address)
+	first, second := jobOf("again", "echo first"), jobOf("again", "echo second")
+	if out, errOut, code := exitOf(t, d.jobctlWith("submit", "-f", "-"), first); code != 0 || out != "first\n" {
+		t.Fatalf("%d %s%s", code, out, errOut)
+	}
+	if _, errOut, code := exitOf(t, d.jobctlWith("apply", "-f", "-"), second); code == 0 || !strings.Contains(errOut, "replace --force") || strings.Contains(errOut, "{") {
+		t.Errorf("an edited template: %s", errOut)
+	}
+	if _, errOut, code := exitOf(t, d.jobctlWith("submit", "-f", "-"), second); code != submit.ExitCannot || !strings.Contains(errOut, "--replace") {
+		t.Errorf("the same name: %d %s", code, errOut)
+	}
+	if out, errOut, code := exitOf(t, d.jobctlWith("submit", "--replace", "-f", "-"), second); code != 0 || out != "second\n" {
+		t.Errorf("in its place: %d %s%s", code, out, errOut)
+	}
+	if out, errOut, code := exitOf(t, d.jobctlWith("submit", "--replace", "-f", "-"), jobOf("new", "echo new")); code != 0 || out != "new\n" {
+		t.Errorf("in nobody's place: %d %s%s", code, out, errOut)
+	}
+	_, errOut, code := exitOf(t, d.jobctlWith("submit", "--name", "huge", "--image", "busybox:1.36", "--cpu", "1000", "--on-start-error=fail", "--", "true"), "")
+	if code != submit.ExitCannot || !strings.Contains(errOut, "the Job was deleted") {
+		t.Errorf("it cannot start: %d %s", code, errOut)
+	}
+	if out, err := d.try("jobctl", nil, "get", "jobs/huge"); err == nil {
+		t.Errorf("it was left behind: %s", out)
+	}
+
+	// The log of a Job is all of it, by its bare name, and also for a colleague with a kubeconfig.
+	d.apply(jobOf("many", "echo $JOB_COMPLETION_INDEX", "  completions: 3\n  completionMode: Indexed\n"))
+	d.complete("many")
+	file := filepath.Join(t.TempDir(), "colleague.kubeconfig")
+	if err := os.WriteFile(file, []byte(d.jobctl("kubeconfig", "--role", "read", "--namespace", "default")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"logs", "jobs/many"}, {"logs", "many"}, {"--kubeconfig", file, "logs", "jobs/many"}, {"--kubeconfig", file, "logs", "many", "--stream", "stdout"}} {
+		out, errOut, code := exitOf(t, d.jobctlWith(args...), "")
+		if lines := strings.Fields(out); code != 0 || len(lines) != 3 || strings.Contains(errOut, "using pod") {
+			t.Errorf("%q: %d %s%s", args, code, out, errOut)
+		}
 	}
 }
 

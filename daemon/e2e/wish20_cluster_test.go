@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +15,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // asCluster serves the daemon's API without what only jobd has, so that a client finds no more than in a cluster.
@@ -20,7 +27,24 @@ func asCluster(t *testing.T, d *daemon) (server string) {
 	t.Helper()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "jobd"})
 	proxy.FlushInterval = -1
-	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.Request.URL.Path != "/apis/batch/v1" {
+			return nil
+		}
+		r.Header.Set("Content-Type", "application/json")
+		list := &metav1.APIResourceList{}
+		if err := errors.Join(json.NewDecoder(r.Body).Decode(list), r.Body.Close()); err != nil {
+			return err
+		}
+		list.APIResources = slices.DeleteFunc(list.APIResources, func(a metav1.APIResource) bool {
+			return slices.Contains([]string{"jobs/log", "jobs/why", "jobs/picture", "jobs/retry"}, a.Name)
+		})
+		text, err := json.Marshal(list)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		r.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		return err
+	}
+	proxy.Transport = &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", d.socket())
 	}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,6 +53,9 @@ func asCluster(t *testing.T, d *daemon) (server string) {
 		if own {
 			http.NotFound(w, r)
 			return
+		}
+		if slices.Contains([]string{"/api", "/apis", "/apis/batch/v1"}, r.URL.Path) {
+			r.Header.Set("Accept", "application/json") // neither protobuf nor all groups in one answer
 		}
 		proxy.ServeHTTP(w, r)
 	}))

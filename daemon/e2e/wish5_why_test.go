@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jobd/jobd/api/batch"
 	"github.com/jobd/jobd/api/why"
 )
 
@@ -132,7 +133,64 @@ var causesToFind = map[string]provoked{
 		with("gang", ", resources: {requests: {cpu: 150m}}", "", "  completions: 3\n  parallelism: 3\n  completionMode: Indexed\n  scheduling: {schedulingPolicy: {gang: {}}}"),
 		"jobs/gang", "WaitsForGang", []string{"3 pods have to start together, and there is room for 1"},
 	},
-	"another node":       {with("selects", "", `      nodeSelector: {disk: ssd}`, ""), "jobs/selects", "NodeUnfit", []string{"disk=ssd, which the node does not have"}},
+	"another node": {with("selects", "", `      nodeSelector: {disk: ssd}`, ""), "jobs/selects", "NodeUnfit", []string{"disk=ssd, which the node does not have"}},
+	"a node affinity": {
+		with("affine", "", `      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]}}}`, ""),
+		"jobs/affine", "NodeUnfit", []string{"asks for disk in (ssd), which the node does not have", "jobctl label node", "disk=ssd"},
+	},
+	"company that is not there": {
+		with("lonely", "", `      affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}`, ""),
+		"jobs/lonely", "KeptApart", []string{"a pod that matches app=db", "none is on this machine"},
+	},
+	"company that is not wanted": {
+		with("shy", "", `      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {job-name: holder}}}]}}`, ""),
+		"jobs/shy", "KeptApart", []string{"no pod that matches job-name=holder", "pods/holder-"},
+	},
+	"pods that cannot be spread": {
+		with("spread", "", `      topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]`, ""),
+		"jobs/spread", "KeptApart", []string{"the label rack, which the node does not have"},
+	},
+	"a node of another name": {with("named", "", `      nodeName: elsewhere`, ""), "jobs/named", "OtherNode", []string{"spec.nodeName is elsewhere"}},
+	"a device that is not there": {
+		with("gpu", ", resources: {limits: {nvidia.com/gpu: 1}}", "", ""), "jobs/gpu", "DeviceMissing", []string{"/etc/cdi", "nvidia-ctk cdi generate"},
+	},
+	"a volume of another machine": {`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: far}
+spec:
+  storageClassName: ""
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  local: {path: /data}
+  claimRef: {namespace: default, name: far}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [big-box]}]}]}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: far}
+spec: {storageClassName: "", volumeName: far, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---` + with("far", ", volumeMounts: [{name: v, mountPath: /v}]", `      volumes: [{name: v, persistentVolumeClaim: {claimName: far}}]`, ""),
+		"jobs/far", "WaitsForClaim", []string{"PersistentVolume far", "kubernetes.io/hostname in (big-box)"},
+	},
+	"a claim for one pod": {`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: own}
+spec: {accessModes: [ReadWriteOncePod], resources: {requests: {storage: 1Mi}}}
+---` + with("first", ", volumeMounts: [{name: v, mountPath: /v}]", `      volumes: [{name: v, persistentVolumeClaim: {claimName: own}}]`, "  parallelism: 2\n  completions: 2"),
+		"jobs/first", "WaitsForClaim", []string{"ReadWriteOncePod", "the pod first-"},
+	},
+	"a script with CRLF": {`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: windows}
+data: {x.sh: "#!/bin/sh\r\necho hi\r\n"}
+---` + strings.Replace(strings.Replace(failing("crlf", "true", ""), "command: [sh,", "volumeMounts: [{name: s, mountPath: /s}], command: [/s/x.sh,", 1),
+		"      containers:", "      volumes: [{name: s, configMap: {name: windows, defaultMode: 0755}}]\n      containers:", 1),
+		"jobs/crlf", "NotExecutable", []string{"its program never ran", "/s/x.sh", "CRLF"},
+	},
+	"no pods are wanted": {with("idle", "", "", "  parallelism: 0"), "jobs/idle", "NoParallelism", []string{"spec.parallelism is 0"}},
 	"a refused pod":      {with("refused", "", "      priorityClassName: nosuch", ""), "jobs/refused", "PodRefused", []string{"nosuch", "was refused"}},
 	"managed by another": {with("elsewhere", "", "", "  managedBy: example.com/other"), "jobs/elsewhere", "ManagedElsewhere", []string{"example.com/other"}},
 	"a gate": {`
@@ -201,7 +259,8 @@ func TestWish5WhyIsItNotRunningWhyDidItFail(t *testing.T) {
 			if err != nil {
 				return fmt.Errorf("%w: %s", err, out)
 			}
-			if said.Source != why.FromRecords || why.Find(said.Causes, c.cause) == nil {
+			if said.Source != why.FromRecords || why.Find(said.Causes, c.cause) == nil ||
+				said.Object.Kind != "CronJob" && said.State == batch.StateWaiting && said.Reason == "" {
 				return errors.New(out)
 			}
 			text, err := d.try("jobctl", nil, "why", c.of)
@@ -214,6 +273,9 @@ func TestWish5WhyIsItNotRunningWhyDidItFail(t *testing.T) {
 			return nil
 		})
 		t.Logf("%s:\n%s", name, d.jobctl("why", c.of))
+	}
+	if out, _ := d.try("jobctl", nil, "logs", "jobs/named"); !strings.Contains(out, "for the node elsewhere") {
+		t.Errorf("the log of a Job whose pods are for another node: %q", out)
 	}
 	if out, err := d.try("jobctl", nil, "why", "jobs/nosuchjob"); err == nil || !strings.Contains(out, `"nosuchjob" not found`) {
 		t.Errorf("a Job that is not there: %v, %s", err, out)

@@ -92,6 +92,21 @@ type Shortage struct {
 	Threshold, Available int64
 }
 
+// String says how much there is, and how much there must be: "nodefs.available is 12Mi, below 38Mi".
+func (s Shortage) String() string {
+	format := resource.BinarySI
+	if s.Signal == nodeFsInodesFree {
+		format = resource.DecimalSI
+	}
+	amount := func(n int64) string {
+		if n = max(n, 0); format == resource.BinarySI && n > 1<<20 {
+			n &^= 1<<20 - 1 // the bytes would only be hard to read
+		}
+		return resource.NewQuantity(n, format).String()
+	}
+	return fmt.Sprintf("%s is %s, below %s", s.Signal, amount(s.Available), amount(s.Threshold))
+}
+
 // amount returns how much must be left.
 func (t Threshold) amount(d Disk) int64 {
 	if t.Percent > 0 {

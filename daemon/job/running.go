@@ -7,6 +7,7 @@ type Running struct {
 	Since    int64 // when it became ready or, if it is not, when it was created, in seconds since 1970
 	Restarts int32
 	Stopping bool
+	Ready    bool
 }
 
 // Running returns the pods that run or are being stopped, in no order.
@@ -20,7 +21,7 @@ func (r *Record) Running() (running []Running) {
 			if since == 0 {
 				since = p.created
 			}
-			running = append(running, Running{p.ref(), p.index, int64(since), p.restarts, place == ending})
+			running = append(running, Running{p.ref(), p.index, int64(since), p.restarts, place == ending, p.readySince != 0})
 		}
 	}
 	return running

@@ -109,6 +109,9 @@ func (l *life) decide() {
 		if n.Why(uid) == "" {
 			l.Fatalf("%s waits for nothing", uid)
 		}
+		if r, _ := n.Room(uid); r.Clear() { // what people are told is what was decided
+			l.Fatalf("%s waits since %s, and has room: %+v", uid, n.Why(uid), r)
+		}
 		if w.line.gang != nil || w.Polite || n.unfit(w.shape) != "" {
 			continue
 		}

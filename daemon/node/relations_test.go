@@ -290,6 +290,9 @@ func TestRelationsAgreeWithAskingEverybody(t *testing.T) {
 				if n.Why(uid) == "" {
 					t.Fatalf("%s does not say why it waits", uid)
 				}
+				if r, _ := n.Room(uid); r.Clear() {
+					t.Fatalf("%s waits since %s, and has room: %+v", uid, n.Why(uid), r)
+				}
 			}
 		}
 	})

@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -20,9 +19,10 @@ type Room struct {
 	Priority       int32
 	// Nominated says that pods of a lower priority are being preempted for it.
 	Nominated bool
-	// Unfit is why this machine does not take the pod even if it is empty: it is cordoned, has a taint, or its labels
-	// are not those that the pod selects.
-	Unfit []string
+	// Node is the name of this machine.
+	Node string
+	// Unfit is why this machine does not take the pod even if it is empty, and Apart what other pods on it have to do with that.
+	Unfit, Apart []Obstacle
 	// Short are the resources of which too little is free.
 	Short []Shortage
 	// Ports are the ports of the host that another pod holds.
@@ -30,7 +30,7 @@ type Room struct {
 	// Full says that as many pods are on the node as it takes, which are MaxPods.
 	Full    bool
 	MaxPods int
-	// Holders are the pods on the node that use one of these, those that use the most first.
+	// Holders are the pods on the node that use one of these, or keep it away, those that use the most first.
 	Holders []Holder
 	// Gang is the pod's gang, nil for none.
 	Gang *GangWait
@@ -63,6 +63,9 @@ type GangWait struct {
 	Need, Bound, Waiting, Fitting int
 }
 
+// Complete reports whether a gang need not be waited for: it is on the node, or enough of it fits.
+func (g *GangWait) Complete() bool { return g.Known && g.Bound+min(g.Waiting, g.Fitting) >= g.Need }
+
 // Room returns what a pod waits for; false if it does not wait.
 func (n *Node) Room(uid types.UID) (Room, bool) {
 	w, ok := n.waiting[uid]
@@ -70,6 +73,7 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 		return Room{}, false
 	}
 	r := Room{Place: n.placeOf(w), Waiting: len(n.waiting), Priority: w.Priority, Nominated: w.nominated, MaxPods: n.MaxPods}
+	r.Node = n.facts.labels[corev1.LabelHostname]
 	if g := w.line.gang; g != nil {
 		r.Gang = &GangWait{Key: g.key, Known: g.known, Need: g.need(), Bound: g.bound, Waiting: len(g.line.queue)}
 		if g.known && g.bound < g.need() {
@@ -77,16 +81,35 @@ func (n *Node) Room(uid types.UID) (Room, bool) {
 		}
 	}
 	if r.Unfit = n.unfitReasons(&w.shape.terms); len(r.Unfit) == 0 && w.shape.crowded {
-		r.Unfit = []string{fmt.Sprintf("pods on the machine and in the queue ask for %d different rules of affinity, anti-affinity and topology spread, and there may be %d", len(n.rules), maxRules)}
+		r.Unfit = []Obstacle{n.tooManyRules()}
 	}
 	if len(r.Unfit) > 0 {
 		return r, true
 	}
-	n.without([]*waiter{w}, func() { n.shortages(&r, w) })
-	if len(r.Short) > 0 || len(r.Ports) > 0 || r.Full {
-		r.Holders = n.holders(&r)
+	var keep func(*bound) bool
+	n.without([]*waiter{w}, func() {
+		n.shortages(&r, w)
+		if len(r.Short) > 0 || len(r.Ports) > 0 || r.Full {
+			return
+		}
+		var matching, holding []int
+		r.Apart, matching, holding = n.company(n.taken(w.Priority), w.shape)
+		keep = func(b *bound) bool {
+			return slices.ContainsFunc(b.shape.matches, func(id int) bool { return slices.Contains(matching, id) }) ||
+				slices.ContainsFunc(b.shape.own, func(own owned) bool {
+					return own.kind == antiAffinity && slices.Contains(holding, own.id)
+				})
+		}
+	})
+	if len(r.Short) > 0 || len(r.Ports) > 0 || r.Full || len(r.Apart) > 0 {
+		r.Holders = n.holders(&r, keep)
 	}
 	return r, true
+}
+
+// Clear reports whether nothing is known that the pod waits for: it is about to start.
+func (r *Room) Clear() bool {
+	return len(r.Unfit)+len(r.Apart)+len(r.Short)+len(r.Ports) == 0 && !r.Full && (r.Gang == nil || r.Gang.Complete())
 }
 
 // Places returns the place in the queue, from 1, of the first waiting pod of each owner; of tells whose pod it is, and
@@ -153,8 +176,8 @@ func (n *Node) shortages(r *Room, w *waiter) {
 	}
 }
 
-// holders returns the pods that hold what is short.
-func (n *Node) holders(r *Room) (all []Holder) {
+// holders returns the pods that hold what is short, or keep the pod away.
+func (n *Node) holders(r *Room, keep func(*bound) bool) (all []Holder) {
 	share := func(b *bound) (sum float64) {
 		for _, s := range r.Short {
 			if s.Allocatable > 0 {
@@ -165,7 +188,8 @@ func (n *Node) holders(r *Room) (all []Holder) {
 	}
 	ports := sets.New(r.Ports...)
 	holds := func(b *bound) bool {
-		return r.Full || share(b) > 0 || slices.ContainsFunc(b.shape.ports, func(p port) bool { return ports.Has(p.number) })
+		return r.Full || share(b) > 0 || keep != nil && keep(b) ||
+			slices.ContainsFunc(b.shape.ports, func(p port) bool { return ports.Has(p.number) })
 	}
 	var holding []*bound
 	for _, b := range n.bound {
@@ -180,39 +204,4 @@ func (n *Node) holders(r *Room) (all []Holder) {
 		all = append(all, Holder{UID: b.UID, Priority: b.Priority, Started: b.startedAt(), Ending: b.ending, Requests: b.shape.ask})
 	}
 	return all
-}
-
-// unfitReasons returns every reason for which the node takes no pod with these terms.
-func (n *Node) unfitReasons(t *terms) (reasons []string) {
-	if n.judge(t) == "" {
-		return nil
-	}
-	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
-	if n.facts.cordoned && !tolerates(t.Tolerations, &cordon) {
-		reasons = append(reasons, "the node is cordoned (spec.unschedulable)")
-	}
-	for i := range n.facts.taints {
-		taint := &n.facts.taints[i]
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule || taint.Key == corev1.TaintNodeUnschedulable ||
-			tolerates(t.Tolerations, taint) {
-			continue
-		}
-		reasons = append(reasons, fmt.Sprintf("the node has the taint %s, which the pod does not tolerate", taint.ToString()))
-	}
-	if !n.selected(t) {
-		wrong := false
-		for _, key := range slices.Sorted(maps.Keys(t.NodeSelector)) {
-			if is, ok := n.facts.labels[key]; !ok {
-				reasons = append(reasons, fmt.Sprintf("nodeSelector asks for the label %s=%s, which the node does not have", key, t.NodeSelector[key]))
-				wrong = true
-			} else if is != t.NodeSelector[key] {
-				reasons = append(reasons, fmt.Sprintf("nodeSelector asks for %s=%s, and the node's label is %q", key, t.NodeSelector[key], is))
-				wrong = true
-			}
-		}
-		if !wrong {
-			reasons = append(reasons, "the required nodeAffinity does not match the node's labels")
-		}
-	}
-	return reasons
 }

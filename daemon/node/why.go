@@ -152,9 +152,7 @@ func (n *Node) selected(t *terms) bool {
 	if len(t.NodeSelector) == 0 && t.Affinity == nil {
 		return true
 	}
-	self := &corev1.Node{}
-	self.Name, self.Labels = n.facts.labels[corev1.LabelHostname], n.facts.labels
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeSelector: t.NodeSelector, Affinity: t.Affinity}}
-	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(self)
+	ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(n.object())
 	return ok && err == nil
 }

@@ -218,11 +218,7 @@ func (a *Attempts) Of(cell, per int, running []Running) []picture.Attempt {
 		if a.indexed && int(r.Index)/per != cell || !a.indexed && len(a.all)+i != cell {
 			continue
 		}
-		state := string(rune(picture.Running))
-		if r.Stopping {
-			state = string(rune(picture.Stopped))
-		}
-		out = append(out, picture.Attempt{Pod: r.Name, State: state, Started: r.Since, Restarts: int(r.Restarts)})
+		out = append(out, picture.Attempt{Pod: r.Name, State: string(rune(r.state())), Started: r.Since, Restarts: int(r.Restarts)})
 	}
 	return out
 }

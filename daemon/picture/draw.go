@@ -22,6 +22,19 @@ type Running struct {
 	Since    int64 // seconds since 1970
 	Restarts int32
 	Stopping bool
+	// Crashed says that its containers have failed and wait to be started again.
+	Crashed bool
+}
+
+// state returns what the cell of the pod shows.
+func (r *Running) state() byte {
+	switch {
+	case r.Stopping:
+		return picture.Stopped
+	case r.Crashed:
+		return picture.BackOff
+	}
+	return picture.Running
 }
 
 // Subject is the Job that is drawn, as an object or, if that is gone, from the history.
@@ -98,7 +111,7 @@ func describe(of Subject) *picture.Job {
 	}
 	j := of.Job
 	out := &picture.Job{
-		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), State: "Running",
+		Namespace: j.Namespace, Name: j.Name, UID: string(j.UID), State: batch.State(j),
 		Indexed:     ptr.Deref(j.Spec.CompletionMode, "") == batchv1.IndexedCompletion,
 		Completions: int(ptr.Deref(j.Spec.Completions, 0)), Parallelism: int(ptr.Deref(j.Spec.Parallelism, 1)),
 		Created: j.CreationTimestamp.Unix(),
@@ -106,16 +119,12 @@ func describe(of Subject) *picture.Job {
 	if t := j.Status.StartTime; t != nil {
 		out.Started = t.Unix()
 	}
-	switch end := batch.End(&j.Status); {
-	case end != nil:
-		out.State, out.Reason, out.Message = string(end.Type), end.Reason, end.Message
+	end := batch.End(&j.Status)
+	if end != nil {
 		out.Ended = end.LastTransitionTime.Unix()
-	case j.DeletionTimestamp != nil:
-		out.State = "Terminating"
-	case ptr.Deref(j.Spec.Suspend, false):
-		out.State = "Suspended"
-	case j.Status.StartTime == nil || j.Status.Active == 0:
-		out.State = "Waiting"
+	}
+	if c := cmp.Or(end, batch.Ending(&j.Status)); c != nil {
+		out.Reason, out.Message = c.Reason, c.Message
 	}
 	return out
 }
@@ -191,12 +200,13 @@ func (d *drawer) fillShared(of Subject, n int) {
 		}
 	}
 	for i := range d.running {
-		c := show(d.running[i].Index, picture.Running)
+		state := d.running[i].state()
+		c := show(d.running[i].Index, state)
 		c.duration = max(c.duration, uint32(max(0, d.now.Unix()-d.running[i].Since)))
-		counts[picture.Running]++
+		counts[state]++
 	}
 	rest := byte(picture.Waiting)
-	if d.job.State == "Suspended" {
+	if d.job.State == batch.StateSuspended {
 		rest = picture.Suspended
 	}
 	for i := range d.list {
@@ -207,7 +217,11 @@ func (d *drawer) fillShared(of Subject, n int) {
 			}
 		}
 	}
-	counts[rest] += max(0, n-counts[picture.Succeeded]-counts[picture.Failed]-counts[picture.Running])
+	rests := n
+	for _, k := range counts {
+		rests -= k
+	}
+	counts[rest] += max(0, rests)
 	d.job.Counts = map[string]int{}
 	for state, k := range counts {
 		if k > 0 {
@@ -256,10 +270,7 @@ func (d *drawer) fill(of Subject) {
 			retries++
 		}
 		c.failures = uint8(min(int(c.failures)+int(r.Restarts), 250))
-		c.state, c.duration = picture.Running, uint32(max(0, d.now.Unix()-r.Since))
-		if r.Stopping {
-			c.state = picture.Stopped
-		}
+		c.state, c.duration = r.state(), uint32(max(0, d.now.Unix()-r.Since))
 	}
 	if of.Job != nil {
 		if d.indexed {
@@ -300,7 +311,7 @@ func (d *drawer) rest(c *cell) byte {
 		return c.last
 	case d.job.Ended != 0:
 		return picture.Waiting
-	case d.job.State == "Suspended":
+	case d.job.State == batch.StateSuspended:
 		return picture.Suspended
 	case c.last == picture.Failed:
 		return picture.BackOff

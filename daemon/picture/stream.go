@@ -34,14 +34,11 @@ func (d *drawer) stream() *picture.Stream {
 	now := d.now.Unix()
 	for i := range d.running {
 		r := &d.running[i]
-		cell, state := r.Index, byte(picture.Running)
+		cell := r.Index
 		if !d.indexed {
 			cell = int32(d.Len() + i)
 		}
-		if r.Stopping {
-			state = picture.Stopped
-		}
-		tasks = append(tasks, task{r.Since, max(now, r.Since), cell, state})
+		tasks = append(tasks, task{r.Since, max(now, r.Since), cell, r.state()})
 	}
 	out := &picture.Stream{}
 	if len(tasks) == 0 {

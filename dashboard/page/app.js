@@ -5,6 +5,7 @@ import {overview} from './overview.js';
 import {jobPage} from './job.js';
 import {podPage} from './pod.js';
 import {historyPage, imagesPage, nodePage} from './places.js';
+import {begins} from './namespace.js';
 
 const main = document.getElementById('main'), live = document.getElementById('live'), who = document.getElementById('who');
 let current = new AbortController();
@@ -39,26 +40,27 @@ function show() {
 }
 
 // begin asks who the person is; without credentials it asks for a token.
-async function begin() {
+async function begin(given) {
   current.abort();
   try {
     const {status: {userInfo}} = await post('apis/authentication.k8s.io/v1/selfsubjectreviews',
       {apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview'});
     who.textContent = userInfo.username;
+    begins(userInfo);
     show();
   } catch (e) {
     if (e.session) return ended(e.message);
-    if (e.code === 401) return askToken();
+    if (e.code === 401) return askToken(given ? 'This token is not valid here, or has expired.' : '');
     ended(e.message);
-    setTimeout(begin, 2000);
+    setTimeout(() => begin(given), 2000);
   }
 }
 
-function askToken() {
+function askToken(wrong) {
   const input = h('input', {type: 'password', autocomplete: 'off', 'aria-label': 'Token', required: true});
   const form = h('form', {}, h('p', {}, 'Enter a token, of a ServiceAccount (jobctl create token NAME) or from your kubeconfig. It is kept until this tab is closed.'),
-    h('div', {class: 'row'}, input, h('button', {class: 'do'}, 'Sign in')));
-  form.onsubmit = e => { e.preventDefault(); setToken(input.value.trim()); begin(); };
+    h('div', {class: 'row'}, input, h('button', {class: 'do'}, 'Sign in')), wrong ? h('p', {role: 'alert', class: 'wrong'}, wrong) : '');
+  form.onsubmit = e => { e.preventDefault(); setToken(input.value.trim()); begin(true); };
   setToken('');
   main.replaceChildren(h('div', {class: 'gate'}, h('h1', {}, 'jobd'), form));
   input.focus();
@@ -76,5 +78,5 @@ document.addEventListener('keydown', e => {
   }
 });
 document.querySelector('.skip').addEventListener('click', e => { e.preventDefault(); main.focus(); });
-window.addEventListener('hashchange', () => { if (!main.querySelector('form')) show(); });
+window.addEventListener('hashchange', () => { if (!main.querySelector('.gate form')) show(); });
 begin();

@@ -2,6 +2,7 @@
 import {get, post, patch, request, follow, jobPath, podPath} from './api.js';
 import {h, link, ago, between, moment, jobState, badge, table, section, action, reason as told, later, redraw} from './ui.js';
 import {Picture} from './picture.js';
+import {pastJobs} from './places.js';
 
 export function jobPage(main, signal, status, ns, name) {
   const path = jobPath(ns, name);
@@ -86,13 +87,25 @@ export function jobPage(main, signal, status, ns, name) {
       action('Delete', `Delete ${of} with its pods and their logs?`, ['delete', 'batch', 'jobs', '', ns, name],
         () => request(path, {method: 'DELETE', body: {kind: 'DeleteOptions', apiVersion: 'v1', propagationPolicy: 'Background'}})));
   }
+  // gone shows what the history has of a Job that was deleted.
+  async function gone() {
+    head.replaceChildren(h('p', {}, 'There is no such Job.'));
+    try {
+      const {items = []} = await get(`apis/history.jobd.dev/v1/namespaces/${encodeURIComponent(ns)}/jobs?name=${encodeURIComponent(name)}&limit=20`, signal);
+      if (job || signal.aborted || !items.length) return;
+      head.replaceChildren(badge('Deleted'), h('span', {class: 'faint'}, 'It was deleted; this is what the history has of it. '),
+        h('span', {}, 'Its picture as a file: ', h('code', {}, `jobctl report jobs/${name} -n ${ns}`)));
+      drawing.replaceChildren(pastJobs(items));
+      why.textContent = pods.textContent = '';
+    } catch { /* the role may not read it */ }
+  }
   let asked = 0;
   const rest = () => { asked ||= setTimeout(() => { asked = 0; if (!signal.aborted) { explain(); listPods(); } }, 1000); };
   explain();
   listPods();
   follow('apis/batch/v1/namespaces/' + encodeURIComponent(ns) + '/jobs', {fieldSelector: 'metadata.name=' + name}, {
     reset: () => {}, put: j => { show(j); rest(); }, remove: () => { head.hidden = false; head.replaceChildren(badge('Deleted')); buttons.replaceChildren(); },
-    state: (live, e) => { status(live, e); if (live && !job) { head.hidden = false; head.replaceChildren(h('p', {}, 'There is no such Job. The history may have it.')); } },
+    state: (live, e) => { status(live, e); if (live && !job) { head.hidden = false; gone(); } },
   }, signal);
   eventsOf(events, signal, ns, {'involvedObject.kind': 'Job', 'involvedObject.name': name});
 }

@@ -1,9 +1,11 @@
 // The overview: what runs and waits, the machine, the CronJobs.
 import {get, post, patch, follow, cronPath, jobPath} from './api.js';
+import {namespace, choose, readable, of} from './namespace.js';
 import {h, link, ago, between, bytes, quantity, jobState, badge, table, section, action, later, redraw, moment} from './ui.js';
 
 const shown = 200; // rows; thousands would only slow the page down
-const rank = {Running: 0, Waiting: 1, Terminating: 2, Suspended: 3, Failed: 4, Complete: 5};
+const explained = 30; // Jobs whose reasons are asked for
+const rank = {Running: 0, Waiting: 1, Failing: 2, Completing: 2, Terminating: 3, Suspended: 4, Failed: 5, Complete: 6};
 
 // brief keeps of a Job what the overview shows.
 function brief(job) {
@@ -41,29 +43,48 @@ function chart(title, name, most, words) {
 }
 
 export function overview(main, signal, status) {
-  const jobs = new Map(), crons = new Map(), waiting = new Map(), nextRuns = new Map();
+  const jobs = new Map(), crons = new Map(), nextRuns = new Map();
+  let waiting = new Map(), asking = false;
   const filter = h('input', {type: 'search', id: 'search', placeholder: 'Search Jobs ( / )', 'aria-label': 'Search Jobs'});
   const cards = h('div', {class: 'cards'}), use = h('div', {class: 'cards'}), rows = h('div'), cronRows = h('div');
-  main.replaceChildren(h('h1', {}, 'Overview'), cards, use,
-    section('Jobs', filter, rows), section('CronJobs', cronRows));
+  const where = h('input', {id: 'namespace', value: namespace(), placeholder: 'all namespaces', autocomplete: 'off', spellcheck: 'false'});
+  main.replaceChildren(h('div', {class: 'title'}, h('h1', {}, 'Overview'), h('form', {class: 'row', id: 'where'}, h('label', {}, 'Namespace ', where))),
+    cards, use, section('Jobs', filter, rows), section('CronJobs', cronRows));
+  document.getElementById('where').onsubmit = e => { e.preventDefault(); choose(where.value.trim()); };
   let done = null;
+  // none says why a table is empty: there is nothing only where the server has said so.
+  const lists = {jobs: 'Loading…', crons: 'Loading…'};
+  const told = (list, empty) => (live, e) => {
+    if (live) lists[list] = empty;
+    else if (e?.code === 403) lists[list] = e.message + '. Name a namespace above that your role is for.';
+  };
+  // elsewhere goes to a namespace that may be read, where not all may be and none was chosen.
+  async function elsewhere() {
+    const own = namespace() ? '' : await readable();
+    if (own && !signal.aborted) choose(own);
+  }
 
+  // found are the Jobs that are looked for, as the table has them.
+  const found = () => {
+    const wanted = filter.value.toLowerCase();
+    return [...jobs.values()].filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
+      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
+  };
   const draw = later(() => {
     if (signal.aborted) return;
     const all = [...jobs.values()];
     const count = state => all.filter(j => j.state === state).length;
     const card = (n, title, kind) => h('div', {class: 'card figure ' + kind}, h('b', {}, n), h('span', {class: 'faint'}, title));
-    cards.replaceChildren(card(count('Running').toLocaleString(), 'running', 'r'), card(count('Waiting').toLocaleString(), 'waiting', 'b'),
+    const known = jobs.size > 0 || lists.jobs.startsWith('There are'), number = state => known ? count(state).toLocaleString() : '–';
+    cards.replaceChildren(card(number('Running'), 'running', 'r'), card(number('Waiting'), 'waiting', 'b'),
       card(done ? done.complete : '–', 'completed today', 's'), card(done ? done.failed : '–', 'failed today', 'f'));
-    const wanted = filter.value.toLowerCase();
-    const found = all.filter(j => !wanted || `${j.ns}/${j.name} ${j.state} ${j.reason ?? ''}`.toLowerCase().includes(wanted))
-      .sort((a, b) => rank[a.state] - rank[b.state] || (a.created < b.created ? 1 : -1));
-    redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], found.slice(0, shown).map(j => [
+    const list = found();
+    redraw(rows, table(['Job', 'State', 'Done', 'Failed', 'Active', 'Time', 'Created', 'Why'], list.slice(0, shown).map(j => [
       h('a', {href: link('jobs', j.ns, j.name)}, h('span', {class: 'faint'}, j.ns + '/'), j.name), badge(j.state),
       j.succeeded + (j.completions ? ' of ' + j.completions.toLocaleString() : ''), j.failed || '', j.active || '',
-      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, j.reason ?? waiting.get(j.uid) ?? ''),
-    ]), jobs.size ? 'No Job matches.' : 'There are no Jobs. Submit one: jobctl submit --image busybox:1.36 -- echo hello'),
-    found.length > shown ? h('p', {class: 'faint'}, `${(found.length - shown).toLocaleString()} more; search to find them.`) : '');
+      between(j.start, j.at), ago(j.created), h('td', {class: 'wide faint'}, waiting.get(j.uid) || j.reason || ''),
+    ]), jobs.size ? 'No Job matches.' : lists.jobs),
+    list.length > shown ? h('p', {class: 'faint'}, `${(list.length - shown).toLocaleString()} more; search to find them.`) : '');
   });
   const drawCrons = later(() => {
     cronRows.replaceChildren(table(['CronJob', 'Schedule', 'Last run', 'Next', ''], [...crons.values()].slice(0, shown).map(c => {
@@ -73,16 +94,22 @@ export function overview(main, signal, status) {
           action('Run now', `Run CronJob ${ns}/${name} now?`, ['create', 'batch', 'jobs', '', ns], () => runNow(c)),
           action(suspend ? 'Suspend' : 'Resume', `${suspend ? 'Suspend' : 'Resume'} CronJob ${ns}/${name}?`,
             ['patch', 'batch', 'cronjobs', '', ns, name], () => patch(path, {spec: {suspend}})))];
-    }), 'There are no CronJobs.'));
+    }), lists.crons));
   });
+  const jobsTold = told('jobs', 'There are no Jobs. Submit one: jobctl submit --image busybox:1.36 -- echo hello'), cronsTold = told('crons', 'There are no CronJobs.');
   filter.oninput = draw;
-  follow('apis/batch/v1/jobs', {}, {
+  follow(of('apis/batch/v1', 'jobs'), {}, {
     reset: () => jobs.clear(), put: j => { jobs.set(j.metadata.uid, brief(j)); draw(); },
-    remove: j => { jobs.delete(j.metadata.uid); draw(); }, state: (live, why) => { status(live, why); draw(); if (live) reasons(); },
+    remove: j => { jobs.delete(j.metadata.uid); draw(); }, state: (live, why) => {
+      status(live, why);
+      jobsTold(live, why);
+      draw();
+      if (live) reasons(); else if (why?.code === 403) elsewhere();
+    },
   }, signal);
-  follow('apis/batch/v1/cronjobs', {}, {
+  follow(of('apis/batch/v1', 'cronjobs'), {}, {
     reset: () => crons.clear(), put: c => { crons.set(c.metadata.uid, c); drawCrons(); tellNext(c); },
-    remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: drawCrons,
+    remove: c => { crons.delete(c.metadata.uid); drawCrons(); }, state: (live, why) => { cronsTold(live, why); drawCrons(); },
   }, signal);
 
   async function tellNext(c) {
@@ -94,22 +121,26 @@ export function overview(main, signal, status) {
       drawCrons();
     } catch { /* without it the page only says less */ }
   }
-  // Reasons of those who wait: of the first ones, the others wait behind them.
+  // Reasons of those who wait or have failed, in the words of "jobctl why": of the first ones of the table. A Job that has failed
+  // keeps its reason.
   async function reasons() {
-    const first = [...jobs.values()].filter(j => j.state === 'Waiting').sort((a, b) => a.created < b.created ? -1 : 1).slice(0, 8);
-    waiting.clear();
-    for (const j of first) {
+    if (asking) return;
+    asking = true;
+    const now = new Map();
+    for (const j of found().filter(j => ['Waiting', 'Failing', 'Failed'].includes(j.state)).slice(0, explained)) {
       try {
-        const why = await get(jobPath(j.ns, j.name) + '/why', signal);
-        waiting.set(j.uid, why.causes?.[0]?.message ?? why.message);
+        const known = j.state === 'Failed' ? waiting.get(j.uid) : null;
+        now.set(j.uid, known ?? (await get(jobPath(j.ns, j.name) + '/why', signal)).reason ?? '');
       } catch { /* gone, or not to be read */ }
     }
+    waiting = now;
+    asking = false;
     draw();
   }
   async function today() {
     const since = new Date(); since.setHours(0, 0, 0, 0);
     try {
-      const {items = [], metadata} = await get('apis/history.jobd.dev/v1/jobs?limit=500&since=' + encodeURIComponent(since.toISOString()), signal);
+      const {items = [], metadata} = await get(of('apis/history.jobd.dev/v1', 'jobs') + '?limit=500&since=' + encodeURIComponent(since.toISOString()), signal);
       const more = metadata?.continue ? '+' : '';
       done = {complete: items.filter(j => j.result === 'Complete').length + more, failed: items.filter(j => j.result === 'Failed').length + more};
       draw();

@@ -1,6 +1,14 @@
 // The pages beside the Jobs: history, images, the node.
 import {get} from './api.js';
+import {of, namespace, choose, readable} from './namespace.js';
 import {h, link, ago, between, bytes, quantity, badge, table, section, moment} from './ui.js';
+
+// pastJobs is a table of what the history has of Jobs.
+export const pastJobs = (items, empty) => table(
+  ['Job', 'Result', 'Reason', 'User', 'Took', 'CPU', 'Memory', 'Retries', 'Exit codes', 'Ended'], items.map(j => [
+    h('a', {href: link('jobs', j.namespace, j.name)}, h('span', {class: 'faint'}, j.namespace + '/'), j.name), badge(j.result),
+    j.reason ?? '', j.user ?? '', between(j.started, j.ended), (j.cpuSeconds ?? 0).toFixed(1) + ' s', bytes(j.peakMemory ?? 0), j.retries || '',
+    (j.exitCodes ?? []).map(c => c.count > 1 ? `${c.code} (${c.count})` : c.code).join(', '), ago(j.ended)]), empty);
 
 export async function historyPage(main, signal, status) {
   const rows = [], box = h('div'), more = h('button', {type: 'button', hidden: true}, 'More');
@@ -8,17 +16,19 @@ export async function historyPage(main, signal, status) {
   let next = '';
   const read = more.onclick = async () => {
     try {
-      const list = await get('apis/history.jobd.dev/v1/jobs?limit=100' + (next && '&continue=' + encodeURIComponent(next)), signal);
+      const list = await get(of('apis/history.jobd.dev/v1', 'jobs') + '?limit=100' + (next && '&continue=' + encodeURIComponent(next)), signal);
       status(true);
       next = list.metadata?.continue ?? '';
       more.hidden = !next;
-      for (const j of list.items ?? []) {
-        rows.push([h('a', {href: link('jobs', j.namespace, j.name)}, h('span', {class: 'faint'}, j.namespace + '/'), j.name), badge(j.result),
-          j.reason ?? '', j.user ?? '', between(j.started, j.ended), (j.cpuSeconds ?? 0).toFixed(1) + ' s', bytes(j.peakMemory ?? 0), j.retries || '',
-          (j.exitCodes ?? []).map(c => c.pods > 1 ? `${c.code}(${c.pods})` : c.code).join(', '), ago(j.ended)]);
-      }
-      box.replaceChildren(table(['Job', 'Result', 'Reason', 'User', 'Took', 'CPU', 'Memory', 'Retries', 'Exit codes', 'Ended'], rows, 'No Job has ended yet.'));
-    } catch (e) { if (!signal.aborted) { box.textContent = e.message; status(e.code > 0, e); } }
+      rows.push(...list.items ?? []);
+      box.replaceChildren(pastJobs(rows, 'No Job has ended yet.'));
+    } catch (e) {
+      if (signal.aborted) return;
+      const own = e.code === 403 && !namespace() ? await readable() : '';
+      if (own && !signal.aborted) return choose(own);
+      box.textContent = e.message;
+      status(e.code > 0 && e.code !== 403, e);
+    }
   };
   await read();
 }

@@ -42,12 +42,16 @@ export function quantity(text) {
   return Number(number) * (units[unit] ?? 1);
 }
 
-// jobState is a Job's state in a word, and the reason of its end.
+// jobState is a Job's state in a word, as State of api/batch has it (a test in daemon/e2e compares the two), and the reason of
+// its end.
 export function jobState(job) {
   const {status = {}, spec = {}, metadata} = job;
-  const end = (status.conditions ?? []).find(c => (c.type === 'Complete' || c.type === 'Failed') && c.status === 'True');
-  if (metadata.deletionTimestamp) return {state: 'Terminating'};
+  const find = (...types) => (status.conditions ?? []).find(c => types.includes(c.type) && c.status === 'True');
+  const end = find('Complete', 'Failed');
   if (end) return {state: end.type, reason: end.reason, message: end.message, at: end.lastTransitionTime};
+  if (metadata.deletionTimestamp) return {state: 'Terminating'};
+  const ending = find('FailureTarget') ?? find('SuccessCriteriaMet');
+  if (ending) return {state: ending.type === 'FailureTarget' ? 'Failing' : 'Completing', reason: ending.reason, message: ending.message};
   if (spec.suspend) return {state: 'Suspended'};
   return {state: status.ready > 0 ? 'Running' : 'Waiting'};
 }

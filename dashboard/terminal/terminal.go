@@ -12,6 +12,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/jobd/jobd/api/batch"
@@ -100,37 +101,44 @@ func (s Style) chosen(line string, is bool) string {
 // OverviewKeys are the keys of an overview, as it shows them.
 const OverviewKeys = "up/down choose  Enter picture  l logs  d describe  s suspend  x delete  q quit"
 
-// Overview shows Jobs, one in a line: see Sort.
-func Overview(jobs []batchv1.Job, selected int, now time.Time, s Style) []string {
-	running, failed := 0, 0
+// Overview shows Jobs, one in a line: see Sort. why has the reasons of some of them in a few words, by their UIDs.
+func Overview(jobs []batchv1.Job, why map[types.UID]string, selected int, now time.Time, s Style) []string {
+	count := map[string]int{}
 	for i := range jobs {
-		switch state(&jobs[i]) {
-		case "Running":
-			running++
-		case "Failed":
-			failed++
-		}
+		count[batch.State(&jobs[i])]++
 	}
-	lines := []string{s.strong(fmt.Sprintf("%d Jobs, %d running, %d failed", len(jobs), running, failed)), ""}
+	title := fmt.Sprintf("%d Jobs", len(jobs))
+	if len(jobs) == 1 {
+		title = "1 Job"
+	}
+	title += fmt.Sprintf(", %d running, %d waiting, %d failed", count[batch.StateRunning], count[batch.StateWaiting], count[batch.StateFailed])
+	lines := []string{s.strong(title), ""}
 	room := max(1, s.Height-4)
 	first := max(0, min(selected-room/2, len(jobs)-room))
-	for i := first; i < min(len(jobs), first+room); i++ {
+	last := min(len(jobs), first+room)
+	wide := 8
+	for i := first; i < last; i++ {
+		wide = max(wide, min(30, ansi.StringWidth(Clean(jobs[i].Name))))
+	}
+	for i := first; i < last; i++ {
 		j := &jobs[i]
-		state := state(j)
-		color := map[string]int{"Failed": 166, "Complete": 36, "Running": 74}[state]
+		state := batch.State(j)
 		of := ""
 		if n := ptr.Deref(j.Spec.Completions, 0); n > 0 {
 			of = fmt.Sprintf(" of %d", n)
 		}
-		line := fmt.Sprintf("%-30s ", ansi.Truncate(Clean(j.Name), 30, "…")) + s.paint(cmp.Or(color, 245), fmt.Sprintf("%-10s", state)) +
+		line := fmt.Sprintf("%-*s ", wide, ansi.Truncate(Clean(j.Name), wide, "…")) + s.paint(stateColor(state), fmt.Sprintf("%-11s", state)) +
 			fmt.Sprintf(" %d%s succeeded", j.Status.Succeeded, of)
-		if j.Status.Active > 0 {
+		if j.Status.Active > 0 && state != batch.StateWaiting {
 			line += fmt.Sprintf(", %d active", j.Status.Active)
 		}
 		if n := j.Status.Failed; n > 0 {
-			line += s.paint(166, fmt.Sprintf(", %d pods failed", n))
+			line += s.paint(166, fmt.Sprintf(", %d failed", n))
 		}
 		line += "  " + age(now.Sub(j.CreationTimestamp.Time))
+		if reason := why[j.UID]; reason != "" {
+			line += "  " + s.paint(245, Clean(reason))
+		}
 		lines = append(lines, s.chosen(line, i == selected))
 	}
 	return s.fit(lines, OverviewKeys)
@@ -145,25 +153,23 @@ func Sort(jobs []batchv1.Job) {
 }
 
 func ended(j *batchv1.Job) int {
-	if s := state(j); s == "Complete" || s == "Failed" {
+	if batch.End(&j.Status) != nil {
 		return 1
 	}
 	return 0
 }
 
-func state(j *batchv1.Job) string {
-	if end := batch.End(&j.Status); end != nil {
-		return string(end.Type)
+// stateColor returns the colour of a Job's state.
+func stateColor(state string) int {
+	switch state {
+	case batch.StateFailed, batch.StateFailing:
+		return 166
+	case batch.StateComplete, batch.StateCompleting:
+		return 36
+	case batch.StateRunning:
+		return 74
 	}
-	switch {
-	case j.DeletionTimestamp != nil:
-		return "Terminating"
-	case ptr.Deref(j.Spec.Suspend, false):
-		return "Suspended"
-	case j.Status.Active == 0:
-		return "Waiting"
-	}
-	return "Running"
+	return 245
 }
 
 func age(d time.Duration) string {
@@ -183,12 +189,14 @@ func age(d time.Duration) string {
 type View struct {
 	picture.Picture
 	States, Details []byte
+	// Why is why the Job waits, in a few words; empty if it does not, or that is not known.
+	Why string
 }
 
 // Update takes in an answer of the server, see picture.Picture.
 func (v *View) Update(p *picture.Picture) error {
 	if !p.Delta {
-		*v = View{}
+		*v = View{Why: v.Why}
 	}
 	v.At, v.Cursor = p.At, p.Cursor
 	if p.Job != nil {
@@ -244,7 +252,7 @@ func Draw(v *View, selected int, s Style) []string {
 	if j == nil || v.Cells == nil {
 		return s.fit([]string{"..."}, JobKeys)
 	}
-	head := s.strong(Clean(j.Name)) + "  " + s.paint(map[string]int{"Failed": 166, "Complete": 36, "Running": 74}[j.State], j.State)
+	head := s.strong(Clean(j.Name)) + "  " + s.paint(stateColor(j.State), j.State)
 	if j.Completions > 0 {
 		head += fmt.Sprintf("  %d of %d succeeded", j.Counts[string(rune(picture.Succeeded))], j.Completions)
 	}
@@ -256,8 +264,11 @@ func Draw(v *View, selected int, s Style) []string {
 		head += "  " + (time.Duration(max(0, end-j.Started)) * time.Second).String()
 	}
 	lines := []string{head}
-	if j.Reason != "" {
+	switch {
+	case j.Reason != "":
 		lines = append(lines, s.paint(245, Clean(j.Reason+": "+j.Message)))
+	case v.Why != "" && j.State == batch.StateWaiting:
+		lines = append(lines, s.paint(214, "waits: "+Clean(v.Why)))
 	}
 	legend := ""
 	for _, state := range slices.Backward(worst) {

@@ -50,6 +50,9 @@ func block(m *Model, now time.Time, last []string, s style) []string {
 	var lines []string
 	if j := m.Job(); j != nil {
 		lines = append(lines, headline(j, now, s))
+		if why := m.Why(); why != "" {
+			lines = append(lines, "  "+s.paint(yellow, "waits: "+Clean([]byte(why))))
+		}
 		lines = append(lines, bar(j, s))
 		lines = append(lines, cells(j, m.Pods(), s)...)
 	}

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func podAt(name string, index string, phase corev1.PodPhase) *corev1.Pod {
 
 func TestBlock(t *testing.T) {
 	j := indexed(10)
-	j.Status.Succeeded, j.Status.Active, j.Status.Failed = 4, 2, 1
+	j.Status.Succeeded, j.Status.Active, j.Status.Failed, j.Status.Ready = 4, 2, 1, ptr.To[int32](1)
 	j.Status.CompletedIndexes, j.Status.FailedIndexes = "0,2-4", ptr.To("9")
 	waiting := podAt("x-6-c", "6", corev1.PodPending)
 	waiting.Spec.Containers = []corev1.Container{{Name: "c", Image: "big:1"}}
@@ -171,5 +172,65 @@ func TestEventsOfAPod(t *testing.T) {
 	m.SetPod(gone, now)
 	if e := m.DeletePod(gone, now); len(e) != 1 || Sentence(e[0]) != "pod y: gone after 3s" {
 		t.Errorf("its deletion: %+v", e)
+	}
+}
+
+// TestEventsOfAJob: that pods come and go is said by their own events.
+func TestEventsOfAJob(t *testing.T) {
+	status := func(s batchv1.JobStatus) *batchv1.Job {
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: batchv1.JobSpec{Completions: ptr.To[int32](2)}, Status: s}
+	}
+	started := batchv1.JobStatus{StartTime: ago(time.Second), Active: 1}
+	ready, next, failed := started, started, started
+	ready.Ready = ptr.To[int32](1)
+	next.Succeeded = 1
+	failed.Failed = 1
+	suspended := status(started)
+	suspended.Spec.Suspend = ptr.To(true)
+	for name, tc := range map[string]struct {
+		jobs []*batchv1.Job
+		want []string
+	}{
+		"a new one": {
+			[]*batchv1.Job{status(batchv1.JobStatus{}), status(started), status(ready), status(next), status(ready)},
+			[]string{"job x: created", "job x: running: 0 of 2 succeeded, 1 active", "job x: waiting: 1 of 2 succeeded, 1 active", "job x: running: 0 of 2 succeeded, 1 active"},
+		},
+		"pods come and go": {[]*batchv1.Job{status(ready), status(started), status(ready)}, []string{"job x: running: 0 of 2 succeeded, 1 active"}},
+		"its pods fail":    {[]*batchv1.Job{status(started), status(failed)}, []string{"job x: waiting: 0 of 2 succeeded, 1 active", "job x: waiting: 0 of 2 succeeded, 1 active, 1 failed"}},
+		"it is resumed":    {[]*batchv1.Job{suspended, status(started)}, []string{"job x: suspended: 0 of 2 succeeded, 1 active", "job x: waiting: 0 of 2 succeeded, 1 active"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m Model
+			var got []string
+			for _, j := range tc.jobs {
+				for _, e := range m.SetJob(j, now) {
+					got = append(got, Sentence(e))
+				}
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestPrompt: whoever is asked sees all answers.
+func TestPrompt(t *testing.T) {
+	answers := []Answer{{"d", "detach, it keeps running"}, {"k", "kill it: delete the Job"}, {"c", "continue"}}
+	for _, name := range []string{"x", "sweep", strings.Repeat("long", 15)} {
+		for _, width := range []int{200, 120, 80, 60, 40, 30} {
+			lines := prompt("Interrupted: what about job "+name+"?", answers, width)
+			all := strings.Join(lines, "\n")
+			for _, a := range answers {
+				if want := "[" + a.Key + "] " + a.Text; !strings.Contains(all, want) {
+					t.Errorf("%d columns: no %s in %q", width, want, lines)
+				}
+			}
+			for _, l := range lines {
+				if len(l) >= width && !strings.HasSuffix(l, "…") {
+					t.Errorf("%d columns are too few for %q", width, l)
+				}
+			}
+		}
 	}
 }

@@ -46,6 +46,7 @@ func Sentence(e Event) string {
 		out += " after " + Short(time.Duration(e.Seconds*float64(time.Second)))
 	}
 	why := e.Reason
+	e.Message, _, _ = strings.Cut(e.Message, " preemption: ") // says only that no other pod makes way
 	if e.Message != "" && e.Message != e.Reason {
 		if why != "" {
 			why += ": "
@@ -97,6 +98,8 @@ type lines struct {
 	open   bool  // the last line has no end yet, and may never have
 	// pulls has, for each pod whose image cannot be pulled, the error that was shown last.
 	pulls map[string]string
+	// said has, for what pods wait for, the pod of which that was shown.
+	said map[string]string
 }
 
 // NewPlain returns a Display that writes logs to out and a line for each event to err. With prefix each line of a log has
@@ -120,8 +123,29 @@ func (l *lines) Event(e Event) {
 	if e.Type == "pod" && l.sameFailedPull(e) {
 		return
 	}
+	line = l.brief(e, line)
 	_ = l.out.Flush() // the two may be the same terminal
 	fmt.Fprintln(l.err, line)
+}
+
+// brief refers to another pod where that has the same to say and it is long, as when many wait for the same image.
+func (l *lines) brief(e Event, line string) string {
+	if e.Type != "pod" || len(e.Message) < 60 || e.ExitCode != nil {
+		return line
+	}
+	cause := e.Message
+	if _, inner, found := strings.Cut(cause, "ErrImagePull: "); found {
+		cause = inner
+	}
+	if first := l.said[cause]; first != "" && first != e.Name {
+		e.Message = ""
+		return Sentence(e) + ", as pod " + first
+	}
+	if l.said == nil || len(l.said) > 100 {
+		l.said = map[string]string{}
+	}
+	l.said[cause] = e.Name
+	return line
 }
 
 // sameFailedPull reports whether this event of a pod only repeats why its image cannot be pulled: the state alternates

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,7 +60,14 @@ type Model struct {
 	pods     map[types.UID]*Pod // replaced and never changed in place
 	order    []types.UID
 	jobState string
+	why      string // why the Job waits
+	ran      bool   // a pod of it has been running
 }
+
+// Created is in the first event of a new Job.
+const Created = "created"
+
+var waiting, running = strings.ToLower(batch.StateWaiting), strings.ToLower(batch.StateRunning)
 
 // SetJob takes in the Job as it is now, and returns what is new.
 func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
@@ -68,17 +76,28 @@ func (m *Model) SetJob(j *batchv1.Job, now time.Time) []Event {
 	before := m.job
 	m.job = j
 	state, reason, message := JobState(j)
-	if state == m.jobState && before != nil {
+	was := m.jobState
+	m.jobState = state
+	if before == nil && state == waiting && j.Status.StartTime == nil {
+		e := m.jobEvent(now)
+		e.State = Created
+		return []Event{e}
+	}
+	same := state == was
+	switch {
+	case before == nil:
+	case same && state == waiting && !m.ran && CountsOf(before).Failed == CountsOf(j).Failed:
+		return nil // its first pods are being started, which is what everybody expects
+	case same, m.ran && (was == waiting || was == running) && (state == waiting || state == running):
 		then, now := CountsOf(before), CountsOf(j)
 		then.Ready = now.Ready // comes and goes with each pod, whose own events say it
 		if then == now {
 			return nil
 		}
 	}
-	changed := state != m.jobState
-	m.jobState = state
+	m.ran = m.ran || state == running
 	e := m.jobEvent(now)
-	if changed {
+	if !same {
 		e.Reason, e.Message = reason, message
 	}
 	return []Event{e}
@@ -101,31 +120,29 @@ func (m *Model) finished() time.Time {
 	return time.Time{}
 }
 
-// JobState returns what a Job is doing in one word, and why if the API says so.
+// JobState returns the state of a Job (batch.State) as a word in a sentence, and why it has ended or is about to.
 func JobState(j *batchv1.Job) (state, reason, message string) {
-	if c := batch.End(&j.Status); c != nil {
-		if c.Type == batchv1.JobComplete {
-			return "complete", c.Reason, c.Message
-		}
-		return "failed", c.Reason, c.Message
+	if c := cmp.Or(batch.End(&j.Status), batch.Ending(&j.Status)); c != nil {
+		reason, message = c.Reason, c.Message
 	}
-	for _, c := range j.Status.Conditions {
-		if c.Status != corev1.ConditionTrue {
-			continue
-		}
-		switch c.Type {
-		case batchv1.JobSuspended:
-			return "suspended", c.Reason, c.Message
-		case batchv1.JobFailureTarget:
-			return "failing", c.Reason, c.Message
-		case batchv1.JobSuccessCriteriaMet:
-			return "completing", c.Reason, c.Message
-		}
+	return strings.ToLower(batch.State(j)), reason, message
+}
+
+// SetWhy takes in why the Job waits.
+func (m *Model) SetWhy(why string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.why = why
+}
+
+// Why returns why the Job waits; empty if it does not, or that is not known.
+func (m *Model) Why() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.jobState != waiting {
+		return ""
 	}
-	if j.Status.StartTime == nil {
-		return "created", "", ""
-	}
-	return "running", "", ""
+	return m.why
 }
 
 // CountsOf returns the counts of a Job.

@@ -46,8 +46,8 @@ type Event struct {
 	// Namespace and Name are those of the Job or pod; Name is the reference of an image.
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// State is the new state: of a Job created, running, suspended, complete, failed; of a pod see PodState; of an image
-	// pulling, importing, done or failed.
+	// State is the new state: of a Job created at first, and then the words of batch.State in small letters; of a pod see
+	// PodState; of an image pulling, importing, done or failed.
 	State string `json:"state,omitempty"`
 	// Reason and Message say why, as the API has it.
 	Reason  string `json:"reason,omitempty"`

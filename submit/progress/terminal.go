@@ -49,6 +49,7 @@ type terminal struct {
 	last    []string        // the last lines of logs, where they are not above the block
 	drawn   []int           // the widths of the block's lines on the screen
 	asking  string
+	answers []Answer // to it
 	changed bool
 	drawnAt time.Time
 
@@ -131,7 +132,8 @@ func (t *terminal) draw(withBlock bool) {
 	if withBlock {
 		lines := block(t.model, time.Now(), t.last, t.style)
 		if t.asking != "" {
-			lines = append(lines[:min(len(lines), max(0, t.style.height-2))], ansi.Truncate(t.asking, t.style.width-1, "…"))
+			asked := prompt(t.asking, t.answers, t.style.width)
+			lines = append(lines[:min(len(lines), max(0, t.style.height-1-len(asked)))], asked...)
 		}
 		b.WriteString(strings.Join(lines, "\r\n"))
 		for _, l := range lines {
@@ -204,7 +206,7 @@ func (t *terminal) Update(m *Model) {
 
 func (t *terminal) Ask(question string, answers []Answer) (string, bool) {
 	t.mu.Lock()
-	t.asking = question + " " + choices(answers)
+	t.asking, t.answers = question, answers
 	t.draw(true)
 	t.mu.Unlock()
 	answer, ok := t.keys.choose(answers)
@@ -212,6 +214,25 @@ func (t *terminal) Ask(question string, answers []Answer) (string, bool) {
 	defer t.mu.Unlock()
 	t.asking, t.changed = "", true
 	return answer, ok
+}
+
+// prompt returns a question with its answers in lines that fit: all of it in one, or the answers in the next ones. No answer is
+// cut off while the terminal has room for it alone.
+func prompt(question string, answers []Answer, width int) (lines []string) {
+	lines = []string{question}
+	for i := range answers {
+		one := choices(answers[i : i+1])
+		last := &lines[len(lines)-1]
+		if longer := *last + "  " + one; ansi.StringWidth(longer) < width {
+			*last = longer
+		} else {
+			lines = append(lines, one)
+		}
+	}
+	for i := range lines {
+		lines[i] = ansi.Truncate(lines[i], max(1, width-1), "…")
+	}
+	return lines
 }
 
 func choices(answers []Answer) string {

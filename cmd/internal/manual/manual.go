@@ -2,8 +2,12 @@
 package manual
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/homedir"
 )
 
 // Command returns the hidden command "man DIRECTORY", which writes a page for each command of the tree that it is part of.
@@ -18,9 +22,27 @@ func Command(section string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
+			anybodys(root, homedir.HomeDir())
 			return doc.GenManTree(root, &doc.GenManHeader{
 				Section: section, Source: root.Name() + " " + root.Version,
 			}, args[0])
 		},
+	}
+}
+
+// anybodys writes ~ for the home of whoever makes the pages, in the defaults of flags: the pages are the same wherever they are made.
+func anybodys(c *cobra.Command, home string) {
+	if home = strings.TrimSuffix(home, "/"); home == "" {
+		return
+	}
+	replace := func(f *pflag.Flag) {
+		if rest, ok := strings.CutPrefix(f.DefValue, home+"/"); ok {
+			f.DefValue = "~/" + rest
+		}
+	}
+	c.PersistentFlags().VisitAll(replace)
+	c.Flags().VisitAll(replace)
+	for _, sub := range c.Commands() {
+		anybodys(sub, home)
 	}
 }
