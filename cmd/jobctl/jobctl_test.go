@@ -326,6 +326,9 @@ func TestWhomItSpeaksTo(t *testing.T) {
 	t.Run("what only the socket answers is refused elsewhere", func(t *testing.T) {
 		for _, args := range []string{"image list", "image remove x", "image pull x", "image import", "kubeconfig"} {
 			for _, to := range [][]string{{"--kubeconfig", d.kubeconfig}, {"--context", "x"}, {"--server", "https://127.0.0.1:1"}} {
+				if args == "kubeconfig" && to[0] == "--server" {
+					continue // its own flag: what is printed
+				}
 				out, code := d.jobctl(t, "", append(to, strings.Fields(args)...)...)
 				if code != 1 || !strings.Contains(out, "error: jobctl "+args[:5]) || !strings.Contains(out, "works on jobd's socket only") {
 					t.Errorf("%s %s: %d %s", to, args, code, out)
