@@ -35,6 +35,7 @@ type pods struct {
 	budgets   *budgets
 	followers []podFollower
 	aside     *aside.List
+	setAside  map[types.UID]bool // the pods that are in it
 
 	// known are the pods that still wait, run or have to be counted.
 	known map[types.UID]*podRecord
@@ -158,6 +159,9 @@ func (c *pods) Observed(uid types.UID) {
 
 // Observes implements loop.Observer.
 func (c *pods) Observes(uid types.UID) bool { return c.known[uid] != nil }
+
+// Awaits implements loop.Observer.
+func (c *pods) Awaits(uid types.UID) bool { return c.setAside[uid] }
 
 // Dirty implements loop.Controller.
 func (c *pods) Dirty() bool { return c.dirty.Len() > 0 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/loop"
 	"github.com/jobd/jobd/daemon/objects"
@@ -32,7 +33,9 @@ func (c *pods) rebuildAside(s *store.Snapshot, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	c.setAside = make(map[types.UID]bool, len(aside))
 	for _, p := range aside {
+		c.setAside[p.UID] = true
 		owner := objects.ControllingJob(p)
 		if key, ok := c.jobs.all[owner]; ok && c.jobs.known[owner] == nil {
 			if err := c.jobs.recordStored(s, key, now); err != nil {

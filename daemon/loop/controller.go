@@ -77,6 +77,8 @@ type Observer interface {
 	Observed(pod types.UID)
 	// Observes reports whether observations of a pod are of interest.
 	Observes(pod types.UID) bool
+	// Awaits reports whether they will be once the pod, which was set aside, is worked on again: until then they are kept.
+	Awaits(pod types.UID) bool
 }
 
 // concerns are the controllers in the order in which they decide, and those of them that follow more than changes.

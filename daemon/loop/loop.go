@@ -17,6 +17,7 @@ import (
 	"github.com/jobd/jobd/daemon/events"
 	"github.com/jobd/jobd/daemon/follow"
 	"github.com/jobd/jobd/daemon/metrics"
+	"github.com/jobd/jobd/daemon/pod"
 	"github.com/jobd/jobd/runtime/crash"
 	"github.com/jobd/jobd/store"
 	"github.com/jobd/jobd/watchdog"
@@ -59,6 +60,8 @@ type Loop struct {
 	more bool
 	// freed are the namespaces whose ResourceQuotas the last pass has made allow more.
 	freed []string
+	// held are observations of pods that were set aside.
+	held [][]pod.Observation
 	// unstored are the objects whose changes the present pass takes in before they are durable.
 	unstored unstored
 	// questions are what Ask is to call.
@@ -174,11 +177,14 @@ func (l *Loop) turn(ctx context.Context) (more bool, err error) {
 	}
 	crash.At("pass.stored")
 	l.folded, l.more, l.freed = p.version, p.exhausted, p.freed
-	l.Inbox.giveBack(p.unsettled())
+	rest, held := p.unsettled()
+	l.Inbox.giveBack(rest)
+	l.held = append(l.held, held...)
 	l.act(p.effects)
 	crash.At("pass.acted")
 	if l.release(p.aside) {
-		l.concerns = nil
+		l.Inbox.giveBack(l.held)
+		l.concerns, l.held = nil, nil
 		return true, nil
 	}
 	return l.more || len(l.freed) > 0 || l.concerns.dirty(), nil

@@ -186,17 +186,22 @@ func (p *Pass) TakeObserved(uid types.UID) []pod.Observation {
 	return taken
 }
 
-// unsettled returns the observations that the pass did not come to, of pods that are still of interest.
-func (p *Pass) unsettled() (rest [][]pod.Observation) {
+// unsettled returns the observations that the pass did not come to, of pods that are still of interest, and those of pods that
+// were set aside.
+func (p *Pass) unsettled() (rest, aside [][]pod.Observation) {
 	for uid, observed := range p.observed {
 		for _, o := range p.loop.concerns.observers {
 			if o.Observes(uid) {
 				rest = append(rest, observed)
 				break
 			}
+			if o.Awaits(uid) {
+				aside = append(aside, observed)
+				break
+			}
 		}
 	}
-	return rest
+	return rest, aside
 }
 
 // due lets the controllers look at the timers that have expired, as many as one pass should take on.
