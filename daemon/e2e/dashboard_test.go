@@ -190,7 +190,7 @@ func TestDashboardOfOneNamespace(t *testing.T) {
 	address := freePort(t)
 	d := start(t, "--listen", address)
 	d.jobctl("create", "namespace", "team")
-	manifest := jobOf("ours", "sleep 1000000") + "---\n" + jobOf("past", "exit 3", "  backoffLimit: 0\n")
+	manifest := jobOf("ours", "sleep 1000000") + "---\n" + jobOf("past", "sleep 2; exit 3", "  backoffLimit: 0\n")
 	if out, err := d.try("jobctl", []byte(manifest), "apply", "-n", "team", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

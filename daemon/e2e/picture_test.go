@@ -93,7 +93,7 @@ func TestWatch(t *testing.T) {
 	term.types("x")
 	term.shows("Delete job many and its pods? y/n")
 	term.types("y")
-	term.shows("1 Jobs")
+	term.shows("1 Job,")
 	term.types("s")
 	term.shows("Suspended")
 	term.types("q")
