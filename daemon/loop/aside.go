@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/jobd/jobd/daemon/aside"
 	"github.com/jobd/jobd/daemon/objects"
@@ -137,11 +138,8 @@ func (p *Pass) tellAside() error {
 			continue
 		}
 		namespace, name := objects.NameOf(e.Key)
-		about := corev1.ObjectReference{Namespace: namespace, Name: name}
+		about := corev1.ObjectReference{Namespace: namespace, Name: name, UID: types.UID(o.UID)}
 		about.APIVersion, about.Kind = k.GroupVersion.String(), k.Name
-		if obj := k.New(); objects.Decode(o, obj) == nil {
-			about.UID = obj.(objects.Object).GetUID()
-		}
 		if err := p.Event(about, asideComponent, corev1.EventTypeWarning, asideReason, e.Message()); err != nil {
 			return fmt.Errorf("%s: %w", e.Key, err)
 		}
