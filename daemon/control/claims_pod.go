@@ -91,16 +91,8 @@ func (c *claims) podForgotten(key string) {
 
 // waits returns whether a pod has to wait for a claim, and why in a scheduler's words, if there are any.
 func (c *claims) waits(key string) (why string, waits bool) {
-	pod, ok := c.uses[key]
-	if !ok {
-		return "", false
-	}
-	for _, u := range pod.uses {
-		if why, waits := claim.Waits(pod.uid, pod.name, u, pod.namespace, c.states[u.Key]); waits {
-			return why, true
-		}
-	}
-	return "", false
+	w, waits := c.waitOf(key)
+	return w.Why, waits
 }
 
 // waitsOn reports whether a pod still waits for a claim for the same reason, and has all claims that are its own. It need not
